@@ -1,13 +1,14 @@
 //! Disks that take no time of their own: what is measured against them is everything else.
 //!
-//! Both answer within [`Disk::submit`], and use the buffers that they are given again, so that a command asks for no
-//! memory.
+//! Both answer within [`Disk::submit`], and use the buffers that they are given again, so that a
+//! command asks for no memory.
 
 use std::collections::VecDeque;
 
 use units::{Extent, Instant, Op, Sectors};
 
-use crate::{Allocation, Completion, Disk, Failure, Job, RamStore, Store};
+use crate::disk::{Allocation, Completion, Disk, Failure, Job};
+use crate::emulated::store::{RamStore, Store};
 
 /// A disk of memory, which is taken as it is written to.
 #[derive(Debug)]
@@ -17,8 +18,8 @@ pub struct MemoryDisk {
     done: Done,
 }
 
-/// A disk that forgets what is written. What it answers reads with is of no meaning, and no zeroes: those would not be
-/// sent to a client that understands a hole.
+/// A disk that forgets what is written. What it answers reads with is of no meaning, and no zeroes:
+/// those would not be sent to a client that understands a hole.
 #[derive(Debug)]
 pub struct NullDisk {
     capacity: Sectors,
@@ -96,6 +97,7 @@ impl Disk for MemoryDisk {
     }
 
     fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        assert!(extent.end().0 <= self.capacity.0, "the extent lies inside the disk");
         let mut data = Vec::with_capacity(extent.len.bytes_usize());
         self.store.append(extent, &mut data);
         Ok(data)
@@ -137,6 +139,7 @@ impl Disk for NullDisk {
     }
 
     fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
+        assert!(extent.end().0 <= self.capacity.0, "the extent lies inside the disk");
         Ok(vec![0; extent.len.bytes_usize()])
     }
 }
@@ -146,7 +149,7 @@ mod tests {
     use units::{Lba, Operation};
 
     use super::*;
-    use crate::Tag;
+    use crate::disk::Tag;
 
     fn extent(start: u64, len: u64) -> Extent {
         Extent::new(Lba(start), Sectors(len))

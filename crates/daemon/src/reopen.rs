@@ -2,12 +2,12 @@
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 
-use backend::{Disk, OpenFn, ReopenRequest};
+use backend::{OpenFn, ReopenRequest};
 use config::Backing;
 
 use crate::inbox::Message;
 use crate::operator::{ChangeError, Operator};
-use crate::service::open_real;
+use crate::service::open_backing;
 
 /// How long the commands under way have to end. The disk is opened when they do, whether or not somebody still waits for it.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
@@ -45,10 +45,8 @@ impl Operator {
                     // Who waits at the sockets listens to the ring that was: threads ring nobody's bell.
                     let real =
                         config::RealDisk { io_method: config::IoMethod::Threads, ..real.clone() };
-                    let opened = open_real(plan, &plan.disks[place], &real);
-                    opened
-                        .map(|disk| Box::new(disk) as Box<dyn Disk>)
-                        .map_err(|error| error.to_string())
+                    let opened = open_backing(plan, &plan.disks[place], &Backing::Real(real));
+                    opened.map(|opened| opened.disk).map_err(|error| error.to_string())
                 })
             }
             Backing::Ram | Backing::File(_) | Backing::Memory | Backing::Null => {

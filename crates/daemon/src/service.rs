@@ -1,14 +1,11 @@
 //! Starting and stopping: all of it, or nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
-use backend::{
-    Disk, EmulatedDisk, FaultRates, FileStore, HealthMonitor, MemoryDisk, NullDisk, RamStore,
-    RandomFaults, RealDisk, RealOptions,
-};
+use backend::{Backend, Disk, FaultRates, HealthMonitor, RandomFaults, RealOptions};
 use config::{Backing, Document, Plan};
 use engine::ContractSchedule;
 use nbd::{Address, Listing, Server, Settings, Tls, TlsError, TlsFiles};
@@ -379,18 +376,11 @@ fn open(
     new: &mut NewFiles,
     now: Instant,
 ) -> Result<Opened, StartError> {
-    let model = disk.drive.model.clone();
-    let behind: Box<dyn Disk> = match &disk.backing {
-        Backing::Ram => Box::new(EmulatedDisk::new(model, Box::<RamStore>::default())),
-        Backing::File(path) => {
-            let store = open_file(plan, disk, path)?;
-            new.0.extend(store.is_new().then(|| path.clone()));
-            Box::new(EmulatedDisk::new(model, Box::new(store)))
-        }
-        Backing::Memory => Box::new(MemoryDisk::new(model.capacity())),
-        Backing::Null => Box::new(NullDisk::new(model.capacity())),
-        Backing::Real(real) => Box::new(open_real(plan, disk, real)?),
-    };
+    let opened = open_backing(plan, disk, &disk.backing)?;
+    if let (true, Backing::File(path)) = (opened.created_file, &disk.backing) {
+        new.0.push(path.clone());
+    }
+    let behind = opened.disk;
     let behind = match disk.faults {
         Some(faults) => flaky(&disk.name, faults, behind),
         None => behind,
@@ -423,30 +413,37 @@ fn flaky(name: &str, faults: config::Faults, disk: Box<dyn Disk>) -> Box<dyn Dis
     Box::new(RandomFaults::new(disk, odds))
 }
 
-fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore, StartError> {
-    FileStore::open(path, disk.drive.model.capacity()).map_err(|error| StartError::Backing {
-        place: format!("{}:{}", plan.file, disk.line),
-        disk: disk.name.clone(),
-        reason: format!(
-            "field `backing`: found `{}`, expected a file that can be used ({error})",
-            path.display()
-        ),
-    })
-}
-
-pub(crate) fn open_real(
+/// Opens the disk behind a `[[disk]]` table.
+pub(crate) fn open_backing(
     plan: &Plan,
     disk: &config::Disk,
-    real: &config::RealDisk,
-) -> Result<RealDisk, StartError> {
-    let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
-    let config::RealDisk { buffered, adopt, io_method, .. } = *real;
-    let ring = io_method == config::IoMethod::IoUring;
-    let opening = RealOptions { capacity, depth, buffered, adopt, ring };
-    RealDisk::open(&real.path, opening).map_err(|error| StartError::Backing {
-        place: format!("{}:{}", plan.file, disk.line),
-        disk: disk.name.clone(),
-        reason: format!("field `path`: found `{}`, {error}", real.path.display()),
+    backing: &Backing,
+) -> Result<backend::Opened, StartError> {
+    let model = disk.drive.model.clone();
+    let (capacity, depth) = (model.capacity(), disk.depth);
+    let (chosen, at) = match backing {
+        Backing::Ram => (Backend::EmulatedInMemory(model), None),
+        Backing::File(path) => (Backend::EmulatedInFile(model, path), Some(("backing", path))),
+        Backing::Memory => (Backend::Memory(capacity), None),
+        Backing::Null => (Backend::Null(capacity), None),
+        Backing::Real(real) => {
+            let config::RealDisk { buffered, adopt, io_method, .. } = *real;
+            let ring = io_method == config::IoMethod::IoUring;
+            let options = RealOptions { capacity, depth, buffered, adopt, ring };
+            (Backend::Real(&real.path, options), Some(("path", &real.path)))
+        }
+    };
+    backend::open(chosen).map_err(|error| {
+        let (field, path) = at.expect("only a path fails to open");
+        let found = path.display();
+        let reason = match error {
+            backend::OpenError::File(error) => format!(
+                "field `{field}`: found `{found}`, expected a file that can be used ({error})"
+            ),
+            backend::OpenError::Real(error) => format!("field `{field}`: found `{found}`, {error}"),
+        };
+        let place = format!("{}:{}", plan.file, disk.line);
+        StartError::Backing { place, disk: disk.name.clone(), reason }
     })
 }
 

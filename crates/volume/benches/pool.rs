@@ -1,13 +1,15 @@
 //! What a pool costs: `cargo bench -p spindle-volume --bench pool`.
 //!
-//! A lookup in maps of a thousand to a million extents, row by row and at rows drawn beforehand, other ones in each round; beside
-//! it what a read takes that has to be waited for, at drawn places of as much memory, since a map of a million extents has 16 MB.
-//! And opening a pool of 100 TB on four disks with a thousand volumes of a thousand extents each, from memory: reading it from disks
-//! takes what 60 MB take of each.
+//! A lookup in maps of a thousand to a million extents, row by row and at rows drawn beforehand,
+//! other ones in each round; beside it what a read takes that has to be waited for, at drawn places
+//! of as much memory, since a map of a million extents has 16 MB. And opening a pool of 100 TB on
+//! four disks with a thousand volumes of a thousand extents each, from memory: reading it from
+//! disks takes what 60 MB take of each.
 //!
-//! Of some rounds the least disturbed counts. It fails if a lookup among a million takes 50 ns or more, in order or drawn, or if
-//! opening takes 1 s. Where one read of memory takes longer than 50 ns the drawn one is missed, whatever the map does. `-- --json`
-//! prints one JSON object. Mapping as a test it only looks whether it runs: a debug build's figures say nothing.
+//! Of some rounds the least disturbed counts. It fails if a lookup among a million takes 50 ns or
+//! more, in order or drawn, or if opening takes 1 s. Where one read of memory takes longer than 50
+//! ns the drawn one is missed, whatever the map does. `-- --json` prints one JSON object. Mapping
+//! as a test it only looks whether it runs: a debug build's figures say nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 #![expect(clippy::cast_possible_truncation, reason = "numbers of rows are under 2³²")]

@@ -1,11 +1,12 @@
-//! Where a volume's sectors lie on the disks of a pool. Sans-IO.
+//! Volumes of one extent: the free space of single disks, and the map of a volume.
 //!
-//! A [`FreeSpace`] knows which space is free; a [`VolumeMap`] says where the sectors of one volume went. Today a volume is one run
-//! of sectors on one disk: where it is claimed, or in the first gap that holds it. A map is a list of pieces all the
-//! same, and nothing above it knows how many there are.
+//! A [`FreeSpace`] tracks the free sectors of disks; a [`VolumeMap`] gives the location of one
+//! volume's sectors. Such a volume is one extent on one disk: where it is claimed, or in the first
+//! gap that is large enough. The map is a list of extents, and its users do not depend on their
+//! number.
 //!
-//! Invariants: no sector of a disk belongs to two volumes; a map's pieces cover its volume without gaps, in
-//! the volume's order.
+//! Invariants: no sector of a disk belongs to two volumes; a map's extents cover its volume without
+//! gaps, in the volume's order.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -14,12 +15,12 @@ use units::{Extent, Lba, Sectors};
 
 use crate::location::{DiskExtent, DiskId};
 
-/// No gap of the disk is so large. Cure: a smaller volume, or another disk.
+/// No gap of the disk is large enough. Cure: a smaller volume, or another disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSpace {
-    /// What the disk has left in all.
+    /// The disk's free sectors.
     pub free: Sectors,
-    /// The largest gap of it.
+    /// Its largest gap.
     pub largest_gap: Sectors,
 }
 
@@ -32,7 +33,7 @@ impl fmt::Display for NoSpace {
 
 impl std::error::Error for NoSpace {}
 
-/// The space of some disks, and which of it is given out.
+/// The free space of some disks.
 #[derive(Clone, Debug)]
 pub struct FreeSpace {
     disks: Vec<DiskSpace>,
@@ -41,12 +42,12 @@ pub struct FreeSpace {
 #[derive(Clone, Debug)]
 struct DiskSpace {
     capacity: Sectors,
-    /// What is given out: where each begins, and its end.
+    /// Allocated extents: start, and end.
     taken: BTreeMap<Lba, Lba>,
 }
 
 impl DiskSpace {
-    /// The free runs, in the order of the disk.
+    /// The gaps, in the order of the disk.
     fn gaps(&self) -> impl Iterator<Item = Extent> {
         let end = Lba(0) + self.capacity;
         let starts = std::iter::once(Lba(0)).chain(self.taken.values().copied());
@@ -59,25 +60,25 @@ impl DiskSpace {
 /// Where the sectors of one volume lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeMap {
-    /// With the volume's sector at which each begins.
+    /// Each with the volume's sector at which it begins.
     pieces: Vec<(Lba, DiskExtent)>,
     size: Sectors,
 }
 
 impl FreeSpace {
-    /// A pool of empty disks.
+    /// Empty disks of these capacities.
     pub fn new(capacities: impl IntoIterator<Item = Sectors>) -> Self {
         let empty = |capacity| DiskSpace { capacity, taken: BTreeMap::new() };
         Self { disks: capacities.into_iter().map(empty).collect() }
     }
 
-    /// Gives `size` sectors of `disk` to a volume: those at the beginning of the first gap that holds them.
+    /// Allocates `size` sectors of `disk`: the beginning of the first gap that is large enough.
     ///
     /// # Errors
     /// See [`NoSpace`]; nothing is changed then.
     ///
     /// # Panics
-    /// On a disk that the pool does not have, or a size of nothing.
+    /// On an unknown disk, or a size of zero.
     pub fn allocate(&mut self, disk: DiskId, size: Sectors) -> Result<DiskExtent, NoSpace> {
         assert!(size > Sectors::ZERO, "a volume has a size");
         let gap = self.disks[disk.0 as usize].gaps().find(|gap| gap.len >= size);
@@ -87,10 +88,10 @@ impl FreeSpace {
         Ok(placed)
     }
 
-    /// Gives these sectors to a volume; says whether they were free. Where not, nothing is changed.
+    /// Allocates these sectors; returns whether they were free. If not, nothing is changed.
     ///
     /// # Panics
-    /// On a disk that the pool does not have, or no sectors.
+    /// On an unknown disk, or an empty extent.
     pub fn claim(&mut self, placed: DiskExtent) -> bool {
         assert!(!placed.extent.is_empty(), "a volume has a size");
         let free = self.disks[placed.disk.0 as usize].gaps().any(|gap| gap.contains(placed.extent));
@@ -100,10 +101,10 @@ impl FreeSpace {
         free
     }
 
-    /// What the disk has left, and how much of it in one piece.
+    /// The disk's free sectors, and its largest gap.
     ///
     /// # Panics
-    /// On a disk that the pool does not have.
+    /// On an unknown disk.
     pub fn free(&self, disk: DiskId) -> NoSpace {
         let gaps = || self.disks[disk.0 as usize].gaps().map(|gap| gap.len);
         let free = Sectors(gaps().map(|gap| gap.0).sum());
@@ -117,7 +118,7 @@ impl FreeSpace {
 }
 
 impl VolumeMap {
-    /// The map of a volume that lies there, in one piece.
+    /// The map of a volume of this one extent.
     pub fn new(placed: DiskExtent) -> Self {
         Self { pieces: vec![(Lba(0), placed)], size: placed.extent.len }
     }
@@ -127,15 +128,16 @@ impl VolumeMap {
         self.size
     }
 
-    /// The disks that the volume touches, in the order of its sectors.
+    /// The volume's extents, in the order of its sectors.
     pub fn pieces(&self) -> impl Iterator<Item = DiskExtent> {
         self.pieces.iter().map(|(_, placed)| *placed)
     }
 
-    /// Where `extent` of the volume lies, in the order of its sectors. Takes O(log pieces) to begin.
+    /// Where `extent` of the volume lies, in the order of its sectors. Takes O(log extents) to
+    /// begin.
     ///
     /// # Panics
-    /// If it passes the volume's end: it was to be refused at the edge.
+    /// If it passes the volume's end, which the caller checks.
     pub fn map(&self, extent: Extent) -> impl Iterator<Item = DiskExtent> {
         assert!(
             Extent::new(Lba(0), self.size).contains(extent),

@@ -39,8 +39,8 @@ fn run(seed: u64) -> u64 {
     world.crashed
 }
 
-/// Seeds that once failed: what an image that was torn follows from is not always the generation before (10), and the slot that is
-/// repaired last is to be a whole one (69).
+/// Seeds that once failed: what an image that was torn follows from is not always the generation
+/// before (10), and the slot that is repaired last is to be a whole one (69).
 const FOUND: [u64; 2] = [10, 69];
 
 #[test]

@@ -1,5 +1,5 @@
-//! Every byte of a pool's metadata is damaged, one at a time: the pool is the same, and a check names what was damaged.
-//! `SPINDLE_CASES=1` damages every byte; without it, every eleventh.
+//! Every byte of a pool's metadata is damaged, one at a time: the pool is the same, and a check
+//! names what was damaged. `SPINDLE_CASES=1` damages every byte; without it, every eleventh.
 
 mod common;
 
@@ -100,7 +100,8 @@ fn step() -> usize {
     if cases(0) > 0 { 1 } else { 11 }
 }
 
-/// After 2 changes the log holds records; after 4 it is full; after 5 there is a new image with its log.
+/// After 2 changes the log holds records; after 4 it is full; after 5 there is a new image with its
+/// log.
 #[test]
 fn a_damaged_byte_is_noticed_and_changes_nothing_on_one_disk() {
     for operations in [0, 2, 3, 5] {
@@ -113,7 +114,8 @@ fn a_damaged_byte_is_noticed_and_changes_nothing_on_two_disks() {
     sweep(2, 5, step());
 }
 
-/// What no copy has is refused, with what it is; it is never an older state that is taken for the newest.
+/// What no copy has is refused, with what it is; it is never an older state that is taken for the
+/// newest.
 #[test]
 fn a_change_that_is_lost_before_another_is_refused() {
     let (mut disks, state) = golden(1, 2);
@@ -127,8 +129,8 @@ fn a_change_that_is_lost_before_another_is_refused() {
     assert!(matches!(error, OpenError::RecordLost { sequence: 1, .. }), "{error}");
 }
 
-/// Two bytes of anything: the pool is the same, or it is refused; never another state, unless the last change is what
-/// both copies lost, which a crash looks like too.
+/// Two bytes of anything: the pool is the same, or it is refused; never another state, unless the
+/// last change is what both copies lost, which a crash looks like too.
 #[test]
 fn two_damaged_bytes_never_make_another_state_but_the_one_before() {
     let mut dice = rng::SplitMix64::new(3);

@@ -1,4 +1,5 @@
-//! Disks that are no pool, or not all of it, and operations that cannot be: told with what and where, and nothing is written.
+//! Disks that are no pool, or not all of it, and operations that cannot be: told with what and
+//! where, and nothing is written.
 
 mod common;
 
@@ -134,7 +135,8 @@ fn a_disk_that_is_half_initialised_or_too_short_is_told() {
     assert_eq!(find(&media(&disks)).unwrap_err(), OpenError::TwoLabels { device: 0 });
 }
 
-/// A disk that was taken out while the pool was away from it keeps its label, and is not of the pool.
+/// A disk that was taken out while the pool was away from it keeps its label, and is not of the
+/// pool.
 #[test]
 fn a_disk_that_was_taken_out_is_a_stray() {
     let mut world = pool();

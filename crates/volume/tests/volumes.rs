@@ -77,7 +77,8 @@ fn a_zone_is_kept_or_refused() {
     assert_eq!(refusal, Refusal::NoSpace { disk: DiskId(0), zone: Zone::Fast, missing: 1 });
 }
 
-/// A thin volume takes nothing until it is written, gives back what is trimmed, and a full pool says so.
+/// A thin volume takes nothing until it is written, gives back what is trimmed, and a full pool
+/// says so.
 #[test]
 fn a_thin_volume_takes_what_is_written_and_gives_back_what_is_trimmed() {
     let mut world = World::new(1, 1, 0);
@@ -125,7 +126,8 @@ fn a_snapshot_keeps_what_was_and_costs_what_is_written_since() {
     world.verify();
 }
 
-/// What a move has for itself is one block; and a move that is called off leaves the block where it was.
+/// What a move has for itself is one block; and a move that is called off leaves the block where it
+/// was.
 #[test]
 fn a_move_holds_up_one_block_and_can_be_called_off() {
     let mut world = World::new(1, 2, 0);

@@ -1,7 +1,8 @@
-//! What must not be written to: whatever somebody uses, and whatever holds something that somebody put there.
+//! What must not be written to: whatever somebody uses, and whatever holds something that somebody
+//! put there.
 //!
-//! Whoever measures writes, overwrites, and so does whoever serves. A path that was typed with care is no protection for a
-//! disk that is mounted, that others are built on, or that is partitioned.
+//! Whoever measures writes, overwrites, and so does whoever serves. A path that was typed with care
+//! is no protection for a disk that is mounted, that others are built on, or that is partitioned.
 
 use core::fmt;
 use std::fs::{self, File};
@@ -78,7 +79,8 @@ pub fn check_unused(path: &Path, file: &File, facts: &DeviceInfo) -> Result<(), 
     if swaps_to(&swaps, &path) { Err(InUse::Swap) } else { Ok(()) }
 }
 
-/// Where the device of this number, or by this path, is mounted: fields 3, 5 and, behind the dash, 2 of proc(5)'s mountinfo.
+/// Where the device of this number, or by this path, is mounted: fields 3, 5 and, behind the dash,
+/// 2 of proc(5)'s mountinfo.
 fn mount_of(mountinfo: &str, device: u64, path: &Path) -> Option<String> {
     let number = format!("{}:{}", major(device), minor(device));
     mountinfo.lines().find_map(|line| {
@@ -119,8 +121,9 @@ fn loop_over(block: &Path, path: &Path) -> Option<String> {
     })
 }
 
-/// A table of partitions in the first sectors: the master boot record's signature at 510, or the one of GPT in the second
-/// sector, of 512 bytes or of 4,096 (UEFI specification, 5.2.3 and 5.3.2). A boot sector has the first, too.
+/// A table of partitions in the first sectors: the master boot record's signature at 510, or the
+/// one of GPT in the second sector, of 512 bytes or of 4,096 (UEFI specification, 5.2.3 and 5.3.2).
+/// A boot sector has the first, too.
 fn table_of(file: &File) -> Option<&'static str> {
     const HEAD_BYTES: usize = 8_192;
     let mut memory = AlignedBuffer::new(HEAD_BYTES, MEMORY_ALIGN);

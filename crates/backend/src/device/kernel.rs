@@ -10,8 +10,8 @@ use units::{Bytes, SECTOR_BYTES, Sectors};
 
 /// The alignment of memory that any device takes.
 pub const MEMORY_ALIGN: usize = 4_096;
-/// What one system call moves at most: Linux cuts longer ones into commands of at most so much, and the time of several is no
-/// command's time.
+/// What one system call moves at most: Linux cuts longer ones into commands of at most so much, and
+/// the time of several is no command's time.
 const TRANSFER_MAX: Sectors = Sectors(2_048);
 
 /// What the kernel says of a device.
@@ -76,10 +76,12 @@ impl DeviceInfo {
     }
 }
 
-/// File systems of this kind are programs, which are asked for what direct access asks for: see statfs(2).
+/// File systems of this kind are programs, which are asked for what direct access asks for: see
+/// statfs(2).
 const FUSE: FsWord = 0x6573_5546;
 
-/// What a file of this file system takes direct access at; old kernels do not tell, and every device takes whole pages.
+/// What a file of this file system takes direct access at; old kernels do not tell, and every
+/// device takes whole pages.
 fn direct_align(file: &File) -> u64 {
     let wanted = StatxFlags::DIOALIGN;
     match statx(file, c"", AtFlags::EMPTY_PATH, wanted) {

@@ -1,5 +1,5 @@
-//! Memory that direct access takes: it begins on a boundary. Made without unsafe code, by asking for more and leaving out
-//! what lies before the boundary.
+//! Memory that direct access takes: it begins on a boundary. Made without unsafe code, by asking
+//! for more and leaving out what lies before the boundary.
 
 /// A buffer whose bytes begin on a multiple of its alignment.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
-//! One system call after the other on an open disk: by blocks, from memory that direct access takes.
+//! One system call after the other on an open disk: by blocks, from memory that direct access
+//! takes.
 //!
-//! What does not begin and end on a block is read, changed and written; nobody else touches such a block meanwhile, which
-//! the caller of this sees to.
+//! What does not begin and end on a block is read, changed and written; nobody else touches such a
+//! block meanwhile, which the caller of this sees to.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -15,7 +16,7 @@ use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use units::{Extent, Lba, Op, Operation, SECTOR_BYTES, Sectors};
 
 use crate::device::{AlignedBuffer, DeviceInfo, MEMORY_ALIGN};
-use crate::{Failure, Job};
+use crate::disk::{Failure, Job};
 
 /// Zeroes that are written at a time where nothing else makes any.
 const FILL: Sectors = Sectors(2_048);
@@ -33,7 +34,8 @@ pub(super) struct Open {
 }
 
 impl Drop for Open {
-    /// A process that is being started from here has the file too until it runs: closing ours would not end the lock.
+    /// A process that is being started from here has the file too until it runs: closing ours would
+    /// not end the lock.
     fn drop(&mut self) {
         // A lock that cannot be ended ends with the process.
         let _ = self.file.unlock();
@@ -155,8 +157,8 @@ impl Caller {
         Ok(())
     }
 
-    /// Makes the sectors read as zeroes: as the disk or the file system can, or by writing them. Neither is a second try at
-    /// what failed: whoever cannot says so, and has done nothing.
+    /// Makes the sectors read as zeroes: as the disk or the file system can, or by writing them.
+    /// Neither is a second try at what failed: whoever cannot says so, and has done nothing.
     fn zero(&mut self, extent: Extent, keep: bool) -> io::Result<()> {
         let (before, whole, after) = self.parts(extent);
         for part in [before, after] {

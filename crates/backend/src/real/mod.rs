@@ -6,15 +6,17 @@
 //!  reap ◀── what has ended ◀── ring (its bell), workers (the waker)
 //! ```
 //!
-//! Reads, writes of whole blocks and flushes go through io_uring; trims, zeroes and writes of parts of blocks, which are
-//! several system calls each, are made by a few threads. Where the kernel lets us have no ring, threads make them all, as
-//! many as the disk's depth.
+//! Reads, writes of whole blocks and flushes go through io_uring; trims, zeroes and writes of parts
+//! of blocks, which are several system calls each, are made by a few threads. Where the kernel lets
+//! us have no ring, threads make them all, as many as the disk's depth.
 //!
-//! A flush is fdatasync(2), a forced write one with `RWF_DSYNC`. What is trimmed or zeroed reads as zeroes from then on, and
-//! keeps its space only if that was asked for. What does not begin and end on the disk's blocks is read, changed and written.
+//! A flush is fdatasync(2), a forced write one with `RWF_DSYNC`. What is trimmed or zeroed reads as
+//! zeroes from then on, and keeps its space only if that was asked for. What does not begin and end
+//! on the disk's blocks is read, changed and written.
 //!
-//! Invariants: of two commands that share a block of which one changes a part, the second begins when the first has ended;
-//! an error is told as it came, and nothing is tried again; the disk is this process's alone for as long as it is open.
+//! Invariants: of two commands that share a block of which one changes a part, the second begins
+//! when the first has ended; an error is told as it came, and nothing is tried again; the disk is
+//! this process's alone for as long as it is open.
 
 mod caller;
 mod open;
@@ -36,12 +38,13 @@ pub use self::open::{RealError, RealOptions};
 use self::ring::{Does, Flight, Memory, Ring};
 use self::workers::Workers;
 use crate::device::DeviceInfo;
-use crate::store::allocation_of;
-use crate::{Allocation, Completion, Disk, Failure, IoMethod, Job, Tag, Waker};
+use crate::disk::{Allocation, Completion, Disk, Failure, IoMethod, Job, Tag, Waker};
+use crate::emulated::store::allocation_of;
 
 /// Threads beside a ring, for what takes several system calls.
 const WORKERS_BESIDE: u32 = 4;
-/// What is shorter is copied to or from memory that the kernel knows, which takes less than to tell it of the request's.
+/// What is shorter is copied to or from memory that the kernel knows, which takes less than to tell
+/// it of the request's.
 const COPY_MAX: Sectors = Sectors(64);
 
 /// A real disk.
@@ -51,7 +54,8 @@ pub struct RealDisk {
     workers: Workers,
     /// How many jobs they have.
     at_workers: usize,
-    /// Whether everything had begun when that was last asked for: the kernel may be short of something.
+    /// Whether everything had begun when that was last asked for: the kernel may be short of
+    /// something.
     started: bool,
     /// For looks at it outside of commands.
     caller: Caller,
@@ -184,7 +188,8 @@ impl RealDisk {
     }
 }
 
-/// The job with the memory that it is carried out in: its own, if that is worth it and lies as it has to.
+/// The job with the memory that it is carried out in: its own, if that is worth it and lies as it
+/// has to.
 fn flight(open: &Open, ring: &mut Ring, does: Does, blocks: Extent, mut job: Job) -> Flight {
     if does == Does::Flush {
         return Flight::new(job, does, blocks, Memory::None);
@@ -221,8 +226,8 @@ impl Disk for RealDisk {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        // What ends wakes whoever waits; what has been taken and not reaped is there already, and what could not begin is
-        // tried again.
+        // What ends wakes whoever waits; what has been taken and not reaped is there already, and
+        // what could not begin is tried again.
         (!self.done.is_empty() || !self.started).then_some(self.now)
     }
 

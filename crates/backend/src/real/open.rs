@@ -1,4 +1,5 @@
-//! RealOptions a real disk: a block device that nobody else uses, or a file that nobody else has locked.
+//! RealOptions a real disk: a block device that nobody else uses, or a file that nobody else has
+//! locked.
 
 use core::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -20,10 +21,11 @@ pub struct RealOptions {
     pub depth: u32,
     /// Whether the page cache may stand between: for what takes no direct access.
     pub buffered: bool,
-    /// Whether a table of partitions on a block device is taken as what was stored there through us. What a file holds is
-    /// taken as that in any case: whoever names a file means it.
+    /// Whether a table of partitions on a block device is taken as what was stored there through
+    /// us. What a file holds is taken as that in any case: whoever names a file means it.
     pub adopt: bool,
-    /// Whether commands go through io_uring, where the kernel lets us and the page cache does not stand between.
+    /// Whether commands go through io_uring, where the kernel lets us and the page cache does not
+    /// stand between.
     pub ring: bool,
 }
 
@@ -38,7 +40,8 @@ pub enum RealError {
     NoDirectAccess,
     /// Somebody uses it.
     InUse(InUse),
-    /// It holds something that somebody put there. Cure: `adopt = true`, if that was one of its volumes' clients.
+    /// It holds something that somebody put there. Cure: `adopt = true`, if that was one of its
+    /// volumes' clients.
     Foreign(InUse),
     /// Another process has locked it. Cure: stop that one.
     Locked,
@@ -82,8 +85,9 @@ impl From<io::Error> for RealError {
     }
 }
 
-/// How long a disk is waited for that somebody has. One who was killed has it until the last command that it gave the kernel
-/// has ended, and until then the disk must not be anybody else's: a write that is under way would pass one of ours.
+/// How long a disk is waited for that somebody has. One who was killed has it until the last
+/// command that it gave the kernel has ended, and until then the disk must not be anybody else's: a
+/// write that is under way would pass one of ours.
 const LET_GO_MAX: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -111,7 +115,8 @@ fn open_now(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), Rea
         flags |= OFlags::DIRECT;
     }
     if kind.is_block_device() {
-        // The kernel keeps out whoever else claims the device or a partition of it: mounts, RAID, another of us.
+        // The kernel keeps out whoever else claims the device or a partition of it: mounts, RAID,
+        // another of us.
         flags |= OFlags::EXCL;
     }
     let bits = i32::try_from(flags.bits()).expect("flags of open(2) are an int");
@@ -139,7 +144,8 @@ fn open_now(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), Rea
     Ok((file, facts))
 }
 
-/// Who keeps us from claiming a device, as far as that can be told from outside: nobody says who has opened it.
+/// Who keeps us from claiming a device, as far as that can be told from outside: nobody says who
+/// has opened it.
 fn who_claims(path: &Path) -> InUse {
     let found = File::open(path).and_then(|mut file| {
         let facts = DeviceInfo::of(&mut file, false)?;

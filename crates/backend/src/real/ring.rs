@@ -1,13 +1,14 @@
-//! io_uring: transfers that the kernel carries out while nobody waits for them, all of a turn begun by one system call.
+//! io_uring: transfers that the kernel carries out while nobody waits for them, all of a turn begun
+//! by one system call.
 //!
 //! ```text
 //!  push ─▶ queue ─ start: one system call ─▶ the kernel, with the flight's memory ─▶ queue ─▶ reap
 //! ```
 //!
-//! This is the one place with unsafe code, and this is what it rests on. Invariant: what the kernel may touch belongs to a
-//! [`Flight`], which lies in `flights` from before it is pushed until its completion is taken out of the queue; nobody has a
-//! way to a flight that is there. A ring that is dropped waits for what is under way; if it cannot, the memory is never
-//! given back.
+//! This is the one place with unsafe code, and this is what it rests on. Invariant: what the kernel
+//! may touch belongs to a [`Flight`], which lies in `flights` from before it is pushed until its
+//! completion is taken out of the queue; nobody has a way to a flight that is there. A ring that is
+//! dropped waits for what is under way; if it cannot, the memory is never given back.
 
 #![allow(unsafe_code)]
 
@@ -20,11 +21,12 @@ use rustix::io::{Errno, ReadWriteFlags};
 use units::{Extent, SECTOR_BYTES, Sectors};
 
 use super::caller::Open;
-use crate::Job;
 use crate::device::{AlignedBuffer, MEMORY_ALIGN};
+use crate::disk::Job;
 
-/// The memory of a transfer that the kernel knows beforehand. As many as a disk's depth, and few enough that a process
-/// without privileges may keep those of a disk from being swapped out (8 MiB by default, and a depth is at most 32).
+/// The memory of a transfer that the kernel knows beforehand. As many as a disk's depth, and few
+/// enough that a process without privileges may keep those of a disk from being swapped out (8 MiB
+/// by default, and a depth is at most 32).
 pub(super) const SLOT: Sectors = Sectors(256);
 
 /// What is under way.
@@ -137,8 +139,8 @@ impl Flight {
             return (moved == 0).then(|| Err(end.into()));
         }
         if let (Does::Read, Memory::Payload(data)) = (self.does, &mut self.memory) {
-            // SAFETY: `start` found that the buffer has room for `all` bytes, and the kernel has said that it has written
-            // so many from its beginning on; it has let go of the buffer.
+            // SAFETY: `start` found that the buffer has room for `all` bytes, and the kernel has
+            // said that it has written so many from its beginning on; it has let go of the buffer.
             unsafe { data.set_len(all) };
         }
         Some(Ok(()))
@@ -224,15 +226,16 @@ impl Ring {
         let place = self.free.pop().expect("no more is under way than the ring was made for");
         let flight = self.flights[place].insert(flight);
         let entry = flight.entry(&self.open.file).user_data(place as u64);
-        // SAFETY: the entry's memory belongs to the flight, which stays in `flights` until its completion is reaped, or
-        // longer than the ring: so it is neither freed nor looked at by anybody else meanwhile. A `Vec`'s bytes stay where
-        // they are when it is moved. The file is kept open by `self.open`.
+        // SAFETY: the entry's memory belongs to the flight, which stays in `flights` until its
+        // completion is reaped, or longer than the ring: so it is neither freed nor looked at by
+        // anybody else meanwhile. A `Vec`'s bytes stay where they are when it is moved. The file is
+        // kept open by `self.open`.
         let pushed = unsafe { self.kernel.submission().push(&entry) };
         pushed.expect("the queue has an entry for each flight");
     }
 
-    /// Begins what was pushed. Says whether all of it has begun; else the kernel is short of something, and is to be asked
-    /// again.
+    /// Begins what was pushed. Says whether all of it has begun; else the kernel is short of
+    /// something, and is to be asked again.
     pub(super) fn start(&mut self) -> bool {
         while !self.kernel.submission().is_empty() {
             match self.kernel.submit() {
@@ -254,7 +257,8 @@ impl Ring {
         !self.kernel.completion().is_empty()
     }
 
-    /// What has ended, and how. What is left of a transfer that was cut short is pushed again, and wants a start.
+    /// What has ended, and how. What is left of a transfer that was cut short is pushed again, and
+    /// wants a start.
     pub(super) fn reap(&mut self) -> Option<(Flight, io::Result<()>)> {
         loop {
             let entry = self.kernel.completion().next()?;
@@ -306,10 +310,12 @@ fn set_up(entries: u32) -> io::Result<IoUring> {
 fn register(kernel: &IoUring, slots: &mut [AlignedBuffer]) -> io::Result<()> {
     let mut told: Vec<_> =
         slots.iter_mut().map(|slot| IoSliceMut::new(slot.bytes(slot.len()))).collect();
-    // SAFETY: `IoSliceMut` is laid out as an iovec (its documentation guarantees it), and there are as many.
+    // SAFETY: `IoSliceMut` is laid out as an iovec (its documentation guarantees it), and there are
+    // as many.
     let told = unsafe { core::slice::from_raw_parts(told.as_mut_ptr().cast(), told.len()) };
-    // SAFETY: these are whole buffers of ours. The kernel holds on to their pages by itself, for as long as the ring is
-    // there, and touches them for flights alone; each belongs to one, or to nobody.
+    // SAFETY: these are whole buffers of ours. The kernel holds on to their pages by itself, for as
+    // long as the ring is there, and touches them for flights alone; each belongs to one, or to
+    // nobody.
     unsafe { kernel.submitter().register_buffers(told) }
 }
 
@@ -318,7 +324,7 @@ mod tests {
     use units::{Lba, Op, Operation};
 
     use super::*;
-    use crate::Tag;
+    use crate::disk::Tag;
 
     fn flight(does: Does) -> Flight {
         let blocks = Extent::new(Lba(8), Sectors(4));

@@ -1,5 +1,5 @@
-//! A file, and where the machine lets us, loop devices: what is written is there, whatever its blocks are, and however
-//! commands get to the kernel.
+//! A file, and where the machine lets us, loop devices: what is written is there, whatever its
+//! blocks are, and however commands get to the kernel.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -31,7 +31,8 @@ const OPENING: RealOptions = RealOptions {
 };
 
 fn scratch(sectors: u64) -> (TempDir, PathBuf) {
-    // Where the test itself lies, not where temporary files do: that may be memory, which takes no direct access.
+    // Where the test itself lies, not where temporary files do: that may be memory, which takes no
+    // direct access.
     let beside = std::env::current_exe().expect("it runs");
     let beside = beside.parent().expect("it lies somewhere");
     let dir = tempfile::tempdir_in(beside).expect("a scratch directory");
@@ -231,7 +232,8 @@ fn what_is_trimmed_gives_its_space_back_and_what_is_zeroed_keeps_it_if_asked_to(
     driven.does(Op::Trim, extent(0, 512), none, Vec::new()).expect("a file can");
     assert_eq!(space(&mut driven), Allocation::Hole);
     driven.does(Op::WriteZeroes, extent(0, 512), keep, Vec::new()).expect("a file can");
-    // What is kept and was never written may be told as a hole; what it takes of the file system says more.
+    // What is kept and was never written may be told as a hole; what it takes of the file system
+    // says more.
     assert!(std::fs::metadata(&path).expect("it is there").blocks() >= 512, "the space is its own");
 }
 
@@ -261,7 +263,8 @@ fn numbered(extent: Extent) -> Vec<u8> {
 
 #[test]
 fn requests_of_all_lengths_that_are_under_way_at_once_are_each_their_own() {
-    // Shorter and longer than what is copied, and than a slot; on the request's own memory where that lies as it has to.
+    // Shorter and longer than what is copied, and than a slot; on the request's own memory where
+    // that lies as it has to.
     let lengths = [1, 8, 64, 65, 128, 256, 257, 512];
     for opening in ways() {
         let (_dir, path) = scratch(SECTORS);
@@ -314,8 +317,8 @@ fn a_disk_that_is_closed_has_done_what_was_begun() {
     }
 }
 
-/// Who starts a process has what is open here open for a moment too, and a claim on a device lasts as long as that: one test
-/// with devices at a time.
+/// Who starts a process has what is open here open for a moment too, and a claim on a device lasts
+/// as long as that: one test with devices at a time.
 static DEVICES: Mutex<()> = Mutex::new(());
 
 /// A loop device over the file with blocks of so many bytes, for as long as it lives.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::caller::{Caller, Open};
-use crate::{Completion, Job, Waker};
+use crate::disk::{Completion, Job, Waker};
 
 /// What the threads are given, and what they have done.
 #[derive(Default)]

@@ -1,11 +1,14 @@
-//! Every limit of a pool, and the space that it needs on a disk. [docs/src/reference/pool-format.md](../../../../docs/format.md) has them too.
+//! Every limit of a pool, and the space that it needs on a disk. The reference of the pool format
+//! (docs/src/reference/pool-format.md) lists them too.
 
 use units::Sectors;
 
-/// Sectors in a block, the unit of allocation: 1 MiB, so that the way to a block is a tenth of what reading it takes.
+/// Sectors in a block, the unit of allocation: 1 MiB, so that positioning takes a tenth of the time
+/// of reading it.
 pub const BLOCK_SECTORS: Sectors = Sectors(2_048);
 
-/// Bytes in a unit, what metadata is written in: the largest physical sector, so that no torn write takes a neighbour along.
+/// Bytes in a unit, the unit of metadata writes: the largest physical sector, so that a torn write
+/// damages no neighbour.
 pub const UNIT_BYTES: usize = 4_096;
 
 /// Units in a block.
@@ -44,13 +47,13 @@ pub const LOG_UNITS_MIN: u32 = 8;
 /// Units of a slot's log, at most: 8 MiB, a tenth of a second to read.
 pub const LOG_UNITS_MAX: u32 = 2_048;
 
-/// Operations that are prepared at a time.
+/// Operations in preparation at a time.
 pub const OPERATIONS_MAX: usize = 64;
 
-/// Gaps that are looked at for one that holds all of what is asked for, before it is given in pieces.
+/// Gaps that are examined for one that holds an allocation whole, before it is split.
 pub const GAPS_SEEN_MAX: usize = 1_024;
 
-/// Findings that a check lists; it counts the rest.
+/// Findings that a check lists; the rest is counted.
 pub const FINDINGS_MAX: usize = 1_024;
 
 const _: () = assert!(BLOCK_UNITS as u64 * UNIT_BYTES as u64 == BLOCK_SECTORS.0 * 512);

@@ -1,10 +1,11 @@
 //! Pools: disks that hold volumes, and the metadata that say which block is whose.
 //!
-//! A [`Pool`] is a state machine: [`Operation`]s come in, [`PoolOutput`]s say what to do to which disk, and nothing of it reads
-//! a disk or a clock. [`find`] puts a pool together from its disks again. What lies where on them: [`mod@format`].
+//! A [`Pool`] is a state machine: [`Operation`]s come in, [`PoolOutput`]s say what to do to which
+//! disk, and nothing of it reads a disk or a clock. [`find`] puts a pool together from its disks
+//! again. What lies where on them: [`mod@format`].
 //!
-//! Clockwise's dynamic partitions (RTAS 2000, §2) are the volumes here: ordered lists of 1 MiB blocks over one or more
-//! disks, which grow, shrink and are laid elsewhere while they are used.
+//! Clockwise's dynamic partitions (RTAS 2000, §2) are the volumes here: ordered lists of 1 MiB
+//! blocks over one or more disks, which grow, shrink and are laid elsewhere while they are used.
 
 pub mod flow;
 pub mod format;

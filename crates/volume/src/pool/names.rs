@@ -1,4 +1,4 @@
-//! Who is who in a pool, and the words of its volumes.
+//! The identifiers of a pool, and the properties of its volumes.
 
 use core::fmt;
 
@@ -7,15 +7,15 @@ use units::{Extent, Lba, Sectors};
 use crate::location::DiskId;
 use crate::pool::limits::BLOCK_SECTORS;
 
-/// A pool's identity: 128 bits of chance, from whoever creates it.
+/// A pool's identity: 128 random bits, drawn by its creator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolUid(pub [u8; 16]);
 
-/// A disk's identity: 128 bits of chance, from whoever adds it.
+/// A disk's identity: 128 random bits, drawn when it is added.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskUid(pub [u8; 16]);
 
-/// A volume or snapshot of a pool. A number is never given twice.
+/// A volume or snapshot of a pool. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolVolumeId(pub u32);
 
@@ -30,18 +30,18 @@ impl Blocks {
     }
 }
 
-/// A block of a volume, by its place in it.
+/// A block of a volume, by its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeBlock(pub u32);
 
-/// A run of blocks on one disk.
+/// Consecutive blocks on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BlockExtent {
     /// Which disk.
     pub disk: DiskId,
     /// Its first block.
     pub block: u32,
-    /// How many.
+    /// The number of blocks.
     pub len: u32,
 }
 
@@ -58,25 +58,25 @@ impl BlockExtent {
     }
 }
 
-/// How a volume's blocks follow each other over its disks.
+/// How a volume's blocks are distributed over its disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// One disk after the other: the next is used when the one before is full.
     Single,
-    /// In rotation: block n on disk n modulo their count.
+    /// Round-robin: block n on disk n modulo their number.
     Stripe,
-    /// Each block on a disk and at a place that the volume's seed and the block's number say.
+    /// Each block on a disk and at a location drawn from the volume's seed and the block's number.
     Random,
 }
 
-/// On which part of a disk a volume's blocks lie.
+/// The zone of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zone {
-    /// The first part, which passes more sectors a turn.
+    /// The first half, which passes more sectors per revolution.
     Fast,
-    /// The rest.
+    /// The second half.
     Slow,
-    /// Where there is room, in the slow part first: the fast one is for those who ask for it.
+    /// Either, the slow zone first: the fast one is for volumes that ask for it.
     Any,
 }
 

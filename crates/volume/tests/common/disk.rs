@@ -1,4 +1,5 @@
-//! A disk with a volatile cache: what was not flushed may be lost, torn at any sector, and written in any order.
+//! A disk with a volatile cache: what was not flushed may be lost, torn at any sector, and written
+//! in any order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! A pool on disks that lose power, beside a plain account of what its clients wrote. At every step the power goes, on a copy of the
-//! disks: what is left is a pool again, with the state before the operation or after it, and with every client's data.
+//! A pool on disks that lose power, beside a plain account of what its clients wrote. At every step
+//! the power goes, on a copy of the disks: what is left is a pool again, with the state before the
+//! operation or after it, and with every client's data.
 
 use std::collections::BTreeMap;
 
@@ -120,7 +121,8 @@ impl World {
         begun
     }
 
-    /// Does all that is to be done, in any order that the pool allows, with a crash before every step.
+    /// Does all that is to be done, in any order that the pool allows, with a crash before every
+    /// step.
     pub(crate) fn settle(&mut self) {
         let mut steps: Vec<(StepId, Action)> = Vec::new();
         loop {

@@ -71,7 +71,8 @@ fn is_read(work: &Work) -> bool {
     matches!(work, Work::Request { op: Op::Read, .. })
 }
 
-/// A block that was trimmed while somebody reads it is free a little later: who needs it waits, and is not told that the pool is full.
+/// A block that was trimmed while somebody reads it is free a little later: who needs it waits, and
+/// is not told that the pool is full.
 #[test]
 fn a_full_pool_is_full_only_when_nothing_is_about_to_be_free() {
     let mut world = World::new(1, 1);
@@ -149,7 +150,8 @@ fn writes_go_on_while_a_volume_grows() {
     world.drain();
 }
 
-/// What is cut off rests first; who comes meanwhile is told that it is gone, and the rest of the volume never notices.
+/// What is cut off rests first; who comes meanwhile is told that it is gone, and the rest of the
+/// volume never notices.
 #[test]
 fn a_shrink_waits_for_who_reads_there_and_refuses_who_comes_later() {
     let mut world = World::new(1, 1);
@@ -352,7 +354,8 @@ fn a_client_is_told_which_sectors_lie_somewhere() {
     assert_eq!(told, [(100, 3_996, false), (4_096, 4_096, true), (8_192, 2_148, false)]);
 }
 
-/// To make a terabyte zeroes is no list of a million pieces, and copies of a thousand blocks are few at a time.
+/// To make a terabyte zeroes is no list of a million pieces, and copies of a thousand blocks are
+/// few at a time.
 #[test]
 fn a_long_request_is_a_few_pieces_at_a_time() {
     let disks: Vec<_> = (0..3).map(|device| (uid(device), 1 << 20)).collect();

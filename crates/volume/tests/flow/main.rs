@@ -1,4 +1,5 @@
-//! Clients and operators at one pool: whatever they do side by side, in whatever order disks answer, each reads what it wrote.
+//! Clients and operators at one pool: whatever they do side by side, in whatever order disks
+//! answer, each reads what it wrote.
 
 #[path = "../common/mod.rs"]
 mod common;

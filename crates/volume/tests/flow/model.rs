@@ -76,7 +76,8 @@ impl Cell {
         }
     }
 
-    /// A flush that was submitted at `since` has ended; nobody who began to read before `reading` is still at it.
+    /// A flush that was submitted at `since` has ended; nobody who began to read before `reading`
+    /// is still at it.
     pub(crate) fn flush(&mut self, since: u64, reading: u64) {
         for version in &mut self.versions {
             version.durable |= version.answered.is_some_and(|answered| answered < since);
@@ -93,7 +94,8 @@ impl Cell {
         self.versions.retain(|one| !over(one));
     }
 
-    /// What a snapshot that is taken now holds: nobody writes, though of some requests a part may have been carried out.
+    /// What a snapshot that is taken now holds: nobody writes, though of some requests a part may
+    /// have been carried out.
     pub(crate) fn frozen(&self, time: u64) -> Self {
         let stamps: Vec<u64> = self
             .seen(time)

@@ -1,4 +1,5 @@
-//! Clients and an operator at a flow, over disks that do what they are told in any order, fail, and lose power.
+//! Clients and an operator at a flow, over disks that do what they are told in any order, fail, and
+//! lose power.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -389,7 +390,8 @@ impl World {
         (disks, found)
     }
 
-    /// Every volume is there and holds what it may after a crash, with a change under way or without.
+    /// Every volume is there and holds what it may after a crash, with a change under way or
+    /// without.
     fn verify(&self, disks: &[Disk], state: &State) {
         let under_way = |right: &dyn Fn(&Operation) -> bool| self.changes.values().any(right);
         for id in self.volumes.keys().filter(|id| state.volume(**id).is_none()) {

@@ -8,15 +8,15 @@ use crate::pool::names::{DiskUid, PoolVolumeId};
 use crate::pool::operation::kinds::{Lock, Operation};
 use crate::pool::operation::machine::OperationId;
 
-/// Changes that wait or are under way, at most.
+/// The limit on changes that wait or are in progress.
 pub const CHANGES_MAX: usize = 64;
 
-/// Blocks of a volume that are to rest.
+/// Blocks of a volume that are quiesced.
 #[derive(Clone, Debug)]
 pub(crate) struct Quiesced {
     pub(crate) volume: PoolVolumeId,
     pub(crate) blocks: Range<u32>,
-    /// Whether they are not even read.
+    /// Whether reads are held too.
     pub(crate) reads: bool,
 }
 
@@ -24,38 +24,39 @@ pub(crate) struct Quiesced {
 #[derive(Clone, Debug)]
 pub(crate) struct PendingChange {
     pub(crate) operation: Operation,
-    /// Of which volume a block is moved; none for an operator's change.
-    pub(crate) course: Option<PoolVolumeId>,
+    /// The volume of which a block is moved; none for an operator's change.
+    pub(crate) relocation: Option<PoolVolumeId>,
     pub(crate) stage: Stage,
     pub(crate) locks: Vec<Lock>,
     pub(crate) rest: Option<Quiesced>,
-    /// Where there was no room: whatever was under way then may yet give some back.
-    pub(crate) patience: Option<OperationId>,
+    /// Set when a lack of space was found: the next operation's number then. Older operations may
+    /// still free space.
+    pub(crate) nospace_retry_after: Option<OperationId>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
-    /// For its turn.
+    /// Until the locks of older changes are released.
     Waiting,
-    /// For the end of these requests.
-    Draining(BTreeSet<PoolRequestId>),
+    /// Until these requests have completed.
+    Quiescing(BTreeSet<PoolRequestId>),
     Begun(OperationId),
-    /// It holds. These requests still have a piece at a disk that is gone.
+    /// Committed. These requests still have a piece in flight at the removed disk.
     Leaving(BTreeSet<PoolRequestId>),
 }
 
 impl PendingChange {
-    /// One that waits for its turn.
-    pub(crate) fn new(operation: Operation, course: Option<PoolVolumeId>) -> Self {
-        let (locks, rest, patience) = (Vec::new(), None, None);
-        Self { operation, course, stage: Stage::Waiting, locks, rest, patience }
+    /// A change that waits.
+    pub(crate) fn new(operation: Operation, relocation: Option<PoolVolumeId>) -> Self {
+        let (locks, rest, nospace_retry_after) = (Vec::new(), None, None);
+        Self { operation, relocation, stage: Stage::Waiting, locks, rest, nospace_retry_after }
     }
 
-    pub(crate) fn is_raised(&self) -> bool {
+    pub(crate) fn has_quiesced(&self) -> bool {
         !matches!(self.stage, Stage::Waiting)
     }
 
-    /// The disk that it adds, once that is begun.
+    /// The disk that it adds, once the operation has begun.
     pub(crate) fn adds(&self) -> Option<DiskUid> {
         match (&self.operation, &self.stage) {
             (Operation::AddDisk { uid, .. }, Stage::Begun(_)) => Some(*uid),

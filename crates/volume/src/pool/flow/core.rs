@@ -16,24 +16,24 @@ use crate::pool::flow::values::{
 use crate::pool::names::{DiskUid, PoolVolumeId};
 use crate::pool::operation::machine::{Failure, OperationId, Pool};
 
-/// A pool under its clients.
+/// A pool with its clients' requests and its operator's changes.
 #[derive(Clone, Debug)]
 pub struct Flow {
     pub(crate) pool: Pool,
-    pub(crate) families: BTreeMap<PoolVolumeId, SnapshotGroup>,
+    pub(crate) groups: BTreeMap<PoolVolumeId, SnapshotGroup>,
     pub(crate) requests: BTreeMap<PoolRequestId, Request>,
-    /// Those to look at again, by age.
+    /// Held requests, to be retried in order of age.
     pub(crate) held: BTreeMap<u64, PoolRequestId>,
-    /// By age, those that move blocks among them.
+    /// In order of age, moves of blocks included.
     pub(crate) changes: BTreeMap<ChangeId, PendingChange>,
-    pub(crate) courses: BTreeMap<PoolVolumeId, Relocation>,
+    pub(crate) relocations: BTreeMap<PoolVolumeId, Relocation>,
     pub(crate) tickets: BTreeMap<OperationId, PendingOperation>,
     pub(crate) request_operations: usize,
     pub(crate) steps: Steps,
     pub(crate) pieces: BTreeMap<PieceId, Owner>,
     pub(crate) outputs: VecDeque<Output>,
-    /// Whether something has ended that others may wait for.
-    pub(crate) stirred: bool,
+    /// Whether something has ended for which others may wait.
+    pub(crate) dirty: bool,
     pub(crate) paused: bool,
     pub(crate) serials: u64,
     pub(crate) change_numbers: u64,
@@ -41,27 +41,27 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A pool that was created or opened, with nothing under way but its own beginning. Blocks that do not lie where they are to lie
-    /// are moved from the first poll on, unless that is paused before.
+    /// A pool that was created or opened, with no operation in progress but its own initialisation.
+    /// Misplaced blocks are moved from the first poll on, unless relocation is paused before.
     pub fn new(pool: Pool) -> Self {
         let volumes: Vec<(PoolVolumeId, bool)> =
             pool.state().volumes().map(|(id, volume)| (id, volume.origin.is_none())).collect();
-        let families = volumes.iter().filter(|(_, origin)| *origin);
-        let families = families.map(|(id, _)| (*id, SnapshotGroup::new(&pool, *id))).collect();
-        let courses = volumes.iter().map(|(id, _)| (*id, Relocation::default())).collect();
+        let groups = volumes.iter().filter(|(_, origin)| *origin);
+        let groups = groups.map(|(id, _)| (*id, SnapshotGroup::new(&pool, *id))).collect();
+        let relocations = volumes.iter().map(|(id, _)| (*id, Relocation::default())).collect();
         Self {
             pool,
-            families,
+            groups,
             requests: BTreeMap::new(),
             held: BTreeMap::new(),
             changes: BTreeMap::new(),
-            courses,
+            relocations,
             tickets: BTreeMap::new(),
             request_operations: 0,
             steps: Steps::default(),
             pieces: BTreeMap::new(),
             outputs: VecDeque::new(),
-            stirred: true,
+            dirty: true,
             paused: false,
             serials: 0,
             change_numbers: 0,
@@ -69,55 +69,57 @@ impl Flow {
         }
     }
 
-    /// The pool, to look at.
+    /// The pool.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// The disk that is about to join, by the number that pieces to it have.
+    /// The disk that is being added, and the number that its pieces carry.
     pub fn joining(&self) -> Option<(DiskId, DiskUid)> {
         let uid = self.changes.values().find_map(PendingChange::adds)?;
         Some((self.pool.state().next_disk(), uid))
     }
 
-    /// The next thing to do, or to know. `None`: nothing until a piece is done, or something is asked.
+    /// The next output. `None`: nothing until a piece completes, or a request or change arrives.
     pub fn poll(&mut self) -> Option<Output> {
         loop {
             if let Some(output) = self.outputs.pop_front() {
                 return Some(output);
             }
-            if !self.stirred {
+            if !self.dirty {
                 return None;
             }
-            self.stirred = false;
-            self.stir();
+            self.dirty = false;
+            self.advance();
         }
     }
 
-    /// A piece has ended: well, with [`Fault::Disk`], or with [`Fault::NoSpace`] if what lies under the disk has no room.
+    /// Completes a piece: well, with [`Fault::Disk`], or with [`Fault::NoSpace`] if the device
+    /// under the disk is full.
     ///
     /// # Panics
-    /// If it is not under way.
+    /// If the piece is not in flight.
     pub fn done(&mut self, piece: PieceId, end: Result<(), Fault>) {
         match self.pieces.remove(&piece).expect("a piece ends once") {
-            Owner::Request(id) => self.flown(id, end),
-            Owner::Step(step) => self.stepped(step, end),
-            Owner::Load(copy) => self.loaded(copy, end),
-            Owner::Store(copy) => self.stored(copy, end),
+            Owner::Request(id) => self.on_piece_done(id, end),
+            Owner::Step(step) => self.on_step_done(step, end),
+            Owner::Load(copy) => self.on_loaded(copy, end),
+            Owner::Store(copy) => self.on_stored(copy, end),
             Owner::Change(_) => unreachable!("a change has steps, not pieces"),
         }
     }
 
-    /// Whether nothing is under way and nothing is left to say.
+    /// Whether nothing is in flight and no output is pending.
     pub fn is_idle(&self) -> bool {
         let still = self.requests.is_empty() && self.changes.is_empty() && self.pieces.is_empty();
-        still && self.outputs.is_empty() && !self.stirred && self.pool.is_idle()
+        still && self.outputs.is_empty() && !self.dirty && self.pool.is_idle()
     }
 
-    /// Which sectors of `extent` lie somewhere, in their order; those that do not read as zeroes.
+    /// Whether the sectors of `extent` are allocated, in their order; unallocated ones read as
+    /// zeroes.
     ///
     /// # Panics
-    /// If the volume is not there, or `extent` passes its end.
+    /// If the volume does not exist, or `extent` passes its end.
     pub fn allocation(
         &self,
         volume: PoolVolumeId,
@@ -135,60 +137,60 @@ impl Flow {
         })
     }
 
-    /// Takes everything as far as it goes.
-    pub(crate) fn stir(&mut self) {
+    /// Advances everything as far as possible.
+    pub(crate) fn advance(&mut self) {
         loop {
-            let mut some = false;
+            let mut progressed = false;
             while let Some((ticket, end)) = self.pool.ended() {
                 self.finished(ticket, end);
-                some = true;
+                progressed = true;
             }
-            some |= self.advance();
-            some |= self.look_again();
-            some |= self.send_out();
-            some |= self.give_out();
-            if !some {
+            progressed |= self.advance_changes();
+            progressed |= self.retry_held();
+            progressed |= self.issue_moves();
+            progressed |= self.issue_steps();
+            if !progressed {
                 return;
             }
         }
     }
 
     pub(crate) fn finished(&mut self, ticket: OperationId, end: Result<(), Failure>) {
-        let under = self.tickets[&ticket];
-        let family = under.family.and_then(|family| self.families.get_mut(&family));
-        if let Some(family) = family.filter(|_| self.pool.gave_back(ticket)) {
-            let free = family.end(ticket);
+        let pending = self.tickets[&ticket];
+        let group = pending.group.and_then(|group| self.groups.get_mut(&group));
+        if let Some(group) = group.filter(|_| self.pool.freed_blocks(ticket)) {
+            let free = group.end_epoch(ticket);
             self.release(free);
         } else {
-            // Nobody reads what it held: it gave nothing back, or came to nothing.
+            // No request reads the blocks that it held: it freed none, or failed.
             self.pool.release(ticket);
             self.tickets.remove(&ticket);
             if end.is_err() {
-                self.encourage();
+                self.retry_stuck();
             }
         }
-        match under.owner {
-            Owner::Request(id) => self.prepared(id, end, under.fault),
-            Owner::Change(id) => self.carried_out(id, end),
+        match pending.owner {
+            Owner::Request(id) => self.on_operation_done(id, end, pending.fault),
+            Owner::Change(id) => self.on_change_committed(id, end),
             Owner::Step(_) | Owner::Load(_) | Owner::Store(_) => unreachable!("it has pieces"),
         }
     }
 
-    /// Nobody reads any more what these gave back.
+    /// No request reads the blocks that these operations freed.
     pub(crate) fn release(&mut self, tickets: Vec<OperationId>) {
         for ticket in tickets {
             self.pool.release(ticket);
             self.tickets.remove(&ticket);
-            self.stirred = true;
-            self.encourage();
+            self.dirty = true;
+            self.retry_stuck();
         }
     }
 
-    /// Forgets a family that is gone and of which nothing is under way.
+    /// Drops the group of a removed volume once it is idle.
     pub(crate) fn forget(&mut self, id: PoolVolumeId) {
         let gone = self.pool.state().volume(id).is_none();
-        if gone && self.families.get(&id).is_some_and(SnapshotGroup::is_at_rest) {
-            self.families.remove(&id);
+        if gone && self.groups.get(&id).is_some_and(SnapshotGroup::is_idle) {
+            self.groups.remove(&id);
         }
     }
 

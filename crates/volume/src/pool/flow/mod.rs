@@ -1,14 +1,20 @@
-//! Clients' requests and an operator's changes, through one pool, to its disks.
+//! Clients' requests and an operator's changes, translated through one pool into commands to its
+//! disks.
 //!
-//! A [`Flow`] says which [`Piece`] of work goes to which disk and on whose account, and is told when it is done. It has no
-//! clock, does no I/O, and sees no bytes but those of metadata.
+//! A [`Flow`] states which [`Piece`] of work goes to which disk and to which volume it is charged,
+//! and receives its completion. It has no clock, does no I/O, and sees no bytes but those of
+//! metadata.
 //!
-//! - A request goes to where its sectors lie when it is issued. What was given back since is free when nobody who found it is under way.
-//! - A write that has no place of its own yet waits until it has one for good: its metadata is durable before its data is written.
-//! - What an operation has for itself rests before it begins: writes to a block that is moved, reads too of what goes.
-//! - Blocks that are to lie elsewhere are moved by themselves, a few at a time, on an account of their own.
+//! - A request is mapped when it is issued. Blocks that are freed later are reused when no request
+//!   that was mapped before is in flight (epoch-based reclamation).
+//! - A write to unallocated blocks waits until their allocation is committed: its metadata is
+//!   durable before its data is written.
+//! - Blocks that an operation needs exclusively are quiesced before it begins: writes to a block
+//!   that is moved, reads too of blocks that are removed.
+//! - Misplaced blocks are moved in the background, a few at a time, charged to relocation.
 //!
-//! Invariants: each request is answered once, each change ends once; no piece is under way at a block that is free.
+//! Invariants: each request is answered once, each change ends once; no piece in flight touches a
+//! free block.
 
 mod change;
 mod core;

@@ -1,7 +1,8 @@
-//! An operator's changes, and blocks that are moved: each waits for its turn, has what it is about rest, and is begun.
+//! An operator's changes, and moves of blocks: each waits for older conflicting changes, quiesces
+//! its blocks, and begins.
 //!
-//! A change that is raised bars what it would meet: requests that arrive are held, those under way end, and then it is begun. So a change
-//! waits for what was there before it, and for nothing that comes after.
+//! A quiescing change holds requests that conflict with it, waits for those in flight, and begins
+//! then. So a change waits for older requests and changes, and for no later one.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -27,31 +28,33 @@ use crate::pool::operation::refusal::Refusal;
 use crate::pool::state::metadata::State;
 
 impl Flow {
-    /// A change, which ends with [`Output::Ended`].
+    /// Submits a change, which ends with [`Output::Ended`].
     pub fn change(&mut self, operation: Operation) -> ChangeId {
         let id = self.number_change();
-        if self.changes.values().filter(|change| change.course.is_none()).count() >= CHANGES_MAX {
+        if self.changes.values().filter(|change| change.relocation.is_none()).count() >= CHANGES_MAX
+        {
             self.outputs.push_back(Output::Ended(id, ChangeOutcome::Refused(Refusal::TooMany)));
             return id;
         }
         self.changes.insert(id, PendingChange::new(operation, None));
-        self.stirred = true;
+        self.dirty = true;
         id
     }
 
-    /// Calls a change off, unless it is being committed. It ends all the same.
+    /// Cancels a change, unless it is being committed. It ends in either case.
     pub fn cancel(&mut self, id: ChangeId) {
-        let Some(change) = self.changes.get(&id).filter(|change| change.course.is_none()) else {
+        let Some(change) = self.changes.get(&id).filter(|change| change.relocation.is_none())
+        else {
             return;
         };
         match change.stage {
-            Stage::Waiting | Stage::Draining(_) => {
+            Stage::Waiting | Stage::Quiescing(_) => {
                 self.end_change(id, ChangeOutcome::Failed(Failure::Cancelled));
             }
             Stage::Begun(ticket) => self.pool.cancel(ticket),
             Stage::Leaving(_) => {}
         }
-        self.stirred = true;
+        self.dirty = true;
     }
 
     pub(crate) fn number_change(&mut self) -> ChangeId {
@@ -60,8 +63,13 @@ impl Flow {
         id
     }
 
-    /// Whether a change has these blocks rest.
-    pub(crate) fn rests(&self, volume: PoolVolumeId, blocks: &Range<u32>, writes: bool) -> bool {
+    /// Whether a change has quiesced these blocks.
+    pub(crate) fn is_quiesced(
+        &self,
+        volume: PoolVolumeId,
+        blocks: &Range<u32>,
+        writes: bool,
+    ) -> bool {
         self.changes.values().filter_map(|change| change.rest.as_ref()).any(|rest| {
             rest.volume == volume
                 && (writes || rest.reads)
@@ -70,45 +78,48 @@ impl Flow {
         })
     }
 
-    /// Whether a change bars an operation with these locks.
+    /// Whether a change blocks an operation with these locks.
     pub(crate) fn is_barred(&self, locks: &[Lock]) -> bool {
-        let raised = self.changes.values().filter(|change| change.is_raised());
-        raised.flat_map(|change| &change.locks).any(|held| locks.iter().any(|one| one.meets(held)))
+        let raised = self.changes.values().filter(|change| change.has_quiesced());
+        raised
+            .flat_map(|change| &change.locks)
+            .any(|held| locks.iter().any(|one| one.conflicts_with(held)))
     }
 
-    /// A request has no piece under way any more.
-    pub(crate) fn drained(&mut self, id: PoolRequestId) {
+    /// A request has no piece in flight any more.
+    pub(crate) fn on_request_idle(&mut self, id: PoolRequestId) {
         for change in self.changes.values_mut() {
-            if let Stage::Draining(requests) | Stage::Leaving(requests) = &mut change.stage
+            if let Stage::Quiescing(requests) | Stage::Leaving(requests) = &mut change.stage
                 && requests.remove(&id)
                 && requests.is_empty()
             {
-                self.stirred = true;
+                self.dirty = true;
             }
         }
     }
 
-    /// Takes every change as far as it goes, the oldest first. Says whether any went on.
-    pub(crate) fn advance(&mut self) -> bool {
-        let mut some = false;
+    /// Advances every change as far as possible, the oldest first. Returns whether any advanced.
+    pub(crate) fn advance_changes(&mut self) -> bool {
+        let mut progressed = false;
         let mut ahead: Vec<Lock> = Vec::new();
         for id in self.changes.keys().copied().collect::<Vec<_>>() {
-            if self.changes[&id].is_raised() {
-                some |= self.go_on(id);
+            if self.changes[&id].has_quiesced() {
+                progressed |= self.advance_change(id);
             } else {
                 match self.changes[&id].operation.locks(self.pool.state()) {
                     Err(refusal) => {
                         self.end_change(id, ChangeOutcome::Refused(refusal));
-                        some = true;
+                        progressed = true;
                     }
                     Ok(locks) => {
-                        let free =
-                            !locks.iter().any(|one| ahead.iter().any(|held| held.meets(one)));
+                        let free = !locks
+                            .iter()
+                            .any(|one| ahead.iter().any(|held| held.conflicts_with(one)));
                         self.changes.get_mut(&id).expect("it was listed").locks = locks;
                         if free {
-                            self.raise(id);
-                            self.go_on(id);
-                            some = true;
+                            self.quiesce(id);
+                            self.advance_change(id);
+                            progressed = true;
                         }
                     }
                 }
@@ -117,24 +128,24 @@ impl Flow {
                 ahead.extend(change.locks.iter().cloned());
             }
         }
-        some
+        progressed
     }
 
-    /// From here on nothing begins that a change would meet.
-    fn raise(&mut self, id: ChangeId) {
+    /// Quiesces the blocks of a change: no conflicting request begins from here on.
+    fn quiesce(&mut self, id: ChangeId) {
         let rest = self.rest(&self.changes[&id].operation);
         let over = |rest: &Quiesced| {
-            let flying = self.requests.iter();
-            let flying = flying
-                .filter(|(_, request)| request.flies_over(rest.volume, &rest.blocks, rest.reads));
-            flying.map(|(id, _)| *id).collect()
+            let in_flight = self.requests.iter();
+            let in_flight = in_flight
+                .filter(|(_, request)| request.overlaps(rest.volume, &rest.blocks, rest.reads));
+            in_flight.map(|(id, _)| *id).collect()
         };
-        let stage = Stage::Draining(rest.as_ref().map(over).unwrap_or_default());
+        let stage = Stage::Quiescing(rest.as_ref().map(over).unwrap_or_default());
         let change = self.changes.get_mut(&id).expect("it was listed");
         (change.rest, change.stage) = (rest, stage);
     }
 
-    /// What is to rest while an operation is under way.
+    /// The blocks that are quiesced during an operation.
     fn rest(&self, operation: &Operation) -> Option<Quiesced> {
         let state = self.pool.state();
         let all = 0..u32::MAX;
@@ -146,13 +157,13 @@ impl Flow {
                 Some(Quiesced { volume: *volume, blocks: all, reads: true })
             }
             Operation::RollBack { snapshot } => {
-                Some(Quiesced { volume: state.family(*snapshot), blocks: all, reads: true })
+                Some(Quiesced { volume: state.group_of(*snapshot), blocks: all, reads: true })
             }
             Operation::Resize { volume, size } => {
                 Some(Quiesced { volume: *volume, blocks: size.0..u32::MAX, reads: true })
             }
             Operation::Move { volume, block } => {
-                let volume = state.family(*volume);
+                let volume = state.group_of(*volume);
                 Some(Quiesced { volume, blocks: block.0..block.0 + 1, reads: false })
             }
             Operation::Create(_)
@@ -167,11 +178,11 @@ impl Flow {
         }
     }
 
-    /// Takes a raised change a step further. Says whether it went.
-    fn go_on(&mut self, id: ChangeId) -> bool {
+    /// Advances a change that has begun to quiesce. Returns whether it advanced.
+    fn advance_change(&mut self, id: ChangeId) -> bool {
         let change = &self.changes[&id];
         match &change.stage {
-            Stage::Draining(requests) if requests.is_empty() => self.begin_change(id),
+            Stage::Quiescing(requests) if requests.is_empty() => self.begin_change(id),
             Stage::Leaving(requests) if requests.is_empty() => {
                 self.end_change(id, ChangeOutcome::Done);
                 true
@@ -182,24 +193,24 @@ impl Flow {
 
     fn begin_change(&mut self, id: ChangeId) -> bool {
         let change = &self.changes[&id];
-        let (operation, course) = (change.operation.clone(), change.course);
-        // What was given back on it is to be free before a disk is found empty.
+        let (operation, relocation) = (change.operation.clone(), change.relocation);
+        // Its freed blocks must be released before a disk is found empty.
         if matches!(operation, Operation::RemoveDisk { .. }) && self.pool.oldest().is_some() {
             return false;
         }
         if let Operation::Move { volume, block } = operation
-            && course.is_some()
+            && relocation.is_some()
             && !self.pool.is_misplaced(volume, block)
         {
             self.changes.remove(&id);
-            self.stayed(volume);
+            self.skip_move(volume);
             return true;
         }
         match self.pool.begin(&operation) {
             Ok(ticket) => {
-                let (payer, family) = (payer(&operation), family(self.pool.state(), &operation));
+                let (payer, group) = (payer(&operation), group(self.pool.state(), &operation));
                 let owner = Owner::Change(id);
-                self.tickets.insert(ticket, PendingOperation { owner, payer, family, fault: None });
+                self.tickets.insert(ticket, PendingOperation { owner, payer, group, fault: None });
                 self.changes.get_mut(&id).expect("it was listed").stage = Stage::Begun(ticket);
                 true
             }
@@ -207,7 +218,7 @@ impl Flow {
             Err(refusal @ (Refusal::NoSpace { .. } | Refusal::MetadataFull)) => {
                 let (oldest, next) = (self.pool.oldest(), self.pool.next_ticket());
                 let change = self.changes.get_mut(&id).expect("it was listed");
-                let since = *change.patience.get_or_insert(next);
+                let since = *change.nospace_retry_after.get_or_insert(next);
                 if oldest.is_some_and(|oldest| oldest < since) {
                     return false;
                 }
@@ -222,60 +233,60 @@ impl Flow {
     }
 
     /// The operation of a change has ended.
-    pub(crate) fn carried_out(&mut self, id: ChangeId, end: Result<(), Failure>) {
+    pub(crate) fn on_change_committed(&mut self, id: ChangeId, end: Result<(), Failure>) {
         if let Err(failure) = end {
             return self.end_change(id, ChangeOutcome::Failed(failure));
         }
         let operation = self.changes[&id].operation.clone();
-        self.follow(&operation);
+        self.update_groups(&operation);
         if matches!(operation, Operation::RemoveDisk { .. }) {
-            let flying = self.requests.iter().filter(|(_, request)| request.flushes());
-            let flying: BTreeSet<PoolRequestId> = flying.map(|(id, _)| *id).collect();
-            self.changes.get_mut(&id).expect("it is under way").stage = Stage::Leaving(flying);
-            self.stirred = true;
+            let in_flight = self.requests.iter().filter(|(_, request)| request.flushes());
+            let in_flight: BTreeSet<PoolRequestId> = in_flight.map(|(id, _)| *id).collect();
+            self.changes.get_mut(&id).expect("it is pending way").stage = Stage::Leaving(in_flight);
+            self.dirty = true;
             return;
         }
         self.end_change(id, ChangeOutcome::Done);
     }
 
-    /// What a change that holds means to families and to blocks that are to lie elsewhere.
-    fn follow(&mut self, operation: &Operation) {
+    /// Updates groups and relocations after a committed change.
+    fn update_groups(&mut self, operation: &Operation) {
         let state = self.pool.state();
         match operation {
             Operation::Create(volume) => {
                 let (id, _) = state.named(&volume.name).expect("it was created");
-                self.families.insert(id, SnapshotGroup::new(&self.pool, id));
+                self.groups.insert(id, SnapshotGroup::new(&self.pool, id));
             }
             Operation::Remove { volume } => {
-                self.courses.remove(volume);
+                self.relocations.remove(volume);
                 self.forget(*volume);
             }
             Operation::Relocate { volume, disks, .. } => {
-                let family = state.family(*volume);
+                let group = state.group_of(*volume);
                 let relatives: Vec<PoolVolumeId> =
-                    state.relatives(family).map(|(id, _)| id).collect();
-                self.families.get_mut(&family).expect("it is listed").disks.extend(disks);
+                    state.group_members(group).map(|(id, _)| id).collect();
+                self.groups.get_mut(&group).expect("it is listed").disks.extend(disks);
                 for id in relatives {
-                    self.set_out(id);
+                    self.start_relocation(id);
                 }
             }
             Operation::Snapshot { name, .. } => {
                 let (id, _) = state.named(name).expect("it was made");
-                self.set_out(id);
+                self.start_relocation(id);
             }
-            Operation::RollBack { snapshot } => self.set_out(state.family(*snapshot)),
+            Operation::RollBack { snapshot } => self.start_relocation(state.group_of(*snapshot)),
             Operation::DrainDisk { .. } => {
                 let volumes: Vec<(PoolVolumeId, Vec<DiskId>)> =
                     state.volumes().map(|(id, volume)| (id, volume.disks.clone())).collect();
                 for (id, disks) in volumes {
-                    let family = self.pool.state().family(id);
-                    self.families.get_mut(&family).expect("it is listed").disks.extend(disks);
-                    self.set_out(id);
+                    let group = self.pool.state().group_of(id);
+                    self.groups.get_mut(&group).expect("it is listed").disks.extend(disks);
+                    self.start_relocation(id);
                 }
             }
             Operation::RemoveDisk { disk } => {
-                for family in self.families.values_mut() {
-                    family.disks.remove(disk);
+                for group in self.groups.values_mut() {
+                    group.disks.remove(disk);
                 }
             }
             Operation::Resize { .. }
@@ -286,20 +297,20 @@ impl Flow {
             | Operation::KeepDisk { .. }
             | Operation::SetAlarm { .. } => {}
         }
-        self.encourage();
+        self.retry_stuck();
     }
 
     fn end_change(&mut self, id: ChangeId, end: ChangeOutcome) {
         let change = self.changes.remove(&id).expect("a change ends once");
-        self.stirred = true;
-        match (change.course, change.operation) {
-            (Some(volume), Operation::Move { block, .. }) => self.moved(volume, block, end),
+        self.dirty = true;
+        match (change.relocation, change.operation) {
+            (Some(volume), Operation::Move { block, .. }) => self.on_move_done(volume, block, end),
             _ => self.outputs.push_back(Output::Ended(id, end)),
         }
     }
 }
 
-/// Who pays for the blocks that an operation erases or copies.
+/// The account for blocks that an operation erases or copies.
 fn payer(operation: &Operation) -> ChargeTo {
     match operation {
         Operation::Move { .. } => ChargeTo::Relocation,
@@ -310,15 +321,15 @@ fn payer(operation: &Operation) -> ChargeTo {
     }
 }
 
-/// Whose blocks an operation may give back.
-fn family(state: &State, operation: &Operation) -> Option<PoolVolumeId> {
+/// The snapshot group of which an operation can free blocks.
+fn group(state: &State, operation: &Operation) -> Option<PoolVolumeId> {
     match operation {
         Operation::Resize { volume, .. }
         | Operation::Remove { volume }
         | Operation::RollBack { snapshot: volume }
         | Operation::Trim { volume, .. }
         | Operation::Allocate { volume, .. }
-        | Operation::Move { volume, .. } => Some(state.family(*volume)),
+        | Operation::Move { volume, .. } => Some(state.group_of(*volume)),
         _ => None,
     }
 }

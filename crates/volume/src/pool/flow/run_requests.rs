@@ -1,7 +1,7 @@
-//! A client's request on its way: looked at until nothing holds it up, issued, answered.
+//! A client's request: held while it must wait, then mapped, issued and answered.
 //!
-//! What a request cannot do yet it is held for, and looked at again, the oldest first, whenever something has ended. Nobody begins an
-//! operation where an older request waits for its own: so that each gets its turn.
+//! A held request is retried, the oldest first, whenever something has ended. No request begins an
+//! operation where an older request waits for its own, so that none starves.
 
 use units::{Extent, Lba, Op, Sectors};
 
@@ -23,28 +23,28 @@ use crate::pool::operation::refusal::Refusal;
 use crate::pool::operation::status::Writability;
 use crate::pool::state::volume::{MappedExtent, Volume};
 
-/// Where sectors lie, and where in their request they are.
+/// Where sectors lie on a disk, and their offset in the request.
 struct Located {
     disk: DiskId,
     extent: Extent,
     at: Sectors,
 }
 
-/// What comes next for a request.
+/// The next action for a request.
 enum Next {
     Hold,
     End(Result<(), Fault>),
-    /// There are no whole blocks to give back.
+    /// There are no whole blocks to deallocate.
     Pass,
     Begin(Operation),
-    Fly,
+    Issue,
 }
 
 impl Flow {
-    /// A client's request. It is answered once, by [`Output::Answer`].
+    /// Submits a client's request. It is answered once, by [`Output::Answer`].
     ///
     /// # Panics
-    /// If a request under way has its number.
+    /// If a request in progress has its number.
     pub fn submit(
         &mut self,
         id: PoolRequestId,
@@ -64,22 +64,22 @@ impl Flow {
             head: empty,
             rest: operation.extent,
             stage: Stage::Held,
-            patience: None,
+            nospace_retry_after: None,
             fault: None,
         };
         if let Err(fault) = self.admit(&mut request) {
             return self.outputs.push_back(Output::Answer(id, Err(fault)));
         }
         let before = self.requests.insert(id, request);
-        assert!(before.is_none(), "request {} is under way", id.0);
+        assert!(before.is_none(), "request {} is pending way", id.0);
         if operation.op == Op::Flush {
             self.flush(id);
         } else {
-            self.look(id);
+            self.advance_request(id);
         }
     }
 
-    /// What can be said of a request at once.
+    /// Validates a request, and splits off the blocks that it deallocates.
     fn admit(&self, request: &mut Request) -> Result<(), Fault> {
         let volume = self.volume_of(request)?;
         let units::Operation { op, extent, .. } = request.operation;
@@ -105,7 +105,7 @@ impl Flow {
         Ok(())
     }
 
-    /// The volume of a request, if it is there and as long as it is to be.
+    /// The volume of a request, if it exists and contains the extent.
     fn volume_of(&self, request: &Request) -> Result<&Volume, Fault> {
         let volume = self.pool.state().volume(request.volume).ok_or(Fault::Invalid)?;
         let whole = Extent::new(Lba(0), volume.size.sectors());
@@ -116,21 +116,21 @@ impl Flow {
     fn flush(&mut self, id: PoolRequestId) {
         let volume = self.requests[&id].volume;
         let state = self.pool.state();
-        // A snapshot was durable when it was made; where a disk is missing nothing was written.
+        // A snapshot was durable when it was made; with a disk missing nothing was written.
         let still = state.volume(volume).is_none_or(|volume| volume.origin.is_some())
             || !self.pool.missing().is_empty();
         if still {
             return self.answer(id, Ok(()));
         }
-        let disks: Vec<DiskId> = self.families[&volume].disks.iter().copied().collect();
+        let disks: Vec<DiskId> = self.groups[&volume].disks.iter().copied().collect();
         let part = Extent::new(Lba(0), Sectors::ZERO);
         let located = |disk| Located { disk, extent: part, at: Sectors::ZERO };
         let pieces = disks.into_iter().map(located).collect();
-        self.fly(id, part, pieces);
+        self.issue_located(id, part, pieces);
     }
 
-    /// Looks at a request until it is under way, held or answered.
-    pub(crate) fn look(&mut self, id: PoolRequestId) {
+    /// Advances a request until it is in flight, held or answered.
+    pub(crate) fn advance_request(&mut self, id: PoolRequestId) {
         loop {
             let part = self.requests[&id].part();
             match self.next(id, part) {
@@ -141,7 +141,7 @@ impl Flow {
                 }
                 Next::End(end) => return self.answer(id, end),
                 Next::Pass => {
-                    let request = self.requests.get_mut(&id).expect("it is under way");
+                    let request = self.requests.get_mut(&id).expect("it is pending way");
                     request.blocks = None;
                 }
                 Next::Begin(operation) => {
@@ -149,21 +149,21 @@ impl Flow {
                         return;
                     }
                 }
-                Next::Fly => {
+                Next::Issue => {
                     let pieces = match self.locate(id, part) {
                         Ok(pieces) => pieces,
                         Err(fault) => return self.answer(id, Err(fault)),
                     };
-                    self.requests.get_mut(&id).expect("it is under way").pass(part);
+                    self.requests.get_mut(&id).expect("it is pending way").pass(part);
                     if !pieces.is_empty() {
-                        return self.fly(id, part, pieces);
+                        return self.issue_located(id, part, pieces);
                     }
                 }
             }
         }
     }
 
-    /// What comes next for a request.
+    /// The next action for a request.
     fn next(&self, id: PoolRequestId, part: Extent) -> Next {
         let request = &self.requests[&id];
         if let Some(fault) = request.fault {
@@ -177,7 +177,7 @@ impl Flow {
             return Next::End(Ok(()));
         }
         let over = request.blocks.clone().unwrap_or_else(|| blocks(part));
-        if self.rests(request.volume, &over, request.operation.op.writes()) {
+        if self.is_quiesced(request.volume, &over, request.operation.op.writes()) {
             return Next::Hold;
         }
         if let Some(blocks) = &request.blocks {
@@ -191,7 +191,7 @@ impl Flow {
             return Next::Begin(Operation::Trim { volume, first, count });
         }
         match request.operation.op {
-            Op::Read => Next::Fly,
+            Op::Read => Next::Issue,
             Op::WriteZeroes if !request.no_hole => self.next_of_mapped(request, volume, part, true),
             Op::Trim => self.next_of_mapped(request, volume, part, false),
             _ => self.next_of(request.volume, part),
@@ -200,7 +200,7 @@ impl Flow {
 
     fn next_of(&self, volume: PoolVolumeId, part: Extent) -> Next {
         match self.pool.writable(volume, part) {
-            Writability::Now => Next::Fly,
+            Writability::Now => Next::Issue,
             Writability::Wait => Next::Hold,
             Writability::Allocate { first, count } => {
                 Next::Begin(Operation::Allocate { volume, first, count })
@@ -208,7 +208,7 @@ impl Flow {
         }
     }
 
-    /// The same of the sectors of `part` that lie somewhere; the others are zeroes as they are.
+    /// The same for the allocated sectors of `part`; the others are zeroes already.
     fn next_of_mapped(
         &self,
         request: &Request,
@@ -218,16 +218,16 @@ impl Flow {
     ) -> Next {
         for piece in volume.map(part).filter(|piece| piece.location.is_some()) {
             match self.next_of(request.volume, piece.extent) {
-                // What a snapshot shares is not trimmed: nothing would be gained.
+                // A trim of blocks shared with a snapshot is skipped: it would free nothing.
                 Next::Begin(_) if !exact => {}
-                Next::Fly => {}
+                Next::Issue => {}
                 other => return other,
             }
         }
-        Next::Fly
+        Next::Issue
     }
 
-    /// Where the pieces of a part go, and where in the request they are.
+    /// Where the pieces of a part go.
     fn locate(&self, id: PoolRequestId, part: Extent) -> Result<Vec<Located>, Fault> {
         let request = &self.requests[&id];
         let volume = self.pool.state().volume(request.volume).ok_or(Fault::Invalid)?;
@@ -244,7 +244,8 @@ impl Flow {
                 continue;
             }
             let (mut volume, mut place) = (extent, placed.extent);
-            // A stream is promised its blocks as they are cut here: at every MiB of the volume, wherever it lies.
+            // Requests are split at every MiB of the volume, wherever its blocks lie: stream
+            // contracts count these pieces.
             while !place.is_empty() {
                 let left = Sectors(BLOCK_SECTORS.0 - volume.start.0 % BLOCK_SECTORS.0);
                 let len = if moves { left } else { place.len };
@@ -257,12 +258,12 @@ impl Flow {
         Ok(pieces)
     }
 
-    fn fly(&mut self, id: PoolRequestId, part: Extent, pieces: Vec<Located>) {
-        let request = self.requests.get_mut(&id).expect("it is under way");
-        let family = self.pool.state().family(request.volume);
-        let epoch = self.families.get_mut(&family).expect("every family is listed").enter();
+    fn issue_located(&mut self, id: PoolRequestId, part: Extent, pieces: Vec<Located>) {
+        let request = self.requests.get_mut(&id).expect("it is pending way");
+        let group = self.pool.state().group_of(request.volume);
+        let epoch = self.groups.get_mut(&group).expect("every group is listed").enter_epoch();
         let count = u32::try_from(pieces.len()).expect("a part has few pieces");
-        request.stage = Stage::Flying { pieces: count, family, epoch, part };
+        request.stage = Stage::InFlight { pieces: count, group, epoch, part };
         let (volume, no_hole) = (request.volume, request.no_hole);
         let units::Operation { op, fua, .. } = request.operation;
         for Located { disk, extent, at } in pieces {
@@ -271,31 +272,31 @@ impl Flow {
         }
     }
 
-    /// A piece of a request has ended.
-    pub(crate) fn flown(&mut self, id: PoolRequestId, end: Result<(), Fault>) {
+    /// A piece of a request has completed.
+    pub(crate) fn on_piece_done(&mut self, id: PoolRequestId, end: Result<(), Fault>) {
         let request =
             self.requests.get_mut(&id).expect("it is answered when its pieces have ended");
         if let Err(fault) = end {
             request.fault.get_or_insert(fault);
         }
-        let Stage::Flying { pieces, family, epoch, .. } = &mut request.stage else {
+        let Stage::InFlight { pieces, group, epoch, .. } = &mut request.stage else {
             panic!("a piece ends once")
         };
         *pieces -= 1;
         if *pieces > 0 {
             return;
         }
-        let (family, epoch) = (*family, *epoch);
+        let (group, epoch) = (*group, *epoch);
         request.stage = Stage::Held;
-        let free = self.families.get_mut(&family).expect("it has a request").leave(epoch);
+        let free = self.groups.get_mut(&group).expect("it has a request").leave_epoch(epoch);
         self.release(free);
-        self.forget(family);
-        self.drained(id);
+        self.forget(group);
+        self.on_request_idle(id);
         if self.requests[&id].operation.op == Op::Flush {
             let end = self.requests[&id].fault.map_or(Ok(()), Err);
             return self.answer(id, end);
         }
-        self.look(id);
+        self.advance_request(id);
     }
 
     pub(crate) fn answer(&mut self, id: PoolRequestId, end: Result<(), Fault>) {
@@ -304,19 +305,19 @@ impl Flow {
         self.outputs.push_back(Output::Answer(id, end));
     }
 
-    /// Looks at all that are held, the oldest first. Says whether any is held no more.
-    pub(crate) fn look_again(&mut self) -> bool {
+    /// Retries all held requests, the oldest first. Returns whether any advanced.
+    pub(crate) fn retry_held(&mut self) -> bool {
         let held: Vec<(u64, PoolRequestId)> = self.held.iter().map(|(at, id)| (*at, *id)).collect();
-        let mut some = false;
+        let mut progressed = false;
         for (serial, id) in held {
             self.held.remove(&serial);
-            self.look(id);
-            some |= !self.held.contains_key(&serial);
+            self.advance_request(id);
+            progressed |= !self.held.contains_key(&serial);
         }
-        some
+        progressed
     }
 
-    /// Begins an operation for a request; says whether the request is to be looked at again at once.
+    /// Begins an operation for a request; returns whether the request can advance at once.
     fn begin_for(&mut self, id: PoolRequestId, operation: &Operation) -> bool {
         let request = &self.requests[&id];
         let serial = request.serial;
@@ -326,7 +327,7 @@ impl Flow {
         };
         let turn = self.request_operations < REQUEST_OPERATIONS_MAX
             && !self.is_barred(&locks)
-            && !self.is_behind(serial, &locks);
+            && !self.is_blocked_by_older(serial, &locks);
         if !turn {
             self.held.insert(serial, id);
             return false;
@@ -334,30 +335,30 @@ impl Flow {
         let volume = request.volume;
         match self.pool.begin(operation) {
             Ok(ticket) => {
-                let request = self.requests.get_mut(&id).expect("it is under way");
-                (request.stage, request.patience) = (Stage::Preparing, None);
+                let request = self.requests.get_mut(&id).expect("it is pending way");
+                (request.stage, request.nospace_retry_after) = (Stage::Preparing, None);
                 let (owner, payer) = (Owner::Request(id), ChargeTo::Volume(volume));
-                let family = Some(self.pool.state().family(volume));
-                self.tickets.insert(ticket, PendingOperation { owner, payer, family, fault: None });
+                let group = Some(self.pool.state().group_of(volume));
+                self.tickets.insert(ticket, PendingOperation { owner, payer, group, fault: None });
                 self.request_operations += 1;
-                self.stirred = true;
+                self.dirty = true;
                 false
             }
-            Err(refusal) => self.refused(id, &refusal),
+            Err(refusal) => self.on_refused(id, &refusal),
         }
     }
 
-    /// What becomes of a request of which an operation is refused.
-    fn refused(&mut self, id: PoolRequestId, refusal: &Refusal) -> bool {
+    /// Handles the refusal of a request's operation.
+    fn on_refused(&mut self, id: PoolRequestId, refusal: &Refusal) -> bool {
         let oldest = self.pool.oldest();
         let next = self.pool.next_ticket();
-        let request = self.requests.get_mut(&id).expect("it is under way");
+        let request = self.requests.get_mut(&id).expect("it is pending way");
         let op = request.operation.op;
         let serial = request.serial;
         let end = match refusal {
             Refusal::Busy | Refusal::TooMany => None,
             Refusal::NoSpace { .. } | Refusal::MetadataFull => {
-                let since = *request.patience.get_or_insert(next);
+                let since = *request.nospace_retry_after.get_or_insert(next);
                 let waits = oldest.is_some_and(|oldest| oldest < since);
                 (!waits).then_some(Fault::NoSpace)
             }
@@ -370,7 +371,7 @@ impl Flow {
                 self.held.insert(serial, id);
                 false
             }
-            // Whole blocks that cannot be given back: a trim need not, and zeroes can be written.
+            // Whole blocks cannot be deallocated: a trim need not, and zeroes can be written.
             Some(_) if request.blocks.is_some() && op == Op::Trim => {
                 request.blocks = None;
                 true
@@ -386,8 +387,8 @@ impl Flow {
         }
     }
 
-    /// Whether an older request is held that may want an operation at the same blocks.
-    fn is_behind(&self, serial: u64, locks: &[Lock]) -> bool {
+    /// Whether an older held request may need an operation on the same blocks.
+    fn is_blocked_by_older(&self, serial: u64, locks: &[Lock]) -> bool {
         self.held.range(..serial).any(|(_, id)| {
             let older = &self.requests[id];
             if !older.operation.op.writes() {
@@ -395,12 +396,12 @@ impl Flow {
             }
             let over = older.blocks.clone().unwrap_or_else(|| blocks(older.part()));
             let wants = Lock::Blocks(older.volume, over);
-            locks.iter().any(|lock| lock.meets(&wants))
+            locks.iter().any(|lock| lock.conflicts_with(&wants))
         })
     }
 
     /// An operation of a request has ended.
-    pub(crate) fn prepared(
+    pub(crate) fn on_operation_done(
         &mut self,
         id: PoolRequestId,
         end: Result<(), Failure>,

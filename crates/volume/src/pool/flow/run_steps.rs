@@ -1,4 +1,5 @@
-//! A pool's steps, as pieces: metadata, erased blocks, and copies, of which few are in memory at a time.
+//! A pool's steps as pieces: metadata, erased blocks, and copies, of which a limited number is in
+//! memory at a time.
 
 use crate::pool::flow::core::Flow;
 use crate::pool::flow::steps::BlockCopy;
@@ -14,15 +15,15 @@ use crate::pool::limits::BLOCK_SECTORS;
 use crate::pool::operation::script::{Action, StepId};
 
 impl Flow {
-    /// Gives the pool's steps out, as far as there may be more of them. Says whether there were any.
-    pub(crate) fn give_out(&mut self) -> bool {
-        let mut some = false;
+    /// Issues the pool's steps, up to the limit. Returns whether there were any.
+    pub(crate) fn issue_steps(&mut self) -> bool {
+        let mut progressed = false;
         while self.steps.owners.len() < STEPS_MAX {
             let Some((step, ticket, action)) = self.pool.step() else { break };
-            some = true;
+            progressed = true;
             self.steps.owners.insert(step, ticket);
             let payer = ticket.and_then(|ticket| self.tickets.get(&ticket));
-            let payer = payer.map_or(ChargeTo::Metadata, |under| under.payer);
+            let payer = payer.map_or(ChargeTo::Metadata, |pending| pending.payer);
             let owner = Owner::Step(step);
             match action {
                 Action::Write { disk, extent, bytes } => {
@@ -42,10 +43,10 @@ impl Flow {
             }
         }
         self.copy();
-        some
+        progressed
     }
 
-    /// Begins copies, as far as there may be more of them; each job has one at a time before any has two.
+    /// Starts copies, up to the limit; each job has one in progress before any has two.
     fn copy(&mut self) {
         while self.steps.copies.len() < COPIES_MAX
             && let Some(step) = self.steps.waiting.pop_front()
@@ -66,28 +67,28 @@ impl Flow {
         }
     }
 
-    /// What was to be copied is read, or not.
-    pub(crate) fn loaded(&mut self, id: CopyId, end: Result<(), Fault>) {
+    /// The load of a copy has ended.
+    pub(crate) fn on_loaded(&mut self, id: CopyId, end: Result<(), Fault>) {
         let BlockCopy { step, to } = self.steps.copies[&id];
         let job = &self.steps.jobs[&step];
         let (target, payer) = (job.target, job.payer);
         if end.is_err() {
-            return self.stored(id, end);
+            return self.on_stored(id, end);
         }
         self.issue(Owner::Store(id), target, payer, Work::Store { copy: id, extent: to });
     }
 
-    /// A copy is written, or came to nothing.
-    pub(crate) fn stored(&mut self, id: CopyId, end: Result<(), Fault>) {
+    /// The store of a copy has ended, or its load failed.
+    pub(crate) fn on_stored(&mut self, id: CopyId, end: Result<(), Fault>) {
         let BlockCopy { step, .. } = self.steps.copies.remove(&id).expect("a copy ends once");
         let job = self.steps.jobs.get_mut(&step).expect("a job outlives its copies");
         job.running -= 1;
         if let Err(fault) = end {
             job.well = false;
-            // What is not begun stays undone.
+            // The copies that are not started are dropped.
             (job.from, _) = job.from.split_at(units::Sectors::ZERO);
             self.steps.waiting.retain(|other| *other != step);
-            self.blame(step, fault);
+            self.record_fault(step, fault);
         }
         let job = &self.steps.jobs[&step];
         if job.running == 0 && job.from.is_empty() {
@@ -99,9 +100,9 @@ impl Flow {
     }
 
     /// A step of one piece has ended.
-    pub(crate) fn stepped(&mut self, step: StepId, end: Result<(), Fault>) {
+    pub(crate) fn on_step_done(&mut self, step: StepId, end: Result<(), Fault>) {
         if let Err(fault) = end {
-            self.blame(step, fault);
+            self.record_fault(step, fault);
         }
         self.end_step(step, end.is_ok());
     }
@@ -109,14 +110,14 @@ impl Flow {
     fn end_step(&mut self, step: StepId, well: bool) {
         self.steps.owners.remove(&step);
         self.pool.done(step, well);
-        self.stirred = true;
+        self.dirty = true;
     }
 
-    /// Remembers why an operation came to nothing.
-    fn blame(&mut self, step: StepId, fault: Fault) {
+    /// Records why an operation failed.
+    fn record_fault(&mut self, step: StepId, fault: Fault) {
         let ticket = self.steps.owners.get(&step).copied().flatten();
-        if let Some(under) = ticket.and_then(|ticket| self.tickets.get_mut(&ticket)) {
-            under.fault.get_or_insert(fault);
+        if let Some(pending) = ticket.and_then(|ticket| self.tickets.get_mut(&ticket)) {
+            pending.fault.get_or_insert(fault);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The pool's steps under way, and the copies that some of them are made of.
+//! The pool's steps in progress, and the copies that some of them consist of.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,39 +9,39 @@ use crate::pool::flow::values::{ChargeTo, CopyId};
 use crate::pool::operation::machine::OperationId;
 use crate::pool::operation::script::StepId;
 
-/// Steps that a pool has under way at a time.
+/// The limit on steps in progress.
 pub const STEPS_MAX: usize = 256;
 
-/// Copies at a time, each of a block at most: 8 MiB of memory.
+/// The limit on copies in progress, each of a block at most: 8 MiB of memory.
 pub const COPIES_MAX: usize = 8;
 
-/// A step that copies, cut to blocks.
+/// A step that copies, split into blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct CopyJob {
     pub(crate) payer: ChargeTo,
     pub(crate) source: DiskId,
     pub(crate) target: DiskId,
-    /// What is not begun yet, and where it goes.
+    /// What is not started yet: source and target.
     pub(crate) from: Extent,
     pub(crate) to: Extent,
     pub(crate) running: usize,
     pub(crate) well: bool,
 }
 
-/// A copy that is read or written.
+/// A copy that is being loaded or stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockCopy {
     pub(crate) step: StepId,
     pub(crate) to: Extent,
 }
 
-/// The steps under way.
+/// The steps in progress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steps {
-    /// Whose each is, unless it commits.
+    /// The operation of each, unless it is a step of a commit.
     pub(crate) owners: BTreeMap<StepId, Option<OperationId>>,
     pub(crate) jobs: BTreeMap<StepId, CopyJob>,
-    /// Jobs with something not begun.
+    /// Jobs with copies to start.
     pub(crate) waiting: VecDeque<StepId>,
     pub(crate) copies: BTreeMap<CopyId, BlockCopy>,
     pub(crate) numbers: u64,

@@ -1,4 +1,4 @@
-//! What a flow is asked for, and what it asks of the disks.
+//! What enters a flow, and what it asks of the disks.
 
 use std::sync::Arc;
 
@@ -10,17 +10,19 @@ use crate::pool::operation::machine::Failure;
 use crate::pool::operation::refusal::Refusal;
 use crate::pool::operation::script::StepId;
 
-/// A client's request, by the asker's number for it: one that no other request under way has.
+/// A client's request, numbered by its submitter: unique among the requests in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PoolRequestId(pub u64);
 
-/// One command to one disk. A number is never given twice.
+/// One command to one disk. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PieceId(pub u64);
 
-/// The bytes of a copy, between its [`Work::Load`] and its [`Work::Store`]: the driver keeps them. A number is never given twice.
+/// The bytes of a copy, between its [`Work::Load`] and its [`Work::Store`]; the driver keeps them.
+/// Numbers are never reused.
 ///
-/// A load that ended well is followed by its store; when that has ended, or the load ended badly, they can go.
+/// A successful load is followed by its store. The bytes can be dropped when the store has ended or
+/// the load has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CopyId(pub u64);
 
@@ -28,14 +30,14 @@ pub struct CopyId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChangeId(pub u64);
 
-/// Who pays for a piece.
+/// The account that a piece is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChargeTo {
     /// A volume or a snapshot.
     Volume(PoolVolumeId),
-    /// The pool itself.
+    /// The pool's metadata.
     Metadata,
-    /// Whoever pays for blocks that are laid elsewhere.
+    /// Relocation.
     Relocation,
 }
 
@@ -44,111 +46,113 @@ pub enum ChargeTo {
 pub enum Work {
     /// A part of a client's request.
     Request {
-        /// Whose.
+        /// Which request.
         request: PoolRequestId,
-        /// What to do. [`Op::Flush`] has an empty extent.
+        /// The command. [`Op::Flush`] has an empty extent.
         op: Op,
-        /// To which sectors of the disk.
+        /// The sectors of the disk.
         extent: Extent,
-        /// Where in the request's data they are.
+        /// Their offset in the request's data.
         at: Sectors,
-        /// Answered only when it is durable.
+        /// Completes only when durable.
         fua: bool,
-        /// Zeroes are to be written, not to become a hole.
+        /// Zeroes stay allocated.
         no_hole: bool,
     },
     /// Write metadata.
     Metadata {
         /// Where.
         extent: Extent,
-        /// What.
+        /// The bytes.
         bytes: Arc<[u8]>,
     },
-    /// Make all that was written to the disk durable, for the pool.
+    /// Make everything written to the disk durable, for the pool.
     Flush,
     /// Make these sectors read as zeroes.
     Erase {
-        /// Which.
+        /// Which sectors.
         extent: Extent,
     },
-    /// Read what is to be copied.
+    /// Read the source of a copy.
     Load {
         /// Which copy.
         copy: CopyId,
         /// From where.
         extent: Extent,
     },
-    /// Write what was read.
+    /// Write the bytes that were loaded.
     Store {
         /// Which copy.
         copy: CopyId,
-        /// Where to; as long as what was read.
+        /// Where to; as long as the load.
         extent: Extent,
     },
 }
 
-/// One command to one disk. [`Flow::done`](crate::pool::Flow::done) wants to know its end.
+/// One command to one disk. Its completion is reported to [`Flow::done`](crate::pool::Flow::done).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Its number.
     pub id: PieceId,
-    /// To which disk. One that [`Flow::pool`](crate::pool::Flow::pool)'s state does not have yet is [`Flow::joining`](crate::pool::Flow::joining).
+    /// The disk. One that [`Flow::pool`](crate::pool::Flow::pool) does not have yet is
+    /// [`Flow::joining`](crate::pool::Flow::joining).
     pub disk: DiskId,
-    /// On whose account.
+    /// The account.
     pub payer: ChargeTo,
-    /// What to do.
+    /// The work.
     pub work: Work,
 }
 
-/// What a flow wants of its world.
+/// What a flow asks of its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Do this, and say [`Flow::done`](crate::pool::Flow::done).
+    /// Issue this, and report [`Flow::done`](crate::pool::Flow::done).
     Issue(Piece),
-    /// A request has ended. Sectors of a read for which there was no piece are zeroes.
+    /// A request has ended. Sectors of a read without a piece are zeroes.
     Answer(PoolRequestId, Result<(), Fault>),
-    /// A change has ended. After [`Operation::RemoveDisk`](crate::pool::Operation::RemoveDisk) no piece to that disk is under way.
+    /// A change has ended. After [`Operation::RemoveDisk`](crate::pool::Operation::RemoveDisk) no
+    /// piece to that disk is in flight.
     Ended(ChangeId, ChangeOutcome),
 }
 
-/// Why a request, or a piece, came to nothing.
+/// Why a request or a piece failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A disk failed, or is missing.
     Disk,
-    /// The pool has no room left.
+    /// The pool is full.
     NoSpace,
     /// It is a snapshot, or a disk of the pool is missing.
     ReadOnly,
-    /// It passes the volume's end, or the volume is gone.
+    /// It passes the volume's end, or the volume has been removed.
     Invalid,
 }
 
 /// How a change ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeOutcome {
-    /// It holds for good.
+    /// Committed.
     Done,
-    /// It was not begun: nothing was changed.
+    /// Not begun: nothing was changed.
     Refused(Refusal),
-    /// It was begun, and came to nothing, or to what nobody knows.
+    /// Begun, and failed; [`Failure`] tells whether its effect is known.
     Failed(Failure),
 }
 
-/// How far the blocks of a volume are on their way to where they are to lie.
+/// The progress of a volume's relocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelocationProgress {
-    /// Of which volume or snapshot.
+    /// The volume or snapshot.
     pub volume: PoolVolumeId,
-    /// Blocks that were moved since it began, or since the pool was opened.
+    /// Blocks moved since it began, or since the pool was opened.
     pub moved: u64,
-    /// Blocks that do not lie where they are to lie.
+    /// Misplaced blocks.
     pub misplaced: u64,
-    /// Why none of them can be moved, if that is so.
+    /// Why none of them can be moved, if so.
     pub stuck: Option<ChangeOutcome>,
 }
 
-/// Whose a piece is.
+/// The originator of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Request(PoolRequestId),
@@ -163,8 +167,8 @@ pub(crate) enum Owner {
 pub(crate) struct PendingOperation {
     pub(crate) owner: Owner,
     pub(crate) payer: ChargeTo,
-    /// Whose blocks it may give back.
-    pub(crate) family: Option<PoolVolumeId>,
-    /// What failed of it, if something did.
+    /// The snapshot group of which it can free blocks.
+    pub(crate) group: Option<PoolVolumeId>,
+    /// Its first fault.
     pub(crate) fault: Option<Fault>,
 }

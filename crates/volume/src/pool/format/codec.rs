@@ -1,13 +1,14 @@
-//! Little-endian numbers into bytes and back. Reading never panics: what is not there is a [`Malformed`].
+//! Little-endian integers to bytes and back. Reading never panics: missing bytes are a
+//! [`Malformed`].
 
 use core::fmt;
 
-/// Bytes that passed their checksum and yet say nothing sensible: written by something else, or by a bug.
+/// Bytes with a valid checksum and invalid contents: written by other software, or by a defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// At which byte of the body.
+    /// The offset in the body.
     pub at: usize,
-    /// What is wrong, and what would be accepted.
+    /// What is wrong, and what is expected.
     pub what: &'static str,
 }
 
@@ -47,7 +48,7 @@ impl Writer {
         self.0.resize(self.0.len() + width - value.len(), 0);
     }
 
-    /// A count, which a limit keeps far under 2³².
+    /// A count, which a limit keeps far below 2³².
     pub(crate) fn count(&mut self, value: usize) {
         self.u32(u32::try_from(value).expect("every count has a limit"));
     }

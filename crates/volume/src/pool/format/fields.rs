@@ -11,7 +11,7 @@ pub struct Field {
     pub name: &'static str,
     /// At which byte it begins.
     pub offset: usize,
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub bytes: usize,
 }
 
@@ -42,7 +42,7 @@ impl Field {
     }
 }
 
-/// What begins every unit, and what ends it.
+/// The first field of every unit.
 pub const MAGIC: Field = Field::new("magic", 0, 8);
 pub(crate) const FORMAT: Field = Field::new("version", 8, 4);
 pub(crate) const POOL: Field = Field::new("pool", 16, 16);
@@ -58,7 +58,7 @@ pub(crate) const LABEL_IMAGE: Field = Field::new("image units", 56, 4);
 pub(crate) const LABEL_LOG: Field = Field::new("log units", 60, 4);
 pub(crate) const LABEL_BLOCK: Field = Field::new("block sectors", 64, 4);
 
-/// The label, on paper.
+/// The fields of a label.
 pub const LABEL_FIELDS: [Field; 11] = [
     MAGIC,
     FORMAT,
@@ -81,7 +81,7 @@ pub(crate) const HEADER_BODY: Field = Field::new("body bytes", 64, 8);
 pub(crate) const HEADER_BODY_CHECKSUM: Field = Field::new("body checksum", 72, 8);
 pub(crate) const HEADER_COMMITS: Field = Field::new("commits", 80, 4);
 
-/// The header of a slot, on paper.
+/// The fields of a slot's header.
 pub const HEADER_FIELDS: [Field; 11] = [
     MAGIC,
     FORMAT,
@@ -105,7 +105,8 @@ pub(crate) const RECORD_BODY: Field = Field::new("body bytes", 52, 4);
 /// Bytes of a record before its body.
 pub const RECORD_HEAD_BYTES: usize = 64;
 
-/// A record of the log, on paper; its body follows, and its checksum ends the last of its units.
+/// The fields of a record of the log; its body follows, and its checksum ends the last of its
+/// units.
 pub const RECORD_FIELDS: [Field; 8] = [
     MAGIC,
     FORMAT,
@@ -117,7 +118,7 @@ pub const RECORD_FIELDS: [Field; 8] = [
     RECORD_BODY,
 ];
 
-/// The head of an image, on paper.
+/// The fields of an image's head.
 pub const IMAGE_HEAD_FIELDS: [Field; 6] = [
     Field::new("sequence", 0, 8),
     Field::new("disks", 8, 4),
@@ -127,7 +128,7 @@ pub const IMAGE_HEAD_FIELDS: [Field; 6] = [
     Field::new("alarm", 24, 1),
 ];
 
-/// A disk of an image, on paper.
+/// The fields of a disk in an image.
 pub const IMAGE_DISK_FIELDS: [Field; 5] = [
     Field::new("number", 0, 4),
     Field::new("blocks", 4, 4),
@@ -136,7 +137,7 @@ pub const IMAGE_DISK_FIELDS: [Field; 5] = [
     Field::new("disk", 16, 16),
 ];
 
-/// A volume of an image, on paper.
+/// The fields of a volume in an image.
 pub const IMAGE_VOLUME_FIELDS: [Field; 11] = [
     Field::new("number", 0, 4),
     Field::new("origin", 4, 4),
@@ -151,7 +152,7 @@ pub const IMAGE_VOLUME_FIELDS: [Field; 11] = [
     Field::new("disks", 288, 256),
 ];
 
-/// An extent of an image, on paper.
+/// The fields of an extent in an image.
 pub const RUN_FIELDS: [Field; 4] = [
     Field::new("row", 0, 4),
     Field::new("length", 4, 4),

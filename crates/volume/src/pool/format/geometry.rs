@@ -38,7 +38,7 @@ impl Slot {
     }
 }
 
-/// How much of each disk a pool keeps for its metadata.
+/// The sizes of a pool's metadata slots on each disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     pub(crate) image: u32,
@@ -51,15 +51,15 @@ impl Geometry {
     /// The largest.
     pub const LARGEST: Self = Self { image: IMAGE_UNITS_MAX, log: LOG_UNITS_MAX };
 
-    /// Slots of so many units for the image and for the log, or `None` beyond the limits.
+    /// Slots with these units for the image and for the log, or `None` beyond the limits.
     pub fn new(image_units: u32, log_units: u32) -> Option<Self> {
         let image = (IMAGE_UNITS_MIN..=IMAGE_UNITS_MAX).contains(&image_units);
         let log = (LOG_UNITS_MIN..=LOG_UNITS_MAX).contains(&log_units);
         (image && log).then_some(Self { image: image_units, log: log_units })
     }
 
-    /// What suits a pool whose smallest disk has so many blocks: two slots in a five-hundredth of it, at least 1 MiB and
-    /// at most the largest.
+    /// The sizes for a pool whose smallest disk has `blocks` blocks: two slots in a five-hundredth
+    /// of it, at least 1 MiB and at most the largest.
     pub fn suited(blocks: u32) -> Self {
         let units = (blocks / 1_024).max(1).saturating_mul(BLOCK_UNITS);
         let log = (units / 4).min(LOG_UNITS_MAX);
@@ -86,13 +86,13 @@ impl Geometry {
         (self.log / 4) as usize * UNIT_BYTES - RECORD_HEAD_BYTES - CHECKSUM.bytes
     }
 
-    /// The first block that can belong to a volume.
+    /// The first block that can be allocated.
     pub const fn first_block(self) -> u32 {
         (1 + 2 * (1 + self.image + self.log)).div_ceil(BLOCK_UNITS)
     }
 
-    /// The first block of a disk of so many that is not of its fast part: the blocks between the metadata and the last label
-    /// are half fast, half slow.
+    /// The first block of the slow zone of a disk with `blocks` blocks: the blocks between the
+    /// metadata and the last label are half fast, half slow.
     pub const fn fast_end(self, blocks: u32) -> u32 {
         let first = self.first_block();
         first + blocks.saturating_sub(1 + first) / 2
@@ -113,7 +113,7 @@ impl Geometry {
         Extent::new(self.image(slot).end(), units(0, self.log).len)
     }
 
-    /// Where unit `position` of a slot's log lies, and `count - 1` more.
+    /// Where `count` units of a slot's log lie, from unit `position` on.
     pub fn log_at(self, slot: Slot, position: u32, count: u32) -> Extent {
         Extent::new(self.log(slot).start + units(0, position).len, units(0, count).len)
     }
@@ -124,13 +124,13 @@ fn units(first: u32, count: u32) -> Extent {
     Extent::new(Lba(u64::from(first) * sectors), Sectors(u64::from(count) * sectors))
 }
 
-/// Whole blocks of a disk of that size, as many as a pool uses.
+/// Whole blocks of a disk of that size that a pool uses.
 pub fn disk_blocks(size: Sectors) -> u32 {
     let blocks = size.0 / BLOCK_SECTORS.0;
     u32::try_from(blocks).unwrap_or(DISK_BLOCKS_MAX).min(DISK_BLOCKS_MAX)
 }
 
-/// Where the two copies of a label lie, on a disk of so many blocks.
+/// Where the two copies of a label lie, on a disk with `blocks` blocks.
 pub fn label_places(blocks: u32) -> [Extent; 2] {
     let last = u64::from(blocks.saturating_sub(1)) * BLOCK_SECTORS.0;
     let first = units(0, 1);

@@ -1,4 +1,4 @@
-//! The bytes of a pool's whole metadata.
+//! The image: all metadata of a pool as bytes.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
     }
 }
 
-/// The state that an image says, which is to be that of sequence `sequence`.
+/// Decodes an image, which must have this sequence number.
 pub(crate) fn decode(
     body: &[u8],
     pool: PoolUid,
@@ -100,7 +100,7 @@ pub(crate) fn decode(
         if last || id.0 == 0 || id.0 >= state.next_volume {
             return Err(from.refuse("volumes out of order, or one twice"));
         }
-        state.enter(id, volume);
+        state.insert_volume(id, volume);
     }
     if !from.is_empty() {
         return Err(from.refuse("more than its volumes"));
@@ -109,7 +109,7 @@ pub(crate) fn decode(
     Ok(state)
 }
 
-/// Names are given once, and a snapshot has the volume that it was made of.
+/// Names are unique, and every snapshot has its origin.
 fn families(state: &State) -> Result<(), &'static str> {
     let mut names: Vec<&str> = state.volumes.values().map(|volume| volume.name.as_str()).collect();
     names.sort_unstable();
@@ -205,7 +205,7 @@ pub(crate) fn write_run(out: &mut Writer, run: Mapping) {
     out.u32(run.place.block);
 }
 
-/// A run that ends within 32 bits, on either side.
+/// A mapping that ends within 32 bits, on either side.
 pub(crate) fn read_run(from: &mut Reader<'_>) -> Result<Mapping, Malformed> {
     let (row, len) = (from.u32()?, from.u32()?);
     let (disk, block) = (DiskId(from.u32()?), from.u32()?);
@@ -288,7 +288,7 @@ mod tests {
     use crate::pool::state::change::Change;
     use crate::pool::state::extent_map::run;
 
-    /// A pool of one disk with one stripe of one block, every field of which is another number.
+    /// A pool of one disk with one stripe of one block, in which every field has a different value.
     fn state() -> State {
         let geometry = Geometry::new(8, 16).expect("within the limits");
         let mut state = State::new(PoolUid([9; 16]), geometry);
@@ -363,8 +363,8 @@ mod tests {
         check(runs + 4, &RUN_FIELDS, &[("row", 6), ("length", 3), ("disk", 33), ("block", 500)]);
     }
 
-    /// Bytes that fit their checksum are still not believed: whatever is changed, decoding is an error or another state,
-    /// and never a panic.
+    /// A valid checksum is not trusted: after any modification, decoding is an error or another
+    /// state, and never a panic.
     #[test]
     fn an_image_that_makes_no_sense_is_refused_and_never_a_panic() {
         let state = state();

@@ -1,5 +1,5 @@
-//! What lies where on a pool's disks. [docs/src/reference/pool-format.md](../../../../docs/format.md) says it in words, and a test holds its
-//! tables against the [`Field`]s here.
+//! The layout of a pool's disks. The reference page (docs/src/reference/pool-format.md) describes
+//! it, and a test compares its tables with the [`Field`]s here.
 //!
 //! ```text
 //!  unit 0   unit 1                                                                            last block
@@ -8,8 +8,9 @@
 //! └───────┴────────────────────────────┴────────────────────────────┴──────────────────────┴───────┘
 //! ```
 //!
-//! An image is the whole of the pool's metadata at one sequence number; the log behind it holds the changes since. Every
-//! disk has all of it. Whole units are written, and each carries a checksum.
+//! An image holds all metadata of the pool at one sequence number; the log behind it holds the
+//! changes since. Every disk has both. Whole units are written, and each structure carries a
+//! checksum.
 
 pub(super) mod changes;
 pub(super) mod codec;

@@ -14,37 +14,37 @@ use crate::pool::format::geometry::{Geometry, Slot};
 use crate::pool::limits::{BLOCK_SECTORS, DISK_BLOCKS_MAX, UNIT_BYTES};
 use crate::pool::names::{DiskUid, PoolUid};
 
-/// The version of the format that is written, and the newest that is understood.
+/// The format version that is written, and the newest that is read.
 pub const VERSION: u32 = 1;
 
-/// What a disk says of itself. It never changes while the disk belongs to its pool.
+/// The identity of a disk. It never changes while the disk belongs to its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     /// Which pool it belongs to.
     pub pool: PoolUid,
-    /// Which disk it is, for good.
+    /// Its permanent identity.
     pub disk: DiskUid,
     /// Its number in the pool.
     pub number: DiskId,
-    /// How many blocks of it the pool uses.
+    /// Blocks that the pool uses.
     pub blocks: u32,
-    /// Where its slots lie.
+    /// The layout of its slots.
     pub geometry: Geometry,
 }
 
-/// Why bytes are no label, header or record.
+/// Why bytes are not a label, header or record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// They begin with something else: never written, or another's.
+    /// Another magic number: never written, or of other software.
     Foreign,
-    /// The checksum does not fit: damaged, or written half.
+    /// The checksum does not match: damaged, or torn.
     Damaged,
     /// A newer version wrote them. Cure: a newer Spindle.
     Newer {
         /// Which.
         version: u32,
     },
-    /// The checksum fits and a field does not; which.
+    /// The checksum matches and this field is invalid.
     Wrong(&'static str),
 }
 
@@ -61,7 +61,7 @@ impl core::fmt::Display for DecodeError {
     }
 }
 
-/// Fills in the parts that every structure has, the checksum last.
+/// Fills in the fields that every structure has, the checksum last.
 fn seal(bytes: &mut [u8], magic: [u8; 8], pool: PoolUid) {
     MAGIC.put(bytes, &magic);
     FORMAT.put(bytes, &VERSION.to_le_bytes());
@@ -70,7 +70,7 @@ fn seal(bytes: &mut [u8], magic: [u8; 8], pool: PoolUid) {
     checksum.copy_from_slice(&crc64(body).to_le_bytes());
 }
 
-/// Whether bytes hold a structure, by what all have in common.
+/// Validates the fields that every structure has.
 fn unseal(bytes: &[u8], magic: [u8; 8]) -> Result<(), DecodeError> {
     if MAGIC.of(bytes) != magic {
         return Err(DecodeError::Foreign);
@@ -101,7 +101,7 @@ impl Label {
         unit
     }
 
-    /// What the bytes of one copy say.
+    /// Decodes one copy.
     ///
     /// # Errors
     /// See [`DecodeError`].
@@ -128,24 +128,25 @@ impl Label {
     }
 }
 
-/// The header of a slot: which image lies behind it.
+/// The header of a slot: describes the image behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Which pool's.
     pub pool: PoolUid,
-    /// On which disk: an image copied from one disk to another is none.
+    /// On which disk: an image copied from one disk to another is invalid.
     pub disk: DiskUid,
     /// In which slot.
     pub slot: Slot,
-    /// How many images were written before it.
+    /// The number of images before it.
     pub generation: u64,
-    /// How many changes the pool had seen.
+    /// The number of commits that the image includes.
     pub sequence: u64,
     /// How long the image is, without padding.
     pub body: Bytes,
     /// The checksum of the image with its padding.
     pub checksum: u64,
-    /// Whether the image has a change that no log has: one that is too large for it, or of the pool's disks.
+    /// Whether the image commits a change that no log has: one that is too large, or that changes
+    /// the set of disks.
     pub commits: bool,
 }
 
@@ -164,7 +165,7 @@ impl Header {
         unit
     }
 
-    /// What the bytes of a slot's header on that disk say.
+    /// Decodes a slot's header on that disk.
     ///
     /// # Errors
     /// See [`DecodeError`].
@@ -199,9 +200,9 @@ impl Header {
 pub struct Record {
     /// Which pool's.
     pub pool: PoolUid,
-    /// Behind which image.
+    /// The image that it follows.
     pub generation: u64,
-    /// Which change of the pool: one more than the one before.
+    /// The number of the commit: one more than the one before.
     pub sequence: u64,
     /// At which unit of the log its first copy lies.
     pub position: u32,
@@ -210,7 +211,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Units of one copy of a record with so many bytes of body.
+    /// Units of one copy of a record with a body of `body` bytes.
     pub fn units(body: usize) -> u32 {
         let bytes = RECORD_HEAD_BYTES + body + CHECKSUM.bytes;
         u32::try_from(bytes.div_ceil(UNIT_BYTES)).expect("a record is short")

@@ -1,7 +1,8 @@
-//! Which blocks of a disk are used, and by how many. The allocator.
+//! The block allocator of a disk: reference counts and free runs.
 //!
-//! A step function over the disk's blocks says how many maps and operations hold each; what nobody holds is free. Both are
-//! runs, so that an empty disk of 100 TB and a full one cost the same.
+//! A step function over the disk's blocks gives the number of maps and operations that hold each;
+//! blocks with none are free. Both are stored as runs, so that an empty disk of 100 TB and a full
+//! one cost the same.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,23 +13,23 @@ use crate::pool::names::{BlockExtent, Zone};
 use crate::pool::state::metadata::State;
 use crate::pool::state::volume::Disk;
 
-/// A part of a disk has too few free blocks.
+/// A zone of a disk has too few free blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooFew {
     pub(crate) left: u32,
 }
 
-/// The blocks of one disk.
+/// The allocator of one disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockAllocator {
     disk: DiskId,
-    /// The blocks that can be given out.
+    /// The blocks that can be allocated.
     data: Range<u32>,
-    /// The first block that is not of the fast part.
+    /// The first block of the slow zone.
     fast_end: u32,
-    /// From each block on, up to the next: how many hold it.
+    /// The step function: from each key to the next, the reference count.
     refs: BTreeMap<u32, u32>,
-    /// Runs that nobody holds: where each begins, and its length.
+    /// Free runs: first block, and length.
     free: BTreeMap<u32, u32>,
     free_blocks: u32,
 }
@@ -40,7 +41,8 @@ impl BlockAllocator {
         Self { disk, refs: BTreeMap::from([(data.start, 0)]), free, free_blocks, data, fast_end }
     }
 
-    /// The space of a disk with these places held, each as often as it is there. They are to lie within the disk.
+    /// The allocator of a disk on which these extents are held, each once per occurrence. They lie
+    /// within the disk.
     pub(crate) fn build(
         disk: DiskId,
         data: Range<u32>,
@@ -88,7 +90,7 @@ impl BlockAllocator {
         self.free_blocks
     }
 
-    /// The parts of a disk that a zone means, in the order in which they are filled.
+    /// The ranges of a zone, in the order in which they are filled.
     pub(crate) fn parts(&self, zone: Zone) -> Vec<Range<u32>> {
         let (fast, slow) = (self.data.start..self.fast_end, self.fast_end..self.data.end);
         match zone {
@@ -98,18 +100,18 @@ impl BlockAllocator {
         }
     }
 
-    /// How many blocks of a zone nobody holds.
+    /// The number of free blocks of a zone.
     pub(crate) fn left(&self, zone: Zone) -> u32 {
         self.parts(zone).into_iter().flat_map(|part| self.gaps(part)).map(|gap| gap.len).sum()
     }
 
-    /// How many hold `block`.
+    /// The reference count of `block`.
     pub(crate) fn refs(&self, block: u32) -> u32 {
         let step = self.refs.range(..=block).next_back();
         *step.expect("the disk's first block is a step").1
     }
 
-    /// Whether `place` is held, and all of it once.
+    /// Whether every block of `place` has exactly one reference.
     pub(crate) fn is_alone(&self, place: BlockExtent) -> bool {
         self.refs(place.block) == 1
             && self.refs.range(place.block..place.end()).all(|(_, refs)| *refs == 1)
@@ -126,8 +128,8 @@ impl BlockAllocator {
         })
     }
 
-    /// Blocks for a run of `count`: at `near` if it is free there, else the first gap of the zone that holds it whole, else
-    /// the first gaps. It holds nothing yet.
+    /// Free blocks for a run of `count`: at `near` if free there, else the first gap of the zone
+    /// that is large enough, else the first gaps. They are not held yet.
     pub(crate) fn find(
         &self,
         zone: Zone,
@@ -162,7 +164,7 @@ impl BlockAllocator {
         Err(TooFew { left: count - rest })
     }
 
-    /// The first free block of a zone at or behind `target` of the way through it, or else before.
+    /// The first free block of a zone at or behind offset `target`, else the first before it.
     pub(crate) fn find_at(&self, zone: Zone, target: u32) -> Option<BlockExtent> {
         let whole = match zone {
             Zone::Fast => self.data.start..self.fast_end,
@@ -177,12 +179,12 @@ impl BlockAllocator {
         Some(BlockExtent { len: 1, ..gap })
     }
 
-    /// One more holds `place`.
+    /// Adds a reference to `place`.
     pub(crate) fn hold(&mut self, place: BlockExtent) {
         self.change(place, true);
     }
 
-    /// One less holds `place`; what nobody holds is free.
+    /// Removes a reference from `place`; blocks without one are free.
     pub(crate) fn release(&mut self, place: BlockExtent) {
         self.change(place, false);
     }
@@ -214,13 +216,13 @@ impl BlockAllocator {
         self.merge_at(start);
     }
 
-    /// Makes a step at `block`, though the count be the same on both sides.
+    /// Splits the step function at `block`.
     fn step_at(&mut self, block: u32) {
         let refs = self.refs(block);
         self.refs.entry(block).or_insert(refs);
     }
 
-    /// Takes the step at `block` away if the count is the same on both sides.
+    /// Merges the steps at `block` if both have the same count.
     fn merge_at(&mut self, block: u32) {
         let before = self.refs.range(..block).next_back().map(|(_, refs)| *refs);
         if before.is_some() && before == self.refs.get(&block).copied() {
@@ -261,8 +263,11 @@ impl BlockAllocator {
     }
 }
 
-/// One less holds these places.
-pub(crate) fn give_back(spaces: &mut BTreeMap<DiskId, BlockAllocator>, places: &[BlockExtent]) {
+/// Removes a reference from each of these extents.
+pub(crate) fn release_blocks(
+    spaces: &mut BTreeMap<DiskId, BlockAllocator>,
+    places: &[BlockExtent],
+) {
     for place in places {
         if let Some(space) = spaces.get_mut(&place.disk) {
             space.release(*place);
@@ -293,7 +298,8 @@ mod tests {
         BlockExtent { disk: DISK, block, len }
     }
 
-    /// Whatever is held and given back, the books are those that are made from the list of who holds what.
+    /// After any sequence of holds and releases, the allocator equals one that is built from the
+    /// list of what is held.
     #[test]
     fn the_books_are_those_of_a_count_from_scratch() {
         for seed in 0..20 {

@@ -19,7 +19,7 @@ use crate::pool::state::volume::Disk;
 use checksum::crc64;
 
 impl Pool {
-    /// Begins to commit what is ready, if anything is.
+    /// Begins to commit the operations that are ready, if any.
     pub(crate) fn commit_ready(&mut self) {
         let ready = self.pending.iter().filter(|(_, one)| one.stage == Stage::Ready);
         let ready: Vec<OperationId> = ready.map(|(ticket, _)| *ticket).collect();
@@ -74,7 +74,7 @@ impl Pool {
         }
     }
 
-    /// Commits what no log has room for, or what changes the disks.
+    /// Commits changes that fit no log, or that change the set of disks.
     fn commit_images(&mut self, tickets: Vec<OperationId>) {
         let mut next = self.state.clone();
         let changes: Vec<Change> =
@@ -99,7 +99,8 @@ impl Pool {
         let labels = new.iter().flat_map(|id| label_writes(&next, *id)).collect();
         let wipes = gone.iter().flat_map(|id| wipes(&self.state.disks[id], *id)).collect();
         let all = [old.clone(), new.clone()].concat();
-        // A new disk never knows more than the old ones: its images are written when theirs are durable.
+        // A new disk never holds newer metadata than the old ones: its images are written when
+        // theirs are durable.
         let phases: Vec<Vec<Action>> = vec![
             labels,
             flush(&new),
@@ -115,7 +116,7 @@ impl Pool {
         self.commit = Some(Commit { kind: Kind::Images { tickets }, script: Script::new(phases) });
     }
 
-    /// Writes what is to both slots of every disk, the one that is not in use first.
+    /// Writes the current state to both slots of every disk, the inactive one first.
     pub(crate) fn write_both(&mut self, mut phases: Vec<Vec<Action>>, tickets: Vec<OperationId>) {
         phases.push(self.images(&self.state, self.generation + 1, false, Slot::other));
         phases.push(self.flushes());
@@ -138,16 +139,16 @@ impl Pool {
             Kind::Images { tickets } => {
                 self.generation += 2;
                 self.log_used = 0;
-                self.take_effect(&tickets);
+                self.apply_committed(&tickets);
             }
             Kind::Record { units, tickets } => {
                 self.log_used += units;
-                self.take_effect(&tickets);
+                self.apply_committed(&tickets);
             }
         }
     }
 
-    /// Nothing is committed any more: what was about to be comes to nothing.
+    /// Ends all commits: pending operations fail.
     fn poison(&mut self, kind: Kind) {
         self.poisoned = true;
         if let Kind::Record { tickets, .. } | Kind::Images { tickets } = kind {
@@ -159,12 +160,12 @@ impl Pool {
         let waiting = self.pending.iter().filter(|(_, one)| waiting(one));
         for ticket in waiting.map(|(ticket, _)| *ticket).collect::<Vec<_>>() {
             self.pending.get_mut(&ticket).expect("it was listed").script.abandon();
-            self.look_after(ticket);
+            self.finish_preparing(ticket);
         }
     }
 
-    /// What is on the disks now holds in memory too.
-    fn take_effect(&mut self, tickets: &[OperationId]) {
+    /// Applies committed changes to the state in memory.
+    fn apply_committed(&mut self, tickets: &[OperationId]) {
         if tickets.is_empty() {
             return;
         }
@@ -185,16 +186,17 @@ impl Pool {
             for place in &effects.gained {
                 self.spaces.get_mut(&place.disk).expect("its disk is there").hold(*place);
             }
-            // What was given back is the operation's until it is released.
+            // Freed blocks belong to the operation until it is released.
             let one = self.pending.get_mut(ticket).expect("it is there");
-            one.gave_back = !effects.lost.is_empty();
+            one.freed_blocks = !effects.lost.is_empty();
             one.holds.extend(effects.lost);
             self.end(*ticket, Ok(()));
         }
         self.state.sequence += 1;
     }
 
-    /// Writes of `state`'s image to the slot of each of its disks that `pick` names, given the one in use.
+    /// Writes of `state`'s image to the slot of each of its disks that `pick` names, given the
+    /// active one.
     fn images(
         &self,
         state: &State,

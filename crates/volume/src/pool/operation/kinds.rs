@@ -1,4 +1,4 @@
-//! What can be asked of a pool, and what each operation locks.
+//! The operations of a pool, and what each locks.
 
 use std::ops::Range;
 
@@ -7,43 +7,44 @@ use crate::pool::names::{Blocks, DiskUid, Layout, PoolVolumeId, VolumeBlock, Zon
 use crate::pool::operation::refusal::Refusal;
 use crate::pool::state::metadata::State;
 
-/// A volume that is wanted.
+/// The specification of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewVolume {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its size.
     pub size: Blocks,
-    /// How its blocks follow each other.
+    /// How its blocks are distributed over its disks.
     pub layout: Layout,
-    /// On which part of its disks.
+    /// The zone of its disks.
     pub zone: Zone,
-    /// Whether blocks appear when they are first written.
+    /// Whether blocks are allocated when they are first written.
     pub thin: bool,
-    /// What a random layout follows from.
+    /// The seed of a random layout.
     pub seed: u64,
-    /// On which disks.
+    /// Its disks.
     pub disks: Vec<DiskId>,
 }
 
-/// Something to do to a pool.
+/// An operation on a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A new volume.
+    /// Creates a volume.
     Create(NewVolume),
-    /// A volume grows, or loses its tail.
+    /// Extends or truncates a volume.
     Resize {
         /// Which.
         volume: PoolVolumeId,
         /// Its new size.
         size: Blocks,
     },
-    /// A volume without snapshots, or a snapshot, goes.
+    /// Removes a volume without snapshots, or a snapshot.
     Remove {
         /// Which.
         volume: PoolVolumeId,
     },
-    /// Blocks are about to be written: those that lie nowhere get a place, those that a snapshot shares a copy.
+    /// Prepares blocks for a write: unallocated blocks are allocated, blocks shared with a snapshot
+    /// are copied.
     Allocate {
         /// Of which volume.
         volume: PoolVolumeId,
@@ -52,7 +53,7 @@ pub enum Operation {
         /// How many.
         count: Blocks,
     },
-    /// Blocks of a thin volume are no longer needed.
+    /// Deallocates blocks of a thin volume.
     Trim {
         /// Of which volume.
         volume: PoolVolumeId,
@@ -61,97 +62,99 @@ pub enum Operation {
         /// How many.
         count: Blocks,
     },
-    /// What a volume holds is kept. Its writes are to rest until this is finished.
+    /// Takes a snapshot. The volume's writes are quiesced until the operation ends.
     Snapshot {
         /// Of which volume.
         volume: PoolVolumeId,
-        /// What it is called.
+        /// The snapshot's name.
         name: String,
     },
-    /// A volume holds again what its snapshot holds, its size included. It is to rest until this is finished.
+    /// Restores a volume from its snapshot, size included. The volume is quiesced until the
+    /// operation ends.
     RollBack {
         /// Which snapshot.
         snapshot: PoolVolumeId,
     },
-    /// A volume's blocks are to lie elsewhere; [`Pool::misplaced`] says which do not.
+    /// Changes a volume's placement; [`Pool::misplaced`](crate::pool::Pool::misplaced) tells which
+    /// blocks do not follow it.
     Relocate {
-        /// Which volume; its snapshots go with it.
+        /// The volume; its snapshots move with it.
         volume: PoolVolumeId,
-        /// On which part of the disks.
+        /// The zone.
         zone: Zone,
-        /// On which disks; as many as before for a stripe.
+        /// The disks; as many as before for a stripe.
         disks: Vec<DiskId>,
     },
-    /// A block goes to where it is to lie. Its writes are to rest until this is finished.
+    /// Moves a block to where its volume's placement wants it. Writes to it are quiesced until the
+    /// operation ends.
     Move {
         /// Of which volume.
         volume: PoolVolumeId,
         /// Which.
         block: VolumeBlock,
     },
-    /// A disk joins.
+    /// Adds a disk.
     AddDisk {
         /// Which.
         uid: DiskUid,
-        /// How many blocks it has.
+        /// Its size in blocks.
         blocks: u32,
     },
-    /// A disk is to be emptied: its volumes are to lie on others.
+    /// Drains a disk: its volumes are placed on others.
     DrainDisk {
         /// Which.
         disk: DiskId,
     },
-    /// A disk that was to be emptied stays. What has been laid elsewhere stays there.
+    /// Cancels the draining of a disk. Moved blocks stay where they are.
     KeepDisk {
         /// Which.
         disk: DiskId,
     },
-    /// An empty disk goes; its labels are wiped.
+    /// Removes an empty disk; its labels are wiped.
     RemoveDisk {
         /// Which.
         disk: DiskId,
     },
-    /// The alarm is raised at another level.
+    /// Sets the level at which the alarm is raised.
     SetAlarm {
-        /// Hundredths of the pool's blocks.
+        /// Percent of the pool's blocks.
         percent: u8,
     },
 }
 
-/// What an operation must have for itself.
+/// What an operation has exclusively.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lock {
-    /// Everything.
+    /// The whole pool.
     Pool,
     /// The list of volumes.
     Table,
     /// A volume and its snapshots.
-    Family(PoolVolumeId),
-    /// Some blocks of them.
+    Group(PoolVolumeId),
+    /// Some blocks of a volume and its snapshots.
     Blocks(PoolVolumeId, Range<u32>),
 }
 
 impl Lock {
-    pub(crate) fn meets(&self, other: &Self) -> bool {
+    pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Pool, _) | (_, Self::Pool) | (Self::Table, Self::Table) => true,
             (Self::Blocks(one, first), Self::Blocks(two, second)) => {
                 one == two && first.start < second.end && second.start < first.end
             }
-            (
-                Self::Family(one) | Self::Blocks(one, _),
-                Self::Family(two) | Self::Blocks(two, _),
-            ) => one == two,
+            (Self::Group(one) | Self::Blocks(one, _), Self::Group(two) | Self::Blocks(two, _)) => {
+                one == two
+            }
             _ => false,
         }
     }
 }
 
 impl Operation {
-    /// What it must have for itself.
+    /// The locks that the operation needs.
     pub(crate) fn locks(&self, state: &State) -> Result<Vec<Lock>, Refusal> {
         let family = |id: &PoolVolumeId| match state.volume(*id) {
-            Some(_) => Ok(state.family(*id)),
+            Some(_) => Ok(state.group_of(*id)),
             None => Err(Refusal::NoSuchVolume(*id)),
         };
         let blocks = |id: &PoolVolumeId, first: &VolumeBlock, count: &Blocks| {
@@ -168,15 +171,15 @@ impl Operation {
         match self {
             Self::Create(_) => Ok(vec![Lock::Table]),
             Self::Snapshot { volume, .. } | Self::Remove { volume } => {
-                Ok(vec![Lock::Table, Lock::Family(family(volume)?)])
+                Ok(vec![Lock::Table, Lock::Group(family(volume)?)])
             }
             Self::Resize { volume, size } => {
                 let before = state.volume(*volume).ok_or(Refusal::NoSuchVolume(*volume))?.size;
-                // What stays goes on being used.
+                // The blocks that remain stay in use.
                 Ok(vec![Lock::Blocks(family(volume)?, before.0.min(size.0)..u32::MAX)])
             }
             Self::Relocate { volume, .. } | Self::RollBack { snapshot: volume } => {
-                Ok(vec![Lock::Family(family(volume)?)])
+                Ok(vec![Lock::Group(family(volume)?)])
             }
             Self::Allocate { volume, first, count } | Self::Trim { volume, first, count } => {
                 blocks(volume, first, count)

@@ -1,21 +1,23 @@
-//! A pool at work: operations come in, steps for the disks come out, in an order that survives a crash at any of them.
+//! The state machine of a pool: operations come in, steps for the disks come out, in an order that
+//! survives a crash at any step.
 //!
 //! ```text
 //!  begin ─▶ prepare: erase or copy blocks, flush ─▶ commit: change to every disk's log, flush ─▶ finished ─▶ release
 //! ```
 //!
-//! An operation holds the blocks that it prepares; what it gives back stays held until [`Pool::release`], when nobody
-//! reads there any more. Operations are prepared side by side where they do not meet; those that are ready are
-//! committed together, in one record. A record that the log has no room for waits for an image in the other slot; one
-//! that no log has room for becomes an image in both, one after the other.
+//! An operation holds the blocks that it prepares; the blocks that it frees stay held until
+//! [`Pool::release`], when no request reads them any more. Operations that do not conflict are
+//! prepared concurrently; those that are ready are committed together, in one record. A record that
+//! does not fit the rest of the log waits for an image in the other slot; one that fits no log is
+//! committed as an image in both slots, one after the other.
 //!
-//! Invariants ([`Pool::invariants`]): a block is held as often as maps and operations have it; state and disks never
-//! differ by more than the commit under way.
+//! Invariants ([`Pool::invariants`]): the reference count of a block is the number of maps and
+//! operations that hold it; state and disks differ by at most the commit in progress.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
-use crate::pool::operation::allocator::{allocator_of, give_back};
+use crate::pool::operation::allocator::{allocator_of, release_blocks};
 use crate::pool::operation::plan::{Plan, new_disk};
 use crate::pool::recovery::error::Damage;
 use crate::pool::state::change;
@@ -34,27 +36,28 @@ use crate::pool::state::metadata::State;
 
 use crate::pool::operation::kinds::{Lock, Operation};
 
-/// An operation under way.
+/// An operation in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OperationId(u64);
 
-/// What a pool wants of its world.
+/// What a pool asks of its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolOutput {
-    /// Do this to a disk, and say [`Pool::done`].
+    /// Perform this on a disk, and report [`Pool::done`].
     Do(StepId, Action),
-    /// An operation has ended: it holds for good, or not at all.
+    /// An operation has ended: committed, or failed.
     Finished(OperationId, Result<(), Failure>),
 }
 
-/// Why an operation came to nothing.
+/// Why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A disk failed while it was prepared, or under the metadata before its turn. Nothing was changed.
+    /// A disk failed while the operation was prepared, or under an earlier commit. Nothing was
+    /// changed.
     Disk,
-    /// It was called off. Nothing was changed.
+    /// It was cancelled. Nothing was changed.
     Cancelled,
-    /// A disk failed while it was committed: it holds, or not, when the pool is opened anew.
+    /// A disk failed during its commit: whether it holds is known when the pool is opened again.
     Unknown,
 }
 
@@ -63,15 +66,15 @@ pub enum Failure {
 pub(crate) struct Pending {
     pub(crate) changes: Vec<Change>,
     pub(crate) locks: Vec<Lock>,
-    /// Blocks that it holds.
+    /// The blocks that it holds.
     pub(crate) holds: Vec<BlockExtent>,
-    /// Bytes by which the image may grow.
+    /// The bytes by which it can extend the image.
     pub(crate) growth: usize,
     pub(crate) script: Script,
     pub(crate) stage: Stage,
     pub(crate) cancelled: bool,
-    /// Whether blocks that clients may read are among those it holds.
-    pub(crate) gave_back: bool,
+    /// Whether it holds freed blocks that clients may read.
+    pub(crate) freed_blocks: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,20 +94,20 @@ pub(crate) struct Commit {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// So many units of the log.
+    /// `units` of the log.
     Record { units: u32, tickets: Vec<OperationId> },
-    /// An image of what is, in the slot that is not in use.
+    /// An image of the current state, in the inactive slot.
     Image,
-    /// Images in both slots, of what is to be.
+    /// Images of the next state, in both slots.
     Images { tickets: Vec<OperationId> },
 }
 
-/// A pool that is open.
+/// An open pool.
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub(crate) state: State,
     pub(crate) spaces: BTreeMap<DiskId, BlockAllocator>,
-    /// Disks that were not there when it was opened.
+    /// Disks that were missing when it was opened.
     pub(crate) missing: BTreeSet<DiskId>,
     pub(crate) poisoned: bool,
     pub(crate) generation: u64,
@@ -116,13 +119,13 @@ pub struct Pool {
     pub(crate) finished: VecDeque<(OperationId, Result<(), Failure>)>,
     pub(crate) tickets: u64,
     pub(crate) steps: u64,
-    /// The operation of which a step was given out last.
-    pub(crate) served: OperationId,
+    /// The operation whose step was issued last.
+    pub(crate) last_stepped: OperationId,
 }
 
 impl Pool {
-    /// A new pool on empty disks; they become one by the steps that follow, all of which are done when
-    /// [`Self::is_idle`]. What the disks hold is lost: asking whether it may be is the caller's part.
+    /// Creates a pool on empty disks. It is complete when the steps that follow are done
+    /// ([`Self::is_idle`]). The contents of the disks are lost: the caller checks that they may be.
     ///
     /// # Errors
     /// If there are no disks, too many, one twice, or one too small.
@@ -151,8 +154,9 @@ impl Pool {
         Ok(pool)
     }
 
-    /// The pool that was found. If all of its disks are there, it repairs what was found damaged, by the steps that
-    /// follow, before it does anything else; otherwise it can only be read, and no step follows.
+    /// Opens the pool that was found. With all of its disks present, the steps that follow repair
+    /// the damaged copies before any operation; otherwise the pool is read-only, and no step
+    /// follows.
     pub fn open(found: FoundPool) -> Self {
         let FoundPool { state, missing, held, generation, best, findings, .. } = found;
         let none = Vec::new();
@@ -193,27 +197,27 @@ impl Pool {
             finished,
             tickets,
             steps,
-            served: OperationId(0),
+            last_stepped: OperationId(0),
         }
     }
 
-    /// What holds for good.
+    /// The committed state.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Whether every step is done, and every end told.
+    /// Whether every step is done, and every end reported.
     pub fn is_idle(&self) -> bool {
         let resting = |one: &Pending| one.stage == Stage::Finished;
         self.commit.is_none() && self.finished.is_empty() && self.pending.values().all(resting)
     }
 
-    /// Whether a disk failed under the metadata.
+    /// Whether a disk failed during a commit.
     pub fn is_poisoned(&self) -> bool {
         self.poisoned
     }
 
-    /// The disks that were not there when it was opened: with any of them missing it can only be read.
+    /// The disks that were missing when it was opened: with any of them missing it is read-only.
     pub fn missing(&self) -> &BTreeSet<DiskId> {
         &self.missing
     }
@@ -242,46 +246,47 @@ impl Pool {
         let room = self.state.geometry.image_bytes();
         if self.state.image_bytes() + others + growth > room || !change::room(&self.state, &changes)
         {
-            self.give_back(&holds);
+            self.release_blocks(&holds);
             return Err(Refusal::MetadataFull);
         }
         let ticket = OperationId(self.tickets);
         self.tickets += 1;
         let script = Script::new(phases);
         let stage = if script.ended() { Stage::Ready } else { Stage::Preparing };
-        let (cancelled, gave_back) = (false, false);
+        let (cancelled, freed_blocks) = (false, false);
         let pending =
-            Pending { changes, locks, holds, growth, script, stage, cancelled, gave_back };
+            Pending { changes, locks, holds, growth, script, stage, cancelled, freed_blocks };
         self.pending.insert(ticket, pending);
         Ok(ticket)
     }
 
-    /// Whether an operation has for itself what `lock` asks for.
+    /// Whether an operation holds a lock that conflicts with `lock`.
     pub(crate) fn is_locked(&self, lock: &Lock) -> bool {
-        self.pending.values().flat_map(|one| &one.locks).any(|held| held.meets(lock))
+        self.pending.values().flat_map(|one| &one.locks).any(|held| held.conflicts_with(lock))
     }
 
-    /// Calls an operation off, unless it is being committed; its end is told when its steps under way are done.
+    /// Cancels an operation, unless it is being committed; its end is reported when its steps in
+    /// progress are done.
     pub fn cancel(&mut self, ticket: OperationId) {
         let Some(one) = self.pending.get_mut(&ticket) else { return };
         if matches!(one.stage, Stage::Preparing | Stage::Ready) && !one.cancelled {
             one.cancelled = true;
             one.script.abandon();
-            self.look_after(ticket);
+            self.finish_preparing(ticket);
         }
     }
 
-    /// Nobody reads any more where a finished operation's blocks lay: what it gave back is free.
+    /// No request reads the blocks that a finished operation freed: they become free.
     pub fn release(&mut self, ticket: OperationId) {
         let finished = self.pending.get(&ticket).is_some_and(|one| one.stage == Stage::Finished);
         if finished && let Some(one) = self.pending.remove(&ticket) {
-            self.give_back(&one.holds);
+            self.release_blocks(&one.holds);
         }
     }
 
-    /// Whether a finished operation gave blocks back that somebody may be reading.
-    pub(crate) fn gave_back(&self, ticket: OperationId) -> bool {
-        self.pending.get(&ticket).is_some_and(|one| one.gave_back)
+    /// Whether a finished operation freed blocks that requests may be reading.
+    pub(crate) fn freed_blocks(&self, ticket: OperationId) -> bool {
+        self.pending.get(&ticket).is_some_and(|one| one.freed_blocks)
     }
 
     /// The oldest operation that is not released.
@@ -289,12 +294,12 @@ impl Pool {
         self.pending.first_key_value().map(|(ticket, _)| *ticket)
     }
 
-    /// The one that begins next.
+    /// The number of the next operation.
     pub(crate) fn next_ticket(&self) -> OperationId {
         OperationId(self.tickets)
     }
 
-    /// The next thing to do, or to know. `None`: nothing until a step is done or an operation begins.
+    /// The next output. `None`: nothing until a step is done or an operation begins.
     pub fn poll(&mut self) -> Option<PoolOutput> {
         if let Some((ticket, end)) = self.ended() {
             return Some(PoolOutput::Finished(ticket, end));
@@ -303,12 +308,12 @@ impl Pool {
         Some(PoolOutput::Do(id, action))
     }
 
-    /// The next operation of which the end is to be told.
+    /// The next ended operation to report.
     pub(crate) fn ended(&mut self) -> Option<(OperationId, Result<(), Failure>)> {
         self.finished.pop_front()
     }
 
-    /// The next step, and which operation it prepares; none if it commits.
+    /// The next step, and the operation that it prepares; none for a step of a commit.
     pub(crate) fn step(&mut self) -> Option<(StepId, Option<OperationId>, Action)> {
         if self.commit.is_none() && !self.poisoned {
             self.commit_ready();
@@ -323,40 +328,40 @@ impl Pool {
         Some((id, ticket, action))
     }
 
-    /// The next step of an operation, each in its turn: a long one holds nobody up.
+    /// The next step of an operation, round-robin: a long operation delays no other.
     fn prepare(&mut self, id: StepId) -> Option<(Option<OperationId>, Action)> {
-        let last = self.served;
+        let last = self.last_stepped;
         let step =
             |(ticket, one): (&OperationId, &mut Pending)| Some((*ticket, one.script.next(id)?));
         let mut behind = self.pending.range_mut((Bound::Excluded(last), Bound::Unbounded));
         let found = behind.find_map(step);
         let found = found.or_else(|| self.pending.range_mut(..=last).find_map(step));
         let (ticket, action) = found?;
-        self.served = ticket;
+        self.last_stepped = ticket;
         Some((Some(ticket), action))
     }
 
-    /// A step has ended, well or not.
+    /// Completes a step.
     ///
     /// # Panics
-    /// If it is not under way.
+    /// If the step is not in progress.
     pub fn done(&mut self, id: StepId, well: bool) {
-        if let Some(commit) = self.commit.as_mut().filter(|commit| commit.script.runs(id)) {
+        if let Some(commit) = self.commit.as_mut().filter(|commit| commit.script.is_running(id)) {
             commit.script.done(id, well);
             if commit.script.ended() {
                 self.committed();
             }
             return;
         }
-        let owner = self.pending.iter_mut().find(|(_, one)| one.script.runs(id));
+        let owner = self.pending.iter_mut().find(|(_, one)| one.script.is_running(id));
         let (ticket, one) = owner.expect("a step ends once");
         let ticket = *ticket;
         one.script.done(id, well);
-        self.look_after(ticket);
+        self.finish_preparing(ticket);
     }
 
-    /// An operation whose preparation may have ended.
-    pub(crate) fn look_after(&mut self, ticket: OperationId) {
+    /// Ends the preparation of an operation, if it is complete.
+    pub(crate) fn finish_preparing(&mut self, ticket: OperationId) {
         let one = self.pending.get_mut(&ticket).expect("it is under way");
         if !one.script.ended() {
             return;
@@ -376,14 +381,14 @@ impl Pool {
         self.finished.push_back((ticket, end));
     }
 
-    pub(crate) fn give_back(&mut self, places: &[BlockExtent]) {
-        give_back(&mut self.spaces, places);
+    pub(crate) fn release_blocks(&mut self, places: &[BlockExtent]) {
+        release_blocks(&mut self.spaces, places);
     }
 
-    /// Looks whether the books are right.
+    /// Recomputes every reference count and compares it with the allocators.
     ///
     /// # Panics
-    /// If they are not.
+    /// If any differs.
     pub fn invariants(&self) {
         let mut held = self.state.held().expect("no block belongs to two");
         for place in self.pending.values().flat_map(|one| &one.holds) {

@@ -1,4 +1,4 @@
-//! Where blocks are laid: by a volume's layout, on the part of the disks that it asks for.
+//! Placement: where blocks are allocated, by a volume's layout and zone.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,18 +6,18 @@ use std::ops::Range;
 use crate::location::DiskId;
 use crate::pool::names::{BlockExtent, Layout, PoolVolumeId, VolumeBlock, Zone};
 use crate::pool::operation::allocator::BlockAllocator;
-use crate::pool::operation::allocator::give_back;
+use crate::pool::operation::allocator::release_blocks;
 use crate::pool::operation::machine::Pool;
 use crate::pool::operation::refusal::Refusal;
 use crate::pool::state::extent_map::Mapping;
 use crate::pool::state::volume::Volume;
 use rng::SplitMix64;
 
-/// Blocks that are looked at first, in each column: more only where nothing was found.
+/// The blocks that are examined first, in each column: more only if none was found.
 const WINDOW_MIN: u32 = 64;
 
 impl Pool {
-    /// The first block of a volume, from `from` on, that does not lie where it is to lie.
+    /// The first misplaced block of a volume, from `from` on.
     pub fn misplaced(&self, id: PoolVolumeId, from: VolumeBlock) -> Option<VolumeBlock> {
         let size = self.state.volume(id)?.size.0;
         let (mut from, mut len) = (from.0, WINDOW_MIN);
@@ -33,19 +33,19 @@ impl Pool {
         None
     }
 
-    /// Whether a block lies somewhere, and not where it is to lie.
+    /// Whether a block is allocated and misplaced.
     pub(crate) fn is_misplaced(&self, id: PoolVolumeId, block: VolumeBlock) -> bool {
         let there = self.state.volume(id).is_some_and(|volume| block.0 < volume.size.0);
         there && self.misplaced_in(id, block.0..block.0 + 1).next().is_some()
     }
 
-    /// How many blocks of a volume do not lie where they are to lie. Takes a look at each extent.
+    /// The number of misplaced blocks of a volume. Examines every extent.
     pub fn misplaced_blocks(&self, id: PoolVolumeId) -> u64 {
         let size = self.state.volume(id).map_or(0, |volume| volume.size.0);
         self.misplaced_in(id, 0..size).map(|(_, rows)| u64::from(rows.end - rows.start)).sum()
     }
 
-    /// The rows of those among some blocks that do not lie where they are to lie, by column.
+    /// The rows of the misplaced ones among some blocks, by column.
     fn misplaced_in(
         &self,
         id: PoolVolumeId,
@@ -58,14 +58,14 @@ impl Pool {
                 (0..volume.columns.len()).flat_map(move |column| {
                     let rows = volume.rows(column, blocks.start, blocks.end - blocks.start);
                     let runs = volume.columns[column].within(rows.start, rows.end - rows.start);
-                    runs.map(move |run| (column, self.astray(volume, column, run)))
+                    runs.map(move |run| (column, self.misplaced_rows(volume, column, run)))
                 })
             })
             .filter(|(_, rows)| !rows.is_empty())
     }
 
-    /// The rows of a run that are to lie elsewhere.
-    fn astray(&self, volume: &Volume, column: usize, run: Mapping) -> Range<u32> {
+    /// The rows of a mapping that are misplaced.
+    fn misplaced_rows(&self, volume: &Volume, column: usize, run: Mapping) -> Range<u32> {
         let on = match volume.layout {
             Layout::Stripe => volume.disks[column] == run.disk(),
             Layout::Single | Layout::Random => volume.disks.contains(&run.disk()),
@@ -81,7 +81,7 @@ impl Pool {
     }
 }
 
-/// Places for rows of a column, held from here on. Where there are too few, none is held.
+/// Allocates blocks for rows of a column, and holds them. If there are too few, none is held.
 pub(crate) fn place(
     spaces: &mut BTreeMap<DiskId, BlockAllocator>,
     volume: &Volume,
@@ -92,20 +92,22 @@ pub(crate) fn place(
     let placed = match volume.layout {
         Layout::Stripe => {
             let disks = &volume.disks[column..=column];
-            place_in_turn(spaces, volume, disks, column, rows, &mut runs)
+            place_sequentially(spaces, volume, disks, column, rows, &mut runs)
         }
-        Layout::Single => place_in_turn(spaces, volume, &volume.disks, column, rows, &mut runs),
+        Layout::Single => {
+            place_sequentially(spaces, volume, &volume.disks, column, rows, &mut runs)
+        }
         Layout::Random => place_at_random(spaces, volume, rows, &mut runs),
     };
     if let Err(refusal) = placed {
-        give_back(spaces, &runs.iter().map(|run| run.place).collect::<Vec<_>>());
+        release_blocks(spaces, &runs.iter().map(|run| run.place).collect::<Vec<_>>());
         return Err(refusal);
     }
     Ok(runs)
 }
 
-/// Rows on these disks, one after the other, behind the row before them where that is free.
-fn place_in_turn(
+/// Rows on these disks, one disk after the other, behind the preceding row if that is free.
+fn place_sequentially(
     spaces: &mut BTreeMap<DiskId, BlockAllocator>,
     volume: &Volume,
     disks: &[DiskId],
@@ -137,7 +139,7 @@ fn place_in_turn(
     Err(Refusal::NoSpace { disk: last, zone: volume.zone, missing: rows.end - row })
 }
 
-/// Each row on a disk and at a place that the seed says, or at the next that is free.
+/// Each row on a disk and at a location drawn from the seed, or at the next free one.
 fn place_at_random(
     spaces: &mut BTreeMap<DiskId, BlockAllocator>,
     volume: &Volume,
@@ -160,7 +162,7 @@ fn place_at_random(
     Ok(())
 }
 
-/// The rows of the blocks from `first` on that lie nowhere.
+/// The unallocated rows of `count` blocks from `first` on.
 pub(crate) fn holes(volume: &Volume, first: u32, count: u32) -> Vec<(usize, Range<u32>)> {
     let mut holes = Vec::new();
     for (column, map) in volume.columns.iter().enumerate() {

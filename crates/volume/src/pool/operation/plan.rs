@@ -1,4 +1,4 @@
-//! What an operation comes to: changes, and the actions that prepare them.
+//! The plan of an operation: changes, and the actions that prepare them.
 
 use crate::location::DiskId;
 use crate::pool::names::{BlockExtent, DiskUid};
@@ -8,7 +8,7 @@ use crate::pool::state::change::Change;
 use crate::pool::state::metadata::State;
 use crate::pool::state::volume::Disk;
 
-/// What an operation comes to.
+/// The plan of an operation.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) changes: Vec<Change>,
@@ -21,7 +21,7 @@ impl Plan {
         Self { changes, ..Self::default() }
     }
 
-    /// These actions, then flushes of the disks that they wrote to.
+    /// Sets these actions, then flushes of the disks that they write to.
     pub(crate) fn prepare(&mut self, actions: Vec<Action>) {
         let mut disks: Vec<DiskId> = self.holds.iter().map(|place| place.disk).collect();
         disks.sort_unstable();
@@ -31,7 +31,7 @@ impl Plan {
     }
 }
 
-/// What a disk that joins becomes.
+/// The number and the entry of a disk that is added.
 pub(crate) fn new_disk(
     state: &State,
     uid: DiskUid,

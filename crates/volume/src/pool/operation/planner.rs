@@ -1,4 +1,4 @@
-//! What each operation asks of the disks before it is committed.
+//! Planning: what each operation asks of the disks before it is committed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::location::{DiskExtent, DiskId};
 use crate::pool::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
 use crate::pool::names::{BlockExtent, Blocks, Layout, PoolVolumeId, VolumeBlock, Zone};
-use crate::pool::operation::allocator::{BlockAllocator, give_back};
+use crate::pool::operation::allocator::{BlockAllocator, release_blocks};
 use crate::pool::operation::kinds::{NewVolume, Operation};
 use crate::pool::operation::machine::Pool;
 use crate::pool::operation::placement::{holes, place};
@@ -18,7 +18,7 @@ use crate::pool::state::extent_map::{ExtentMap, Mapping};
 use crate::pool::state::metadata::State;
 use crate::pool::state::volume::Volume;
 
-/// A name that a volume may have.
+/// Validates a volume's name.
 fn name(state: &State, name: &str) -> Result<(), Refusal> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         return Err(Refusal::Name);
@@ -30,7 +30,7 @@ fn size(blocks: Blocks) -> Result<(), Refusal> {
     if (1..=VOLUME_BLOCKS_MAX).contains(&blocks.0) { Ok(()) } else { Err(Refusal::Size) }
 }
 
-/// Disks that a volume may lie on.
+/// Validates the disks of a volume.
 fn disks(state: &State, disks: &[DiskId]) -> Result<(), Refusal> {
     for disk in disks {
         let known = state.disk(*disk).ok_or(Refusal::NoSuchDisk(*disk))?;
@@ -43,7 +43,7 @@ fn disks(state: &State, disks: &[DiskId]) -> Result<(), Refusal> {
 }
 
 impl Pool {
-    /// What an operation comes to; the blocks that it takes are held from here on.
+    /// Plans an operation; the blocks that it allocates are held from here on.
     pub(crate) fn plan(&mut self, operation: &Operation) -> Result<Plan, Refusal> {
         match operation {
             Operation::Create(volume) => self.plan_create(volume),
@@ -66,7 +66,7 @@ impl Pool {
                 let id = PoolVolumeId(self.state.next_volume);
                 let (origin, name) = (*volume, called.clone());
                 let mut plan = Plan::of(vec![Change::Snapshot { id, origin, name }]);
-                // What it keeps is durable, whoever flushes the volume later.
+                // The snapshot's data is durable, independently of later flushes of the volume.
                 let disks = self.state.disks().map(|(disk, _)| Action::Flush { disk });
                 plan.phases = vec![disks.collect()];
                 Ok(plan)
@@ -167,7 +167,7 @@ impl Pool {
                     }
                 }
                 Err(refusal) => {
-                    give_back(spaces, &plan.holds);
+                    release_blocks(spaces, &plan.holds);
                     return Err(refusal);
                 }
             }
@@ -176,7 +176,7 @@ impl Pool {
         Ok(plan)
     }
 
-    /// The parts of a run of a volume that a snapshot of it has at the same place.
+    /// The parts of a mapping that snapshots of the volume share.
     pub(crate) fn shared(&self, id: PoolVolumeId, column: usize, run: Mapping) -> Vec<Mapping> {
         let mut rows: BTreeMap<u32, u32> = BTreeMap::new();
         for (_, other) in self.state.snapshots(id) {
@@ -230,7 +230,7 @@ impl Pool {
         if volume.layout == Layout::Stripe && on.len() != volume.disks.len() {
             return Err(Refusal::Disks);
         }
-        let relatives = self.state.relatives(id);
+        let relatives = self.state.group_members(id);
         Ok(Plan::of(
             relatives
                 .map(|(id, _)| Change::SetPlacement { id, zone, disks: on.to_vec() })
@@ -243,7 +243,7 @@ impl Pool {
         let (column, row) = volume.row(block);
         let Some(from) = volume.locate(block) else { return Ok(Plan::default()) };
         let run = place(&mut self.spaces, volume, column, row..row + 1)?.remove(0);
-        let sharing = self.state.relatives(id).filter(|(_, other)| {
+        let sharing = self.state.group_members(id).filter(|(_, other)| {
             let there = other.columns[column].within(row, 1).next();
             there.is_some_and(|run| run.place == from)
         });
@@ -253,7 +253,8 @@ impl Pool {
         Ok(plan)
     }
 
-    /// A disk's volumes are to lie on the others: a stripe's column on the one with the most free blocks.
+    /// Places a disk's volumes on the others: a stripe's column on the one with the most free
+    /// blocks.
     fn plan_leave(&self, number: DiskId) -> Result<Plan, Refusal> {
         self.state.disk(number).ok_or(Refusal::NoSuchDisk(number))?;
         let mut others: Vec<DiskId> = self.state.disks().map(|(id, _)| id).collect();
@@ -293,7 +294,7 @@ impl Pool {
     }
 }
 
-/// Places for these rows, which are erased.
+/// Allocates blocks for these rows, which are erased.
 fn lay(
     spaces: &mut BTreeMap<DiskId, BlockAllocator>,
     id: PoolVolumeId,
@@ -309,7 +310,7 @@ fn lay(
                 placed.extend(runs.into_iter().map(|run| (column, run)));
             }
             Err(refusal) => {
-                give_back(spaces, &plan.holds);
+                release_blocks(spaces, &plan.holds);
                 return Err(refusal);
             }
         }

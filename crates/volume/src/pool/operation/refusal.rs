@@ -5,19 +5,21 @@ use core::fmt;
 use crate::location::DiskId;
 use crate::pool::names::{PoolVolumeId, Zone};
 
-/// Why an operation is not begun. Nothing was changed.
+/// Why an operation is refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Disks of the pool are missing: it can only be read. Cure: open it with all of them.
+    /// Disks of the pool are missing: it is read-only. Cure: open it with all of them.
     ReadOnly {
-        /// How many.
+        /// The number of missing disks.
         missing: usize,
     },
-    /// A disk failed while metadata were written: what it has is not known. Cure: open the pool anew.
+    /// A disk failed during a commit: its contents are unknown. Cure: open the pool again.
     Poisoned,
-    /// Another operation is at the same blocks, or at the pool's list of volumes or disks. Cure: wait for its end.
+    /// An operation in progress has the same blocks, or the pool's list of volumes or disks. Cure:
+    /// wait for its end.
     Busy,
-    /// As many operations are under way as there may be. Cure: wait for one's end.
+    /// [`OPERATIONS_MAX`](crate::pool::limits::OPERATIONS_MAX) operations are in progress. Cure:
+    /// wait for one's end.
     TooMany,
     /// No volume has that number.
     NoSuchVolume(PoolVolumeId),
@@ -25,45 +27,47 @@ pub enum Refusal {
     NoSuchDisk(DiskId),
     /// Another volume has the name. Cure: another name.
     NameTaken,
-    /// A name has 1 to [`NAME_BYTES_MAX`](super::limits::NAME_BYTES_MAX) bytes without control characters.
+    /// A name has 1 to [`NAME_BYTES_MAX`](crate::pool::limits::NAME_BYTES_MAX) bytes without
+    /// control characters.
     Name,
-    /// A size of nothing, or beyond the limits; blocks behind the volume's end.
+    /// A size of zero or beyond the limits, or blocks behind the volume's end.
     Size,
     /// No disks, too many, or one twice.
     Disks,
-    /// A disk is being emptied. Cure: another one.
+    /// The disk is being drained. Cure: name another one.
     Draining(DiskId),
     /// The disks have too few free blocks. Cure: free some, another zone, or more disks.
     NoSpace {
-        /// The disk that was asked last.
+        /// The disk that was tried last.
         disk: DiskId,
-        /// On which part of it.
+        /// The zone.
         zone: Zone,
-        /// How many blocks are missing.
+        /// The number of missing blocks.
         missing: u32,
     },
-    /// The metadata have no room for more volumes, disks or extents. Cure: remove some; a new pool has larger slots.
+    /// The metadata slots have no space for more volumes, disks or extents. Cure: remove some; a
+    /// new pool has larger slots.
     MetadataFull,
-    /// It is a snapshot, which only is read, rolled back to and removed.
+    /// It is a snapshot: those are read, rolled back to and removed only.
     IsSnapshot,
-    /// It is no snapshot.
+    /// It is not a snapshot.
     NotSnapshot,
     /// It has snapshots. Cure: remove those first.
     HasSnapshots,
-    /// Only a thin volume gives blocks back.
+    /// Only a thin volume deallocates blocks.
     NotThin,
-    /// The disk still has blocks, or volumes that are to lie on it. Cure: empty it first.
+    /// The disk has allocated blocks, or volumes that are placed on it. Cure: drain it first.
     InUse {
-        /// How many blocks.
+        /// The number of blocks.
         blocks: u32,
     },
-    /// The pool has no other disk for what lies on this one.
+    /// The pool has no other disk for the volumes of this one.
     LastDisk,
-    /// The disk is of the pool already.
+    /// The disk belongs to the pool already.
     Known,
     /// The disk is too small for the metadata and a block.
     TooSmall {
-        /// Blocks that it is to have at least.
+        /// The least number of blocks.
         blocks: u32,
     },
 }

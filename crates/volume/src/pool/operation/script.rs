@@ -1,4 +1,4 @@
-//! Things to do to disks, in an order: phases, each begun when the one before is done.
+//! Actions on disks in phases: each phase begins when the one before is complete.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use units::Extent;
 
 use crate::location::{DiskExtent, DiskId};
 
-/// A thing to do to a disk.
+/// An action on a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Write metadata.
     Write {
-        /// To which disk.
+        /// The disk.
         disk: DiskId,
-        /// Where.
+        /// The sectors.
         extent: Extent,
-        /// What.
+        /// The bytes.
         bytes: Arc<[u8]>,
     },
-    /// Make all that was written to a disk durable.
+    /// Make everything written to a disk durable.
     Flush {
         /// Which.
         disk: DiskId,
     },
-    /// Make sectors read as zeroes: nobody reads what another has written.
+    /// Make sectors read as zeroes: no volume reads what another has written.
     Erase {
         /// Which.
         placed: DiskExtent,
@@ -38,15 +38,15 @@ pub enum Action {
     },
 }
 
-/// One action under way.
+/// One action in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepId(pub(crate) u64);
 
-/// What of its phases is done.
+/// The progress of the phases.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     phases: VecDeque<Vec<Action>>,
-    /// What of the first phase is not given out yet, from the back.
+    /// The actions of the first phase that are not issued yet, the next one last.
     waiting: Vec<Action>,
     running: BTreeSet<StepId>,
     pub(crate) failed: bool,
@@ -55,11 +55,11 @@ pub(crate) struct Script {
 impl Script {
     pub(crate) fn new(phases: impl IntoIterator<Item = Vec<Action>>) -> Self {
         let mut script = Self { phases: phases.into_iter().collect(), ..Self::default() };
-        script.turn();
+        script.next_phase();
         script
     }
 
-    /// The next action that may begin.
+    /// The next action that may start.
     pub(crate) fn next(&mut self, id: StepId) -> Option<Action> {
         if self.failed {
             return None;
@@ -69,7 +69,7 @@ impl Script {
         Some(action)
     }
 
-    pub(crate) fn runs(&self, id: StepId) -> bool {
+    pub(crate) fn is_running(&self, id: StepId) -> bool {
         self.running.contains(&id)
     }
 
@@ -78,22 +78,22 @@ impl Script {
         assert!(self.running.remove(&id), "a step ends once");
         self.failed |= !well;
         if self.running.is_empty() && self.waiting.is_empty() && !self.failed {
-            self.turn();
+            self.next_phase();
         }
     }
 
-    /// Nothing begins any more.
+    /// Starts no further action.
     pub(crate) fn abandon(&mut self) {
         self.failed = true;
     }
 
-    /// Whether nothing runs and nothing will.
+    /// Whether nothing is in progress and nothing will start.
     pub(crate) fn ended(&self) -> bool {
         self.running.is_empty()
             && (self.failed || (self.waiting.is_empty() && self.phases.is_empty()))
     }
 
-    fn turn(&mut self) {
+    fn next_phase(&mut self) {
         while self.waiting.is_empty() {
             let Some(mut phase) = self.phases.pop_front() else { return };
             phase.reverse();

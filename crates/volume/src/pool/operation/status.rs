@@ -1,4 +1,4 @@
-//! What a pool says of itself, and of a request before it goes to the disks.
+//! How full a pool is, and whether a write can be issued.
 
 use units::Extent;
 
@@ -9,23 +9,23 @@ use crate::pool::operation::kinds::Lock;
 use crate::pool::operation::machine::Pool;
 use crate::pool::state::extent_map::Mapping;
 
-/// How full a pool is.
+/// The allocation of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Blocks that can belong to volumes.
+    /// Blocks that can be allocated.
     pub blocks: u64,
-    /// Blocks that belong to none.
+    /// Free blocks.
     pub free: u64,
-    /// Blocks that thin volumes may yet ask for, as far as their sizes go.
+    /// Unallocated blocks of thin volumes: what they can still ask for.
     pub promised: u64,
-    /// Whether so many are in use that somebody should look.
+    /// Whether the alarm level is reached: an operator should free or add space.
     pub alarm: bool,
 }
 
 /// What a write to some sectors waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writability {
-    /// Nothing: every sector has a place of its own.
+    /// Nothing: every sector is allocated and unshared.
     Now,
     /// [`Operation::Allocate`](super::Operation::Allocate) of these blocks.
     Allocate {
@@ -34,12 +34,12 @@ pub enum Writability {
         /// How many.
         count: Blocks,
     },
-    /// An operation that has some of the blocks for itself.
+    /// An operation that has locked some of the blocks.
     Wait,
 }
 
 impl Pool {
-    /// How full it is.
+    /// How full the pool is.
     pub fn status(&self) -> Status {
         let blocks: u64 = self
             .spaces
@@ -54,7 +54,7 @@ impl Pool {
         Status { blocks, free, promised, alarm }
     }
 
-    /// Blocks of a disk that can belong to volumes, and those that belong to none.
+    /// A disk's blocks that can be allocated, and the free ones among them.
     ///
     /// # Panics
     /// On a disk that the pool does not have.
@@ -63,18 +63,20 @@ impl Pool {
         (Blocks(space.data().end - space.data().start), Blocks(space.free_blocks()))
     }
 
-    /// Whether a snapshot has a part of a run of a volume at the same place.
+    /// Whether a snapshot shares a part of a mapping.
     fn is_shared(&self, id: PoolVolumeId, column: usize, run: Mapping) -> bool {
-        // What is held once is the volume's own: asking that takes no look at the snapshots.
+        // Blocks with one reference are the volume's own: that test needs no search of the
+        // snapshots.
         self.state.snapshots(id).next().is_some()
             && !self.spaces[&run.disk()].is_alone(run.place)
             && !self.shared(id, column, run).is_empty()
     }
 
-    /// What a write to `extent` of a volume waits for. Takes O(log extents) where that is nothing.
+    /// What a write to `extent` of a volume waits for. Takes O(log extents) if that is nothing.
     ///
     /// # Panics
-    /// If the volume is not there or a snapshot, or `extent` passes its end: it was to be refused at the edge.
+    /// If the volume does not exist or is a snapshot, or `extent` passes its end, which the caller
+    /// checks.
     pub fn writable(&self, id: PoolVolumeId, extent: Extent) -> Writability {
         let volume = &self.state.volumes[&id];
         assert!(volume.origin.is_none(), "a snapshot is only read");
@@ -83,7 +85,7 @@ impl Pool {
         let block = |number: u64| u32::try_from(number).expect("within the volume");
         let (first, end) = (block(first), block(end));
         assert!(end <= volume.size.0, "{extent} passes the volume's end");
-        if self.is_locked(&Lock::Blocks(self.state.family(id), first..end)) {
+        if self.is_locked(&Lock::Blocks(self.state.group_of(id), first..end)) {
             return Writability::Wait;
         }
         let columns = volume.columns.iter().enumerate();

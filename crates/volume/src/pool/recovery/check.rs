@@ -1,5 +1,6 @@
-//! Checking a pool: every copy of its metadata is read, and what is not whole is named. Nothing is guessed: what no copy
-//! has is an error, and stays one. Opening a pool whose report is not empty repairs it ([`Pool::open`](super::Pool::open)).
+//! Checking a pool: every copy of its metadata is read, and each damaged copy is reported. Nothing
+//! is guessed: what no copy holds is an error, and stays one. Opening a pool with findings repairs
+//! it ([`Pool::open`](crate::pool::Pool::open)).
 
 use crate::pool::limits::FINDINGS_MAX;
 use crate::pool::recovery::error::{Finding, OpenError};
@@ -8,16 +9,16 @@ use crate::pool::recovery::search::{FoundPool, Media, search};
 /// What a check found.
 #[derive(Debug)]
 pub struct Report {
-    /// The pool, put together from what is whole.
+    /// The pool, assembled from intact copies.
     pub found: FoundPool,
-    /// What is damaged, up to [`FINDINGS_MAX`] of it.
+    /// Damaged copies, up to [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
-    /// How much is, in all.
+    /// The number of all findings.
     pub count: usize,
 }
 
 impl Report {
-    /// Whether every copy is whole and every disk there.
+    /// Whether every copy is intact and every disk present.
     pub fn is_whole(&self) -> bool {
         self.count == 0 && self.found.missing.is_empty()
     }
@@ -26,7 +27,7 @@ impl Report {
 /// Reads every copy of the metadata on these disks. Nothing is written.
 ///
 /// # Errors
-/// If they are no pool, or what is damaged is not whole anywhere.
+/// If they are not a pool, or no copy of a part is intact.
 pub fn check(media: &[&dyn Media]) -> Result<Report, OpenError> {
     let found = search(media, true)?;
     let count = found.findings.len();

@@ -8,12 +8,12 @@ use crate::pool::format::structures::DecodeError;
 use crate::pool::names::{DiskUid, PoolUid};
 use crate::pool::state::metadata::Overlap;
 
-/// Something of a pool's metadata on one disk that is damaged or missing while another copy is whole.
+/// Metadata on one disk that are damaged or missing while another copy is intact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which of the disks given.
+    /// The index among the disks given.
     pub device: usize,
-    /// What of it.
+    /// The damage.
     pub what: Damage,
 }
 
@@ -44,7 +44,7 @@ pub enum Damage {
         /// Which.
         slot: Slot,
     },
-    /// A copy of a change.
+    /// A copy of a record.
     Record {
         /// Of which.
         sequence: u64,
@@ -70,16 +70,16 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Why disks do not make a pool. Nothing was written.
+/// Why disks are not a pool. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenError {
     /// None were given. Cure: give the pool's disks.
     NoDisks,
-    /// A disk has no label that is understood. Cure: leave it out, add it to the pool, or take a newer Spindle.
+    /// A disk has no valid label. Cure: leave it out, add it to the pool, or use a newer Spindle.
     NotOurs {
         /// Which of those given.
         device: usize,
-        /// How its label is.
+        /// Why its label is invalid.
         why: DecodeError,
     },
     /// A disk is smaller than it was. Cure: give the whole disk.
@@ -91,7 +91,7 @@ pub enum OpenError {
         /// The blocks that the pool uses of it.
         needed: u32,
     },
-    /// A disk's two labels are not one: it was half initialised, or another was copied over a part of it. Cure: leave it
+    /// A disk's two labels differ: it was half initialised, or partly overwritten. Cure: leave it
     /// out, or add it to the pool again.
     TwoLabels {
         /// Which of those given.
@@ -113,7 +113,7 @@ pub enum OpenError {
         /// The first disk's pool, and its own.
         pools: [PoolUid; 2],
     },
-    /// A disk of the pool is divided otherwise than the first.
+    /// A disk of the pool has other slot sizes than the first.
     Geometry {
         /// Which of those given.
         device: usize,
@@ -123,7 +123,8 @@ pub enum OpenError {
         /// Which of those given.
         device: usize,
     },
-    /// Two disks say different things of the same moment: each was used without the other. Cure: give one of them only.
+    /// Two disks hold different versions of one generation: each was used without the other. Cure:
+    /// give one of them only.
     Conflict {
         /// Of which generation.
         generation: u64,
@@ -132,19 +133,21 @@ pub enum OpenError {
     },
     /// No image of the pool's metadata is whole on any disk. Cure: give more of the pool's disks.
     NoImage,
-    /// An image is lost on all disks, and changes since then are there. Cure: give more of the pool's disks.
+    /// An image is lost on all disks, and changes since then are there. Cure: give more of the
+    /// pool's disks.
     ImageLost {
         /// Of which generation.
         generation: u64,
     },
-    /// A change is lost on all disks, and a later one is there. Cure: give more of the pool's disks.
+    /// A record is lost on all disks, and a later one is there. Cure: give more of the pool's
+    /// disks.
     RecordLost {
         /// Of which generation.
         generation: u64,
         /// Which change.
         sequence: u64,
     },
-    /// An image fits its checksum and makes no sense.
+    /// An image has a valid checksum and invalid contents.
     Image {
         /// On which of the disks given.
         device: usize,
@@ -153,19 +156,19 @@ pub enum OpenError {
         /// What of it.
         why: Malformed,
     },
-    /// A change fits its checksum and makes no sense.
+    /// A record has a valid checksum and invalid contents.
     Record {
         /// Which.
         sequence: u64,
         /// What of it.
         what: &'static str,
     },
-    /// Two volumes have one block.
+    /// Two volumes have the same block.
     Overlap(Overlap),
 }
 
 impl OpenError {
-    /// Which of the disks given it is about, if about one.
+    /// The index of the disk that the error is about, if about one.
     pub const fn device(&self) -> Option<usize> {
         match self {
             Self::NotOurs { device, .. }

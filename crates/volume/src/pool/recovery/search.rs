@@ -1,11 +1,12 @@
-//! Finding a pool on its disks: which of all copies of its metadata is the newest that is whole.
+//! Recovery: finds the newest intact copy of a pool's metadata on its disks.
 //!
-//! Every change was on every disk before it was answered, in two copies, and before the next was written. So the newest
-//! state that can be put together is the pool's, or a change further, if a crash came before the answer. What cannot have
-//! come from a crash is refused: a change that is lost while a later one is there.
+//! Every commit was on every disk before it was answered, in two copies, and before the next was
+//! written. So the newest state that can be assembled is the last answered commit, or one further
+//! if a crash came before the answer. What cannot result from a crash is refused: a missing commit
+//! with a later one present.
 //!
-//! An image that is lost on every disk is put together again from the one before it and that one's log, which together say
-//! the same, to the sequence number.
+//! An image that is lost on every disk is reconstructed from the one before it and that one's log:
+//! together they have the same state, to the sequence number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,7 @@ use crate::pool::recovery::error::{Damage, Finding, OpenError};
 use crate::pool::state::metadata::State;
 use checksum::crc64;
 
-/// A disk, or a file in its place, to read a pool's metadata from.
+/// A disk, or a file in its place, from which a pool's metadata are read.
 pub trait Media {
     /// Its size.
     fn size(&self) -> Sectors;
@@ -33,32 +34,32 @@ pub trait Media {
     fn read(&self, extent: Extent) -> Result<Vec<u8>, Unreadable>;
 }
 
-/// A disk did not give its sectors.
+/// A disk did not return its sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable;
 
-/// What was found on some disks.
+/// A pool as found on its disks.
 #[derive(Debug)]
 pub struct FoundPool {
     /// The pool's metadata.
     pub state: State,
-    /// Which of the disks given is which.
+    /// The index of each disk among those given.
     pub devices: BTreeMap<DiskId, usize>,
     /// Disks of the pool that were not given.
     pub missing: Vec<(DiskId, DiskUid)>,
-    /// Disks given that have the pool's label and are not of it: taken out, or half added.
+    /// Disks given that have the pool's label and do not belong to it: removed, or half added.
     pub strays: Vec<usize>,
-    /// What is damaged, and can be repaired from what is whole.
+    /// Damage that can be repaired from intact copies.
     pub findings: Vec<Finding>,
-    /// What each disk's blocks are held by.
+    /// The mapped blocks of each disk.
     pub(crate) held: BTreeMap<DiskId, Vec<BlockExtent>>,
-    /// The newest generation of which there is a trace.
+    /// The newest generation of which any part was found.
     pub(crate) generation: u64,
-    /// The slot of each disk that is to be kept until the other is whole.
+    /// The slot of each disk that is kept until the other is intact.
     pub(crate) best: BTreeMap<DiskId, Slot>,
 }
 
-/// One image and the changes since, as far as traces of them were found.
+/// One image and the changes since, as far as found.
 #[derive(Default)]
 struct Generation {
     /// The sequence number of the image, by its headers.
@@ -73,12 +74,12 @@ struct Search<'a> {
     geometry: Geometry,
     pool: PoolUid,
     generations: BTreeMap<u64, Generation>,
-    /// Which copies of which records are whole: device, generation, sequence, copy.
+    /// The intact copies of records: device, generation, sequence, copy.
     copies: BTreeSet<(usize, u64, u64, u32)>,
     findings: Vec<Finding>,
 }
 
-/// The pool that lies on these disks. Nothing is written.
+/// Finds the pool on these disks. Nothing is written.
 ///
 /// # Errors
 /// See [`OpenError`].
@@ -86,7 +87,7 @@ pub fn find(media: &[&dyn Media]) -> Result<FoundPool, OpenError> {
     search(media, false)
 }
 
-/// The same, with every copy read and checked.
+/// The same; with `thorough`, every copy is read and checked.
 pub(crate) fn search(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, OpenError> {
     let mut search = Search::begin(media)?;
     for device in 0..media.len() {
@@ -105,7 +106,7 @@ pub(crate) fn search(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, 
     search.finish(generation, state)
 }
 
-/// The label of one disk, and what is wrong with its copies.
+/// The label of one disk, and the damage to its copies.
 fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), OpenError> {
     let blocks = disk_blocks(media.size());
     if blocks == 0 {
@@ -135,7 +136,7 @@ fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), Open
 }
 
 impl<'a> Search<'a> {
-    /// Reads the labels, and refuses disks that do not belong together.
+    /// Reads the labels, and rejects disks that do not belong together.
     fn begin(media: &'a [&'a dyn Media]) -> Result<Self, OpenError> {
         let mut labels: Vec<Label> = Vec::new();
         let mut findings = Vec::new();
@@ -186,7 +187,8 @@ impl<'a> Search<'a> {
                 Err(why @ DecodeError::Newer { .. }) => {
                     return Err(OpenError::NotOurs { device, why });
                 }
-                // Never written, or another generation's, or half: what should be there and is not is missed later.
+                // Never written, of another generation, or torn: a missing record is detected
+                // later.
                 Err(_) => position += 1,
             }
         }
@@ -219,7 +221,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The body of an image, if it is whole.
+    /// The body of an image, if it is intact.
     fn body(&self, device: usize, header: &Header) -> Option<Vec<u8>> {
         let len = usize::try_from(header.body.0).expect("its header was checked");
         let padded = len.next_multiple_of(UNIT_BYTES);
@@ -243,15 +245,15 @@ impl<'a> Search<'a> {
         self.findings.extend(damaged);
     }
 
-    /// The newest generation that can be put together, and what it says.
+    /// The newest generation that can be assembled, and its state.
     fn newest(&mut self) -> Result<(u64, State), OpenError> {
         let numbers: Vec<u64> = self.generations.keys().rev().copied().collect();
         for number in numbers {
             if let Some(state) = self.last(number)? {
                 return Ok((number, state));
             }
-            // A log begins when its image is on every disk: where there is a record, no crash took the image. And what an
-            // image says that commits nothing, the log before it says too.
+            // A log begins when its image is on every disk: with a record present, no crash removed
+            // the image. An image that commits nothing has the same state as the log before it.
             let generation = &self.generations[&number];
             let committed = generation.images.iter().any(|(_, _, header)| !header.commits);
             if committed || !generation.records.is_empty() {
@@ -261,7 +263,7 @@ impl<'a> Search<'a> {
         Err(OpenError::NoImage)
     }
 
-    /// What a generation says at its end, if its image or the one before it is there.
+    /// The state at the end of a generation, if its image or the one before it is there.
     fn last(&mut self, number: u64) -> Result<Option<State>, OpenError> {
         let Some(mut state) = self.image(number)? else { return Ok(None) };
         let records = &self.generations[&number].records;
@@ -279,7 +281,7 @@ impl<'a> Search<'a> {
         Ok(Some(state))
     }
 
-    /// What a generation says at its beginning.
+    /// The state at the beginning of a generation.
     fn image(&mut self, number: u64) -> Result<Option<State>, OpenError> {
         let images = self.generations[&number].images.clone();
         for (device, slot, header) in images {
@@ -299,7 +301,7 @@ impl<'a> Search<'a> {
         let before: Vec<u64> =
             self.generations.range(..number).rev().map(|(before, _)| *before).collect();
         for before in before {
-            // What is left of a log whose image was written over is of no use.
+            // The rest of a log whose image was overwritten is useless.
             if !self.generations[&before].images.is_empty()
                 && let Some(state) = self.last(before)?
             {
@@ -315,8 +317,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Every disk that has a generation's image is to have both copies of every record of it, and all are to have the
-    /// newest.
+    /// Every disk with a generation's image must have both copies of every record of it, and all
+    /// disks must have the newest.
     fn check_records(&mut self, number: u64) {
         let generation = &self.generations[&number];
         let newest = self.generations.keys().next_back() == Some(&number);
@@ -333,7 +335,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Who is of the pool, and whether what it says is possible.
+    /// Identifies the members, and validates the state.
     fn finish(self, number: u64, state: State) -> Result<FoundPool, OpenError> {
         let held = state.held().map_err(OpenError::Overlap)?;
         let mut devices = BTreeMap::new();
@@ -350,7 +352,7 @@ impl<'a> Search<'a> {
         }
         let absent = state.disks().filter(|(id, _)| !devices.contains_key(id));
         let missing = absent.map(|(id, disk)| (id, disk.uid)).collect();
-        // What is kept until the other slot is whole has to be whole itself: a header alone says little after a crash.
+        // The slot that is kept must be intact itself: a header alone proves little after a crash.
         let best = |device: usize| {
             let images = self.generations.range(..=number).rev().flat_map(|(_, one)| &one.images);
             let mut own = images.filter(|(on, _, _)| *on == device);

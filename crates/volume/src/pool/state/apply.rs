@@ -1,4 +1,4 @@
-//! What changes do to a pool's metadata.
+//! The effect of changes on a pool's metadata.
 
 use crate::location::DiskId;
 use crate::pool::limits::{DISKS_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX};
@@ -8,7 +8,7 @@ use crate::pool::state::extent_map::{ExtentMap, Mapping};
 use crate::pool::state::metadata::State;
 use crate::pool::state::volume::{Disk, Volume};
 
-/// What changes did to the disks' blocks.
+/// The blocks that changes mapped and unmapped.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) gained: Vec<BlockExtent>,
@@ -26,7 +26,7 @@ impl Effects {
 }
 
 impl State {
-    /// Goes through one change.
+    /// Applies one change.
     pub(crate) fn apply(
         &mut self,
         change: &Change,
@@ -36,7 +36,7 @@ impl State {
             Change::Create { id, volume } => self.create(*id, volume),
             Change::Resize { id, size } => self.resize(*id, *size, effects),
             Change::Remove { id } => self.remove(*id, effects),
-            Change::Map { id, column, run } => self.lay(*id, *column, *run, effects),
+            Change::Map { id, column, run } => self.map_rows(*id, *column, *run, effects),
             Change::Unmap { id, column, row, rows } => {
                 let map = self.column(*id, *column)?;
                 effects.lose(map.remove(*row, *rows));
@@ -110,7 +110,7 @@ impl State {
         self.admit(id, &volume.name)?;
         let columns = if volume.layout == Layout::Stripe { volume.disks.len() } else { 1 };
         let columns = vec![ExtentMap::default(); columns];
-        self.enter(id, Volume { columns, ..volume.clone() });
+        self.insert_volume(id, Volume { columns, ..volume.clone() });
         Ok(())
     }
 
@@ -136,12 +136,12 @@ impl State {
         if self.snapshots(id).next().is_some() {
             return Err("removes a volume that has snapshots");
         }
-        let volume = self.strike(id).ok_or("names a volume that is not there")?;
+        let volume = self.remove_volume(id).ok_or("names a volume that is not there")?;
         effects.lost.extend(volume.places());
         Ok(())
     }
 
-    fn lay(
+    fn map_rows(
         &mut self,
         id: PoolVolumeId,
         column: u32,
@@ -184,7 +184,7 @@ impl State {
         let snapshot = Volume { name: name.to_owned(), origin: Some(origin), ..volume.clone() };
         self.admit(id, name)?;
         effects.gained.extend(snapshot.places());
-        self.enter(id, snapshot);
+        self.insert_volume(id, snapshot);
         Ok(())
     }
 
@@ -223,10 +223,10 @@ impl State {
         Ok(())
     }
 
-    /// The same after `changes`, one step further.
+    /// Applies `changes`, as one step of the sequence.
     ///
     /// # Errors
-    /// What of them is impossible here; the state is of no use then.
+    /// Which of them is impossible here; the state is unusable then.
     pub(crate) fn advance(&mut self, changes: &[Change]) -> Result<Effects, &'static str> {
         let mut effects = Effects::default();
         for change in changes {

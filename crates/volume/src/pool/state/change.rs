@@ -1,4 +1,4 @@
-//! The changes that a pool's metadata go through.
+//! The changes of a pool's metadata.
 
 use crate::location::DiskId;
 use crate::pool::format::fields::{IMAGE_DISK_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES};
@@ -11,102 +11,102 @@ use crate::pool::state::volume::{Disk, Volume};
 /// One change of a pool's metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A volume of which no block lies anywhere yet.
+    /// A new volume, without blocks.
     Create {
         /// Its number: the next one.
         id: PoolVolumeId,
-        /// What it is to be: without columns, of no origin.
+        /// Its properties: without columns or origin.
         volume: Volume,
     },
-    /// A volume's end moves; what lay behind it is given back.
+    /// A new size; blocks behind it are unmapped.
     Resize {
         /// Which.
         id: PoolVolumeId,
         /// Its new size.
         size: Blocks,
     },
-    /// A volume without snapshots, or a snapshot, is gone.
+    /// Removes a volume without snapshots, or a snapshot.
     Remove {
         /// Which.
         id: PoolVolumeId,
     },
-    /// Rows lie there from now on; where they lay is given back.
+    /// Maps rows; the blocks that they were mapped to are unmapped.
     Map {
-        /// Of which volume.
+        /// The volume.
         id: PoolVolumeId,
-        /// Of which of its columns.
+        /// The column.
         column: u32,
-        /// Which rows, and where.
+        /// The mapping.
         run: Mapping,
     },
-    /// Rows lie nowhere from now on.
+    /// Unmaps rows.
     Unmap {
-        /// Of which volume.
+        /// The volume.
         id: PoolVolumeId,
-        /// Of which of its columns.
+        /// The column.
         column: u32,
         /// The first row.
         row: u32,
-        /// How many.
+        /// The number of rows.
         rows: u32,
     },
-    /// What a volume holds now is kept.
+    /// Takes a snapshot.
     Snapshot {
         /// The snapshot's number: the next one.
         id: PoolVolumeId,
-        /// Of which volume.
+        /// The volume.
         origin: PoolVolumeId,
-        /// What it is called.
+        /// The snapshot's name.
         name: String,
     },
-    /// A volume holds again what it held at its snapshot.
+    /// Restores a volume's blocks and size from its snapshot.
     RollBack {
         /// Which snapshot.
         snapshot: PoolVolumeId,
     },
-    /// A volume's blocks are to lie elsewhere. They are moved one by one.
+    /// A new placement. The blocks are moved one by one.
     SetPlacement {
         /// Which.
         id: PoolVolumeId,
-        /// On which part of the disks.
+        /// The zone.
         zone: Zone,
-        /// On which disks.
+        /// The disks.
         disks: Vec<DiskId>,
     },
-    /// A disk more.
+    /// Adds a disk.
     AddDisk {
         /// Its number: the next one.
         number: DiskId,
-        /// What it is.
+        /// The disk.
         disk: Disk,
     },
-    /// A disk is to be emptied, or is to stay after all.
+    /// Drains a disk, or cancels that.
     SetDraining {
         /// Which.
         number: DiskId,
-        /// Whether it is to be emptied.
+        /// Whether it is drained.
         draining: bool,
     },
-    /// An empty disk is gone.
+    /// Removes an empty disk.
     RemoveDisk {
         /// Which.
         number: DiskId,
     },
-    /// The alarm is raised at another level.
+    /// A new alarm level.
     SetAlarm {
-        /// Hundredths of the pool's blocks.
+        /// Percent of the pool's blocks.
         percent: u8,
     },
 }
 
 impl Change {
-    /// Bytes by which it makes an image longer, at most.
+    /// The bytes by which it can extend an image.
     pub(crate) fn growth(&self, state: &State) -> usize {
         let extents = |id| state.volume(id).map_or(0, |volume| volume.extents() * RUN_BYTES);
         let columns = IMAGE_VOLUME_BYTES + DISKS_MAX * 4;
         match self {
             Self::Create { .. } => columns,
-            // One that is laid, and the second part of the one that it cuts in two.
+            // The new mapping, and the second part of the one that it splits.
             Self::Map { .. } => 2 * RUN_BYTES,
             Self::Unmap { .. } => RUN_BYTES,
             Self::Snapshot { origin, .. } => columns + extents(*origin),
@@ -121,13 +121,13 @@ impl Change {
         }
     }
 
-    /// Whether it changes which disks are of the pool.
+    /// Whether it changes the set of disks.
     pub(crate) fn is_of_disks(&self) -> bool {
         matches!(self, Self::AddDisk { .. } | Self::RemoveDisk { .. })
     }
 }
 
-/// Whether `changes` keep a pool within its limits.
+/// Whether the pool stays within its limits after `changes`.
 pub(crate) fn room(state: &State, changes: &[Change]) -> bool {
     let more = |change: &Change| matches!(change, Change::Create { .. } | Change::Snapshot { .. });
     let volumes = changes.iter().filter(|change| more(change)).count();

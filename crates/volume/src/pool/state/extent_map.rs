@@ -1,25 +1,27 @@
-//! Where the rows of a column lie: extents, in leaves, and an index of the leaves' first rows.
+//! The extent map of a column: mappings in leaves, and an index of the leaves' first rows.
 //!
-//! A lookup is told by a row's upper bits which few leaves may have it, searches among those, and reads one leaf. Bits and index stay in the
-//! processor's caches, and a read of a large map's leaf has to be waited for: few instructions before it let the next lookup's read begin
-//! meanwhile. Where all rows have the same upper bits it is a binary search. Neighbours that continue each other are always one extent.
+//! A lookup finds by a row's upper bits the few leaves that can contain it, searches among those,
+//! and reads one leaf. Hints and index stay in the processor's caches; the read of a large map's
+//! leaf is a cache miss, and few instructions before it let the next lookup's read overlap. Where
+//! all rows have the same upper bits it is a binary search. Neighbours that continue each other are
+//! always one mapping.
 
 use std::ops::Range;
 
 use crate::location::DiskId;
 use crate::pool::names::BlockExtent;
 
-/// Extents in a leaf, at most: four cache lines, which are asked for at once instead of one after the other.
+/// The most mappings in a leaf: four cache lines, which are requested at once.
 const LEAF_MAX: usize = 16;
 
-/// How many times as many hints as leaves there may be, or leaves as hints, before the hints are made anew.
+/// The largest ratio of hints to leaves, and of leaves to hints, before the hints are rebuilt.
 const HINTS_MAX: usize = 4;
 
-/// What stands behind the last extent of a leaf; no volume has so many rows.
+/// Pads a leaf behind its last mapping; no volume has this row.
 const NONE: Mapping =
     Mapping { row: u32::MAX, place: BlockExtent { disk: DiskId(0), block: 0, len: 0 } };
 
-/// Up to [`LEAF_MAX`] extents.
+/// Up to [`LEAF_MAX`] mappings.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Leaf {
@@ -41,7 +43,7 @@ impl Leaf {
         self.runs[..self.len()].iter().copied()
     }
 
-    /// How many begin at or before `row`.
+    /// The number that begin at or before `row`.
     #[inline]
     fn before(&self, row: u32) -> usize {
         self.runs.iter().map(|run| usize::from(run.row <= row)).sum()
@@ -59,7 +61,7 @@ impl Leaf {
         run
     }
 
-    /// Its second half; it is to be full.
+    /// Splits off its second half; the leaf is full.
     fn split(&mut self) -> Self {
         let mut runs = [NONE; LEAF_MAX];
         runs[..LEAF_MAX / 2].copy_from_slice(&self.runs[LEAF_MAX / 2..]);
@@ -68,12 +70,12 @@ impl Leaf {
     }
 }
 
-/// A run of rows that lie on consecutive blocks of one disk.
+/// Consecutive rows that are mapped to consecutive blocks of one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The first row.
     pub row: u32,
-    /// Where it and the others lie.
+    /// The blocks of all its rows.
     pub place: BlockExtent,
 }
 
@@ -83,7 +85,7 @@ impl Mapping {
         self.row + self.place.len
     }
 
-    /// The part of it within `rows`, which is to overlap it.
+    /// The part within `rows`, which overlaps it.
     fn cut(self, start: u32, end: u32) -> Self {
         let (row, end) = (self.row.max(start), self.end().min(end));
         let block = self.place.block + (row - self.row);
@@ -104,17 +106,17 @@ struct Entry {
     leaf: u32,
 }
 
-/// Where in the index the leaves begin whose first row has certain upper bits.
+/// Where in the index the leaves begin whose first row has given upper bits.
 #[derive(Clone, Debug, Default)]
 struct Hints {
-    /// How many of a row's bits are not looked at.
+    /// The number of lower bits that are ignored.
     shift: u32,
-    /// For each value of the others: how many leaves begin before it.
+    /// For each value of the upper bits: the number of leaves that begin before it.
     before: Vec<u32>,
 }
 
 impl Hints {
-    /// Made for this index, about one value a leaf.
+    /// Built for this index, with about one value a leaf.
     fn new(index: &[Entry]) -> Self {
         let last = index.last().map_or(0, |entry| entry.first);
         let wide = u32::try_from(index.len()).expect("fewer leaves than extents").max(1);
@@ -126,7 +128,7 @@ impl Hints {
         hints
     }
 
-    /// A leaf is there behind `count` others.
+    /// Appends a leaf behind `count` others.
     fn push(&mut self, first: u32, count: u32) {
         let value = (first >> self.shift) as usize;
         if self.before.len() < value + 2 {
@@ -135,7 +137,7 @@ impl Hints {
         self.before[value + 1] = count + 1;
     }
 
-    /// A leaf that begins at `first` is there, or there no more.
+    /// Adds or removes a leaf that begins at `first`.
     fn change(&mut self, first: u32, there: bool) {
         let value = (first >> self.shift) as usize;
         for count in &mut self.before[value + 1..] {
@@ -143,7 +145,7 @@ impl Hints {
         }
     }
 
-    /// Between which two places of the index a row's leaf ends.
+    /// The range of the index in which the search for a row's leaf ends.
     #[inline]
     fn range(&self, row: u32) -> Range<usize> {
         let value = (row >> self.shift) as usize;
@@ -155,14 +157,14 @@ impl Hints {
     }
 }
 
-/// Extents by their first row; none overlaps another.
+/// Mappings by their first row; none overlaps another.
 #[derive(Clone, Debug, Default)]
 pub struct ExtentMap {
     /// The leaves in their order.
     index: Vec<Entry>,
     hints: Hints,
     leaves: Vec<Leaf>,
-    /// Those of them that are in no use.
+    /// Unused leaves.
     unused: Vec<u32>,
     runs: usize,
     rows: u64,
@@ -177,27 +179,27 @@ impl PartialEq for ExtentMap {
 impl Eq for ExtentMap {}
 
 impl ExtentMap {
-    /// How many extents there are.
+    /// The number of mappings.
     pub fn len(&self) -> usize {
         self.runs
     }
 
-    /// Whether no row lies anywhere.
+    /// Whether no row is mapped.
     pub fn is_empty(&self) -> bool {
         self.runs == 0
     }
 
-    /// How many rows lie somewhere.
+    /// The number of mapped rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// All extents, in the order of their rows.
+    /// All mappings, in the order of their rows.
     pub fn iter(&self) -> impl Iterator<Item = Mapping> + '_ {
         self.index.iter().flat_map(|entry| self.leaves[entry.leaf as usize].iter())
     }
 
-    /// The extent that holds `row`. Takes O(log n).
+    /// The mapping that contains `row`. Takes O(log n).
     #[inline]
     pub fn get(&self, row: u32) -> Option<Mapping> {
         let leaf = &self.leaves[self.index[self.upto(row).checked_sub(1)?].leaf as usize];
@@ -205,25 +207,25 @@ impl ExtentMap {
         (row < run.end()).then_some(run)
     }
 
-    /// How many leaves begin at or before `row`.
+    /// The number of leaves that begin at or before `row`.
     #[inline]
     fn upto(&self, row: u32) -> usize {
         let range = self.hints.range(row);
         range.start + self.index[range].partition_point(|entry| entry.first <= row)
     }
 
-    /// The leaf at a place of the index.
+    /// The leaf at an index.
     fn leaf(&mut self, at: usize) -> &mut Leaf {
         &mut self.leaves[self.index[at].leaf as usize]
     }
 
-    /// The first extent that ends behind `row`.
+    /// The first mapping that ends behind `row`.
     pub fn next(&self, row: u32) -> Option<Mapping> {
         let (leaf, at) = self.position(row)?;
         Some(self.leaves[self.index[leaf].leaf as usize].runs[at])
     }
 
-    /// The parts of extents within `len` rows from `row` on.
+    /// The parts of mappings within `len` rows from `row` on.
     pub fn within(&self, row: u32, len: u32) -> impl Iterator<Item = Mapping> + '_ {
         let end = row.saturating_add(len);
         let mut at = row;
@@ -234,7 +236,7 @@ impl ExtentMap {
         })
     }
 
-    /// Appends an extent behind all others; says whether it does lie behind them.
+    /// Appends a mapping behind all others; returns whether it lies behind them.
     pub(crate) fn push(&mut self, run: Mapping) -> bool {
         if let Some(last) = self.index.len().checked_sub(1) {
             let leaf = self.leaf(last);
@@ -261,7 +263,7 @@ impl ExtentMap {
         true
     }
 
-    /// Takes `len` rows from `row` on out of the map, and returns where they lay.
+    /// Unmaps `len` rows from `row` on, and returns their mappings.
     pub(crate) fn remove(&mut self, row: u32, len: u32) -> Vec<Mapping> {
         let end = row.saturating_add(len);
         let mut removed = Vec::new();
@@ -282,7 +284,7 @@ impl ExtentMap {
         removed
     }
 
-    /// Lays rows somewhere that lay nowhere.
+    /// Maps rows that are unmapped.
     pub(crate) fn insert(&mut self, mut run: Mapping) {
         if let Some(before) = run.row.checked_sub(1).and_then(|row| self.get(row))
             && run.continues(before)
@@ -302,11 +304,11 @@ impl ExtentMap {
         self.put(run);
     }
 
-    /// Which leaf, and where in it, the first extent is that ends behind `row`.
+    /// The leaf, and the index in it, of the first mapping that ends behind `row`.
     fn position(&self, row: u32) -> Option<(usize, usize)> {
         let leaf = self.upto(row).saturating_sub(1);
         let runs = &self.leaves[self.index.get(leaf)?.leaf as usize];
-        // The last that begins at or before `row`, if it does not end there.
+        // The last that begins at or before `row`, unless it ends there.
         let at = runs.before(row);
         if at > 0 && runs.runs[at - 1].end() > row {
             return Some((leaf, at - 1));
@@ -337,7 +339,7 @@ impl ExtentMap {
         }
     }
 
-    /// A leaf begins at another row than before.
+    /// Changes the first row of a leaf.
     fn begin(&mut self, at: usize, first: u32) {
         let before = std::mem::replace(&mut self.index[at].first, first);
         if before >> self.hints.shift != first >> self.hints.shift {
@@ -346,7 +348,7 @@ impl ExtentMap {
         }
     }
 
-    /// A leaf more, at this place of the index.
+    /// Inserts a leaf at an index.
     fn enter(&mut self, at: usize, leaf: Leaf) {
         let first = leaf.runs[0].row;
         let number = if let Some(number) = self.unused.pop() {
@@ -360,7 +362,7 @@ impl ExtentMap {
         self.count(first);
     }
 
-    /// Counts a leaf that begins at `first`, and is in the index already.
+    /// Counts a leaf that begins at `first` and is in the index already.
     fn count(&mut self, first: u32) {
         let leaves = self.index.len();
         let values = (first >> self.hints.shift) as usize;
@@ -374,7 +376,7 @@ impl ExtentMap {
         }
     }
 
-    /// Puts an extent where none is, without looking at its neighbours.
+    /// Inserts a mapping, without merging it with its neighbours.
     fn put(&mut self, run: Mapping) {
         self.runs += 1;
         self.rows += u64::from(run.place.len);
@@ -383,7 +385,7 @@ impl ExtentMap {
         }
         let mut leaf = self.upto(run.row).saturating_sub(1);
         if self.leaf(leaf).len() == LEAF_MAX {
-            // Rows that are laid one behind the other leave full leaves behind.
+            // Sequential inserts leave full leaves behind.
             if leaf + 1 == self.index.len() && self.leaf(leaf).runs[LEAF_MAX - 1].row < run.row {
                 return self.enter(leaf + 1, Leaf::of(run));
             }
@@ -420,7 +422,8 @@ mod tests {
     use super::*;
     use rng::SplitMix64;
 
-    /// Against a map of single rows: the same rows lie at the same places, whatever was inserted and removed.
+    /// Against a map of single rows: every row is mapped to the same block, after any inserts and
+    /// removals.
     #[test]
     fn it_says_of_every_row_what_a_plain_map_says() {
         for seed in 0..20 {

@@ -1,9 +1,11 @@
-//! What a pool's metadata say: its disks, its volumes, and where each block lies. A plain value.
+//! A pool's metadata as a plain value: its disks, its volumes, and the mapping of each block.
 //!
-//! A [`State`] changes by [`Change`]s alone, the same when a change is committed and when it is read back from a log.
+//! A [`State`] changes by [`Change`](crate::pool::Change)s only, in the same way when a change is
+//! committed and when it is replayed from a log.
 //!
-//! Invariants ([`State::held`]): no block of a disk belongs to two volumes, but for a volume and its snapshots, which
-//! share it at the same place; every block lies on a disk of the pool, behind its metadata.
+//! Invariants ([`State::held`]): no block of a disk belongs to two volumes, except to a volume and
+//! its snapshots at the same row; every mapped block lies on a disk of the pool, behind its
+//! metadata.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,22 +19,22 @@ use crate::pool::format::fields::{
 use crate::pool::format::geometry::Geometry;
 use crate::pool::names::{BlockExtent, PoolUid, PoolVolumeId};
 
-/// All that a pool's metadata say.
+/// All metadata of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Which pool.
+    /// The pool's identity.
     pub pool: PoolUid,
-    /// How its disks are divided.
+    /// The layout of metadata on its disks.
     pub geometry: Geometry,
-    /// How many changes it has seen.
+    /// The number of commits so far.
     pub sequence: u64,
-    /// At how many hundredths of its blocks in use it raises an alarm.
+    /// The percentage of allocated blocks at which the alarm is raised.
     pub alarm: u8,
     pub(crate) next_volume: u32,
     pub(crate) next_disk: u32,
     pub(crate) disks: BTreeMap<DiskId, Disk>,
     pub(crate) volumes: BTreeMap<PoolVolumeId, Volume>,
-    /// The snapshots of each volume that has some: a write asks for them.
+    /// The snapshots of each volume that has some: every write looks them up.
     snapshots: BTreeMap<PoolVolumeId, Vec<PoolVolumeId>>,
 }
 
@@ -63,7 +65,7 @@ impl State {
         self.volumes.iter().map(|(id, volume)| (*id, volume))
     }
 
-    /// The number of the disk that joins next.
+    /// The number of the next disk.
     pub(crate) fn next_disk(&self) -> DiskId {
         DiskId(self.next_disk)
     }
@@ -89,16 +91,16 @@ impl State {
         snapshots.map(|snapshot| (*snapshot, &self.volumes[snapshot]))
     }
 
-    /// Lists a volume; its number is to be greater than all before.
-    pub(crate) fn enter(&mut self, id: PoolVolumeId, volume: Volume) {
+    /// Inserts a volume; its number is greater than all before.
+    pub(crate) fn insert_volume(&mut self, id: PoolVolumeId, volume: Volume) {
         if let Some(origin) = volume.origin {
             self.snapshots.entry(origin).or_default().push(id);
         }
         self.volumes.insert(id, volume);
     }
 
-    /// Takes a volume off the list.
-    pub(crate) fn strike(&mut self, id: PoolVolumeId) -> Option<Volume> {
+    /// Removes a volume.
+    pub(crate) fn remove_volume(&mut self, id: PoolVolumeId) -> Option<Volume> {
         let volume = self.volumes.remove(&id)?;
         if let Some(origin) = volume.origin
             && let Some(snapshots) = self.snapshots.get_mut(&origin)
@@ -111,33 +113,33 @@ impl State {
         Some(volume)
     }
 
-    /// The volume that `id` is or is a snapshot of: what may share blocks.
-    pub(crate) fn family(&self, id: PoolVolumeId) -> PoolVolumeId {
+    /// The volume that `id` is, or is a snapshot of: its snapshot group shares blocks.
+    pub(crate) fn group_of(&self, id: PoolVolumeId) -> PoolVolumeId {
         self.volumes.get(&id).and_then(|volume| volume.origin).unwrap_or(id)
     }
 
     /// A volume and its snapshots.
-    pub(crate) fn relatives(
+    pub(crate) fn group_members(
         &self,
         id: PoolVolumeId,
     ) -> impl Iterator<Item = (PoolVolumeId, &Volume)> {
-        let family = self.family(id);
+        let family = self.group_of(id);
         let origin = self.volumes.get(&family).map(|volume| (family, volume));
         origin.into_iter().chain(self.snapshots(family))
     }
 
-    /// Extents of all maps.
+    /// The number of mappings of all volumes.
     pub fn extents(&self) -> usize {
         self.volumes.values().map(Volume::extents).sum()
     }
 
-    /// The blocks of a disk that can belong to volumes.
+    /// The blocks of a disk that can be allocated.
     pub(crate) fn data(&self, disk: &Disk) -> Range<u32> {
         // The last block holds the second label.
         self.geometry.first_block()..disk.blocks - 1
     }
 
-    /// How long its image is.
+    /// The length of its image.
     pub fn image_bytes(&self) -> usize {
         let volumes = self.volumes.values();
         let volume = |volume: &Volume| {
@@ -147,10 +149,10 @@ impl State {
         IMAGE_HEAD_BYTES + self.disks.len() * IMAGE_DISK_BYTES + volumes
     }
 
-    /// What each disk's blocks are held by, once for each map.
+    /// The blocks of each disk that are mapped, once per map.
     ///
     /// # Errors
-    /// If a block lies outside its disk, behind its volume's end, or belongs to two.
+    /// If a mapping lies outside its disk or behind its volume's end, or overlaps another's.
     pub fn held(&self) -> Result<BTreeMap<DiskId, Vec<BlockExtent>>, Overlap> {
         let mut claims: BTreeMap<DiskId, Vec<Claim>> = BTreeMap::new();
         for (id, volume) in &self.volumes {
@@ -193,7 +195,7 @@ impl State {
     }
 }
 
-/// One map's hold on some blocks: equal keys share them rightly.
+/// One map's reference to blocks: equal keys share them legitimately.
 struct Claim {
     block: u32,
     len: u32,
@@ -201,12 +203,12 @@ struct Claim {
     key: (PoolVolumeId, usize, i64),
 }
 
-/// A volume's extent is where it cannot be: outside its disk or volume, or on another's blocks.
+/// A mapping that cannot be: outside its disk or volume, or on blocks of another volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// Whose.
+    /// The volume.
     pub volume: PoolVolumeId,
-    /// Which.
+    /// The blocks.
     pub place: BlockExtent,
 }
 

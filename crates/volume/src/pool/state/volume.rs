@@ -12,45 +12,45 @@ use crate::pool::state::extent_map::{ExtentMap, Mapping};
 /// A disk of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// Which it is, for good.
+    /// Its permanent identity.
     pub uid: DiskUid,
-    /// How many blocks of it the pool uses, metadata and all.
+    /// Blocks that the pool uses, metadata included.
     pub blocks: u32,
-    /// The first block that is not of its fast part.
+    /// The first block of its slow zone.
     pub fast_end: u32,
-    /// Whether it is being emptied: nothing new is laid on it.
+    /// Whether it is being drained: nothing is allocated on it.
     pub draining: bool,
 }
 
 /// A volume, or a snapshot of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its size.
     pub size: Blocks,
-    /// How its blocks follow each other.
+    /// How its blocks are distributed over its disks.
     pub layout: Layout,
-    /// On which part of its disks its blocks are to lie.
+    /// The zone of its placement.
     pub zone: Zone,
-    /// Whether blocks appear when they are first written.
+    /// Whether blocks are allocated when they are first written.
     pub thin: bool,
-    /// What a random layout follows from.
+    /// The seed of a random layout.
     pub seed: u64,
-    /// On which disks its blocks are to lie; those of a stripe in the order of the rotation.
+    /// The disks of its placement; those of a stripe in the order of the columns.
     pub disks: Vec<DiskId>,
-    /// Of which volume it is a snapshot. Snapshots are only read.
+    /// The volume that it is a snapshot of. Snapshots are read-only.
     pub origin: Option<PoolVolumeId>,
-    /// Where its rows lie: block n is row n / k of column n modulo k.
+    /// The mappings of its rows: block n is row n / k of column n modulo k.
     pub(crate) columns: Vec<ExtentMap>,
 }
 
-/// Sectors of a volume, and where they lie.
+/// Sectors of a volume, and their location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedExtent {
     /// Which sectors.
     pub extent: Extent,
-    /// Where; nowhere if they were never written, and read as zeroes.
+    /// Their location; none if they were never written, and read as zeroes.
     pub location: Option<DiskExtent>,
 }
 
@@ -71,7 +71,7 @@ impl Volume {
         VolumeBlock(row * columns + u32::try_from(column).expect("a disk each"))
     }
 
-    /// The rows of a column that hold those of so many blocks from `first` on.
+    /// The rows of a column that hold `count` blocks from `first` on.
     pub(crate) fn rows(&self, column: usize, first: u32, count: u32) -> Range<u32> {
         let columns = u32::try_from(self.columns.len()).expect("a disk each");
         let column = u32::try_from(column).expect("a disk each");
@@ -80,7 +80,7 @@ impl Volume {
         before(first)..before(first + count)
     }
 
-    /// Where a block lies, or `None` if it was never written. Takes O(log extents).
+    /// The location of a block, or `None` if it was never written. Takes O(log extents).
     ///
     /// # Panics
     /// If it lies behind the volume's end.
@@ -93,10 +93,10 @@ impl Volume {
         Some(BlockExtent { disk: place.disk, block: place.block + (row - run.row), len: 1 })
     }
 
-    /// Where the sectors of `extent` lie, in their order.
+    /// The locations of the sectors of `extent`, in their order.
     ///
     /// # Panics
-    /// If it passes the volume's end: it was to be refused at the edge.
+    /// If it passes the volume's end, which the caller checks.
     pub fn map(&self, extent: Extent) -> impl Iterator<Item = MappedExtent> + '_ {
         let whole = Extent::new(units::Lba(0), self.size.sectors());
         assert!(whole.contains(extent), "{extent} passes the volume's end");
@@ -112,7 +112,7 @@ impl Volume {
         })
     }
 
-    /// Where the first sectors of `extent` lie, and how many of them lie so.
+    /// The location of the first sectors of `extent`, and the number of sectors that share it.
     fn piece(&self, extent: Extent) -> (Option<DiskExtent>, Sectors) {
         let block = u32::try_from(extent.start.0 / BLOCK_SECTORS.0).expect("within the volume");
         let skip = Sectors(extent.start.0 % BLOCK_SECTORS.0);
@@ -135,23 +135,23 @@ impl Volume {
         }
     }
 
-    /// Extents of its map.
+    /// The number of its mappings.
     pub fn extents(&self) -> usize {
         self.columns.iter().map(ExtentMap::len).sum()
     }
 
-    /// Blocks that lie somewhere.
+    /// Allocated blocks.
     pub fn mapped(&self) -> Blocks {
         let rows: u64 = self.columns.iter().map(ExtentMap::rows).sum();
         Blocks(u32::try_from(rows).expect("a volume has a limit"))
     }
 
-    /// All places of its blocks.
+    /// The blocks of all its mappings.
     pub fn places(&self) -> impl Iterator<Item = BlockExtent> + '_ {
         self.columns.iter().flat_map(ExtentMap::iter).map(|run| run.place)
     }
 
-    /// The runs of its columns.
+    /// The mappings of its columns.
     pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, Mapping)> + '_ {
         let columns = self.columns.iter().enumerate();
         columns.flat_map(|(column, map)| map.iter().map(move |run| (column, run)))

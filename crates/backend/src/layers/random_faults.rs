@@ -1,73 +1,75 @@
-//! A disk that fails now and then, by dice, so that a whole daemon can be tried on it. [`crate::Faulty`] is the one that a
-//! test tells when.
+//! A disk that fails at random, at given rates: a whole daemon can be tried on it.
+//! [`ScriptedFaults`](crate::ScriptedFaults) is the deterministic counterpart for tests.
 //!
-//! Invariant: one seed and one order of commands, one order of faults.
+//! Invariant: one seed and one order of commands give one order of faults.
 
 use std::collections::VecDeque;
 
 use rng::WeylRng;
-use units::{Duration, Extent, Instant, Op, Sectors, Share};
+use units::{Duration, Instant, Op, Share};
 
-use crate::{Allocation, Completion, Disk, Failure, Job, Parts, ServiceTimes, Tag, Waker};
+use crate::disk::{Completion, Disk, Failure, Job, Tag};
+use crate::layers::forward;
 
-/// How often what goes wrong.
+/// The rate of each kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultRates {
-    /// Where the dice begin.
+    /// The seed of the generator.
     pub seed: u64,
-    /// Of the reads, so many fail.
+    /// The share of reads that fail.
     pub read: Share,
-    /// Of everything else that moves or zeroes data, so many fail; half of those have been done all the same.
+    /// The share of writes, trims and zero writes that fail; half of them are carried out and
+    /// reported as failed.
     pub write: Share,
-    /// Of the flushes, so many fail.
+    /// The share of flushes that fail.
     pub flush: Share,
-    /// Of all commands, so many begin late.
+    /// The share of commands that start late.
     pub stall: Share,
-    /// How late.
+    /// The delay of those.
     pub stall_for: Duration,
-    /// After so many commands the disk is gone.
+    /// The number of commands after which the disk goes offline.
     pub vanish_after: Option<u64>,
 }
 
-/// The disk, at these odds.
+/// The layer that injects random faults.
 pub struct RandomFaults {
     disk: Box<dyn Disk>,
-    odds: FaultRates,
+    rates: FaultRates,
     rng: WeylRng,
-    taken: u64,
-    /// With when they begin, the earliest first.
+    commands: u64,
+    /// With their start times, the earliest first.
     stalled: VecDeque<(Instant, Job)>,
     failed: VecDeque<(Completion, Instant)>,
-    /// Commands that the disk carries out, and that fail.
-    doomed: Vec<Tag>,
+    /// Commands that the disk carries out and that are reported as failed.
+    failing: Vec<Tag>,
 }
 
 impl RandomFaults {
-    /// The disk, which fails so often from now on.
-    pub fn new(disk: Box<dyn Disk>, odds: FaultRates) -> Self {
+    /// Injects faults at these rates from now on.
+    pub fn new(disk: Box<dyn Disk>, rates: FaultRates) -> Self {
         let (stalled, failed) = (VecDeque::new(), VecDeque::new());
         Self {
             disk,
-            odds,
-            rng: WeylRng::new(odds.seed),
-            taken: 0,
+            rates,
+            rng: WeylRng::new(rates.seed),
+            commands: 0,
             stalled,
             failed,
-            doomed: Vec::new(),
+            failing: Vec::new(),
         }
     }
 
-    fn begin(&mut self, job: Job, now: Instant) {
-        let odds = match job.operation.op {
-            Op::Read => self.odds.read,
-            Op::Write | Op::Trim | Op::WriteZeroes => self.odds.write,
-            Op::Flush => self.odds.flush,
+    fn start_job(&mut self, job: Job, now: Instant) {
+        let rate = match job.operation.op {
+            Op::Read => self.rates.read,
+            Op::Write | Op::Trim | Op::WriteZeroes => self.rates.write,
+            Op::Flush => self.rates.flush,
             Op::Seek => Share::NONE,
         };
-        if !self.rng.chance(odds) {
+        if !self.rng.chance(rate) {
             self.disk.submit(job, now);
         } else if job.operation.op.writes() && self.rng.draw().is_multiple_of(2) {
-            self.doomed.push(job.tag);
+            self.failing.push(job.tag);
             self.disk.submit(job, now);
         } else {
             self.fail(&job, Failure::Io, now);
@@ -81,79 +83,59 @@ impl RandomFaults {
 }
 
 impl Disk for RandomFaults {
-    fn capacity(&self) -> Sectors {
-        self.disk.capacity()
-    }
+    forward!(capacity start set_waker completion_fd has_completions io_method);
+    forward!(allocation read_blocking parts times);
 
     fn submit(&mut self, job: Job, now: Instant) {
-        self.taken = self.taken.saturating_add(1);
-        if self.odds.vanish_after.is_some_and(|last| self.taken > last) {
+        self.commands = self.commands.saturating_add(1);
+        if self.rates.vanish_after.is_some_and(|last| self.commands > last) {
             self.fail(&job, Failure::Offline, now);
-        } else if self.rng.chance(self.odds.stall) {
-            self.stalled.push_back((now + self.odds.stall_for, job));
+        } else if self.rng.chance(self.rates.stall) {
+            self.stalled.push_back((now + self.rates.stall_for, job));
         } else {
-            self.begin(job, now);
+            self.start_job(job, now);
         }
     }
 
-    fn set_waker(&mut self, waker: Waker) {
-        self.disk.set_waker(waker);
-    }
-
-    /// Never where commands may begin late: those want to be waited for.
+    /// Not if commands can start late: their start needs a timer.
     fn completes_synchronously(&self) -> bool {
-        self.odds.stall.is_none() && self.disk.completes_synchronously()
+        self.rates.stall.is_none() && self.disk.completes_synchronously()
     }
 
     fn next_event(&self) -> Option<Instant> {
         let failed = self.failed.front().map(|(_, since)| *since);
-        let stalled = self.stalled.front().map(|(begins, _)| *begins);
+        let stalled = self.stalled.front().map(|(starts, _)| *starts);
         failed.into_iter().chain(stalled).chain(self.disk.next_event()).min()
     }
 
     fn reap(&mut self, now: Instant) -> Option<Completion> {
-        while let Some((_, job)) = self.stalled.pop_front_if(|(begins, _)| *begins <= now) {
-            self.begin(job, now);
+        while let Some((_, job)) = self.stalled.pop_front_if(|(starts, _)| *starts <= now) {
+            self.start_job(job, now);
         }
         if let Some((finished, _)) = self.failed.pop_front() {
             return Some(finished);
         }
         let mut finished = self.disk.reap(now)?;
-        if let Some(place) = self.doomed.iter().position(|tag| *tag == finished.tag) {
-            self.doomed.swap_remove(place);
+        if let Some(index) = self.failing.iter().position(|tag| *tag == finished.tag) {
+            self.failing.swap_remove(index);
             finished.result = Err(Failure::Io);
         }
         Some(finished)
     }
 
-    fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {
-        self.disk.allocation(extent)
-    }
-
-    fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
-        self.disk.read_blocking(extent)
-    }
-
     fn reopen(&mut self) {
-        (self.rng, self.taken) = (WeylRng::new(self.odds.seed), 0);
+        (self.rng, self.commands) = (WeylRng::new(self.rates.seed), 0);
         self.disk.reopen();
-    }
-
-    fn parts(&self) -> Option<Parts> {
-        self.disk.parts()
-    }
-
-    fn times(&self) -> Option<ServiceTimes> {
-        self.disk.times()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use units::{Extent, Sectors};
     use units::{Lba, Operation};
 
     use super::*;
-    use crate::MemoryDisk;
+    use crate::memory::MemoryDisk;
 
     const NEVER: FaultRates = FaultRates {
         seed: 5,
@@ -165,8 +147,8 @@ mod tests {
         vanish_after: None,
     };
 
-    fn disk(odds: FaultRates) -> RandomFaults {
-        RandomFaults::new(Box::new(MemoryDisk::new(Sectors(64))), odds)
+    fn disk(rates: FaultRates) -> RandomFaults {
+        RandomFaults::new(Box::new(MemoryDisk::new(Sectors(64))), rates)
     }
 
     fn submit(disk: &mut RandomFaults, tag: u64, op: Op, fill: u8) {
@@ -176,8 +158,8 @@ mod tests {
         disk.submit(Job { tag: Tag(tag), operation, data, no_hole: false }, Instant::ZERO);
     }
 
-    fn outcomes(odds: FaultRates, op: Op) -> Vec<bool> {
-        let mut disk = disk(odds);
+    fn outcomes(rates: FaultRates, op: Op) -> Vec<bool> {
+        let mut disk = disk(rates);
         let one = |tag| {
             submit(&mut disk, tag, op, 1);
             disk.reap(Instant::ZERO).expect("it is done").result.is_ok()
@@ -186,18 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn as_many_fail_as_are_to_and_the_same_ones_every_time() {
-        let odds = FaultRates { write: Share::from_percent(10), ..NEVER };
-        let first = outcomes(odds, Op::Write);
-        let failed = first.iter().filter(|well| !**well).count();
+    fn the_given_share_fails_and_the_same_commands_every_time() {
+        let rates = FaultRates { write: Share::from_percent(10), ..NEVER };
+        let first = outcomes(rates, Op::Write);
+        let failed = first.iter().filter(|ok| !**ok).count();
         assert!((150..250).contains(&failed), "{failed} of 2,000");
-        assert_eq!(outcomes(odds, Op::Write), first);
-        assert_ne!(outcomes(FaultRates { seed: 6, ..odds }, Op::Write), first);
-        assert!(outcomes(odds, Op::Read).iter().all(|well| *well), "reads were not to fail");
+        assert_eq!(outcomes(rates, Op::Write), first);
+        assert_ne!(outcomes(FaultRates { seed: 6, ..rates }, Op::Write), first);
+        assert!(outcomes(rates, Op::Read).iter().all(|ok| *ok), "the read rate is zero");
     }
 
     #[test]
-    fn some_of_the_writes_that_failed_were_done() {
+    fn some_of_the_failed_writes_were_carried_out() {
         let mut disk = disk(FaultRates { write: Share::ALL, ..NEVER });
         for tag in 0..64 {
             submit(&mut disk, tag, Op::Write, 9);
@@ -209,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stalls_begins_later_and_is_done_then() {
+    fn a_stalled_command_starts_later_and_completes() {
         let mut disk = disk(FaultRates { stall: Share::ALL, ..NEVER });
         assert!(!disk.completes_synchronously());
         submit(&mut disk, 1, Op::Write, 9);
@@ -221,9 +203,9 @@ mod tests {
     }
 
     #[test]
-    fn after_so_many_commands_it_is_gone() {
+    fn after_the_given_number_of_commands_it_is_offline() {
         let outcomes = outcomes(FaultRates { vanish_after: Some(3), ..NEVER }, Op::Read);
-        assert_eq!(outcomes.iter().position(|well| !well), Some(3));
-        assert!(!outcomes[3..].iter().any(|well| *well));
+        assert_eq!(outcomes.iter().position(|ok| !ok), Some(3));
+        assert!(!outcomes[3..].iter().any(|ok| *ok));
     }
 }

@@ -10,9 +10,10 @@ use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
 
-use crate::{Allocation, Failure};
+use crate::disk::{Allocation, Failure};
 
-/// The most that the disks of one store hold in memory. A write past it fails with [`Failure::NoSpace`].
+/// The most that the disks of one store hold in memory. A write past it fails with
+/// [`Failure::NoSpace`].
 pub const RAM_BYTES_MAX: Bytes = Bytes(8 << 30);
 
 const PAGE_BYTES: u64 = 64 << 10;
@@ -52,7 +53,8 @@ pub trait Store: Send {
         Ok(())
     }
 
-    /// Whether the first sectors of the extent, which is not empty, have space; and how many are alike, at least one.
+    /// Whether the first sectors of the extent, which is not empty, have space; and how many are
+    /// alike, at least one.
     fn allocation(&mut self, extent: Extent) -> (Allocation, Sectors);
 
     /// Makes everything written durable, as far as the store can.
@@ -175,7 +177,8 @@ pub enum FileStoreError {
     Io(io::Error),
     /// Another process has it. Cure: stop that one, or name another file.
     InUse,
-    /// It is larger than the disk: it belongs to another one. Cure: the drive it was made for, or another file.
+    /// It is larger than the disk: it belongs to another one. Cure: the drive it was made for, or
+    /// another file.
     TooLarge {
         /// What it holds.
         found: Bytes,

@@ -1,24 +1,24 @@
-//! RealOptions a disk again, while whoever drives it goes on.
+//! Reopening a disk while its driver goes on.
 //!
 //! ```text
-//! asked for ─▶ commands that come are kept ─▶ those under way have ended ─▶ opened ─▶ the kept ones go on
+//! requested ─▶ new commands are held ─▶ those in flight complete ─▶ opened ─▶ held ones go on
 //! ```
 
-use std::fmt;
+use core::fmt;
 
-use crate::Disk;
+use crate::disk::Disk;
 
-/// Opens a disk anew: from the one that was, or after having closed it. Or says why that cannot be, and it is gone.
+/// Opens a disk again, from the old one or after closing it. On an error the disk is offline.
 pub type OpenFn = Box<dyn FnOnce(Box<dyn Disk>) -> Result<Box<dyn Disk>, String> + Send>;
 
-/// A disk that is to be opened again, and whom to tell.
+/// A request to reopen a disk.
 pub struct ReopenRequest {
     pub(crate) open: OpenFn,
     pub(crate) on_done: Box<dyn FnOnce(Result<(), String>) + Send>,
 }
 
 impl ReopenRequest {
-    /// With this; `on_done` is on_done how it went.
+    /// Reopens with `open`; `on_done` receives the outcome.
     pub fn new(open: OpenFn, on_done: impl FnOnce(Result<(), String>) + Send + 'static) -> Self {
         Self { open, on_done: Box::new(on_done) }
     }

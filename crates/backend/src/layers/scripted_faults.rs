@@ -1,32 +1,32 @@
-//! A disk that fails when it is told to, for tests of whoever stands before it.
+//! A disk that fails on command, for tests of what stands before it.
 
 use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use units::{Extent, Instant, Op, Sectors};
+use units::{Extent, Instant, Op};
 
-use crate::{Allocation, Completion, Disk, Failure, IoMethod, Job, Parts, ServiceTimes, Waker};
+use crate::disk::{Completion, Disk, Failure, Job, Waker};
+use crate::layers::forward;
 
-/// FaultKind becomes of a command.
+/// What a fault does to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It fails, without having done anything.
+    /// The command fails without any effect.
     Fails(Failure),
-    /// It does not end, until the faults are lifted; then it begins.
+    /// The command is held until the faults are lifted, and starts then.
     Stalls,
 }
 
-/// Which commands something becomes of.
+/// A fault, and the commands that it applies to.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultRule {
-    /// Those that do this; `None`: all.
+    /// Commands of this kind; `None`: all.
     pub op: Option<Op>,
-    /// Those that touch one of these sectors; `None`: all.
+    /// Commands that touch one of these sectors; `None`: all.
     pub extent: Option<Extent>,
-    /// So many such commands are spared.
+    /// The number of matching commands that pass first.
     pub after: u64,
-    /// FaultKind becomes of the others.
+    /// What happens to the others.
     pub kind: FaultKind,
 }
 
@@ -36,22 +36,22 @@ struct Script {
     waker: Option<Waker>,
 }
 
-/// The faults of a disk, which a test adds and lifts while it runs.
+/// The faults of a disk; a test adds and lifts them while the disk is in use.
 #[derive(Clone, Default)]
 pub struct FaultScript(Arc<Mutex<Script>>);
 
 impl FaultScript {
     fn state(&self) -> MutexGuard<'_, Script> {
-        // Nobody panics while holding the lock; should it happen, the faults are still whole.
+        // No code panics while it holds the lock; if one did, the script would still be valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more, from the next command on.
+    /// Adds a fault, from the next command on.
     pub fn add(&self, fault: FaultRule) {
         self.state().faults.push(fault);
     }
 
-    /// No more faults. FaultKind stalled goes on.
+    /// Removes all faults. Stalled commands start.
     pub fn lift(&self) {
         let mut state = self.state();
         state.faults.clear();
@@ -62,15 +62,15 @@ impl FaultScript {
         }
     }
 
-    /// FaultKind becomes of a command: what the first of the faults that mean it says.
-    fn strike(&self, job: &Job) -> Option<FaultKind> {
+    /// What happens to a command, by the first rule that applies to it.
+    fn fault_of(&self, job: &Job) -> Option<FaultKind> {
         let (op, extent) = (job.operation.op, job.operation.extent);
         let mut state = self.state();
-        let meant = |fault: &&mut FaultRule| {
+        let applies = |fault: &&mut FaultRule| {
             fault.op.is_none_or(|of| of == op)
                 && fault.extent.is_none_or(|of| of.start < extent.end() && extent.start < of.end())
         };
-        let fault = state.faults.iter_mut().find(meant)?;
+        let fault = state.faults.iter_mut().find(applies)?;
         if fault.after > 0 {
             fault.after -= 1;
             return None;
@@ -83,7 +83,7 @@ impl FaultScript {
     }
 }
 
-/// A disk with faults.
+/// The layer that injects scripted faults.
 pub struct ScriptedFaults {
     disk: Box<dyn Disk>,
     faults: FaultScript,
@@ -92,19 +92,18 @@ pub struct ScriptedFaults {
 }
 
 impl ScriptedFaults {
-    /// The disk, which these faults strike.
+    /// Applies these faults to the disk.
     pub fn new(disk: Box<dyn Disk>, faults: FaultScript) -> Self {
         Self { disk, faults, stalled: Vec::new(), failed: VecDeque::new() }
     }
 }
 
 impl Disk for ScriptedFaults {
-    fn capacity(&self) -> Sectors {
-        self.disk.capacity()
-    }
+    forward!(capacity start completion_fd has_completions io_method completes_synchronously);
+    forward!(allocation read_blocking parts times);
 
     fn submit(&mut self, job: Job, now: Instant) {
-        match self.faults.strike(&job) {
+        match self.faults.fault_of(&job) {
             None => self.disk.submit(job, now),
             Some(FaultKind::Stalls) => self.stalled.push(job),
             Some(FaultKind::Fails(failure)) => {
@@ -112,22 +111,6 @@ impl Disk for ScriptedFaults {
                 self.failed.push_back((finished, now));
             }
         }
-    }
-
-    fn start(&mut self) {
-        self.disk.start();
-    }
-
-    fn completion_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.disk.completion_fd()
-    }
-
-    fn has_completions(&mut self) -> bool {
-        self.disk.has_completions()
-    }
-
-    fn io_method(&self) -> Option<IoMethod> {
-        self.disk.io_method()
     }
 
     fn set_waker(&mut self, waker: Waker) {
@@ -148,25 +131,5 @@ impl Disk for ScriptedFaults {
         }
         let failed = self.failed.pop_front().map(|(finished, _)| finished);
         failed.or_else(|| self.disk.reap(now))
-    }
-
-    fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {
-        self.disk.allocation(extent)
-    }
-
-    fn read_blocking(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
-        self.disk.read_blocking(extent)
-    }
-
-    fn completes_synchronously(&self) -> bool {
-        self.disk.completes_synchronously()
-    }
-
-    fn parts(&self) -> Option<Parts> {
-        self.disk.parts()
-    }
-
-    fn times(&self) -> Option<ServiceTimes> {
-        self.disk.times()
     }
 }

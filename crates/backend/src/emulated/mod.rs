@@ -1,15 +1,20 @@
 //! A drive model with data behind it: the medium's delays, in the caller's time.
 
+pub(crate) mod store;
+
 use units::{Extent, Instant, Op, Operation, Sectors};
 
-use crate::{Allocation, Completion, Disk, Failure, Job, Parts, ServiceTimes, Store, Tag};
+use crate::disk::{Allocation, Completion, Disk, Failure, Job, ServiceTimes, Tag};
+use crate::emulated::store::Store;
+use drive::Parts;
 
 /// An emulated disk. Its data moves at the moment in which the drive is done.
 pub struct EmulatedDisk {
     device: drive::AnyDevice,
     store: Box<dyn Store>,
     running: Vec<Job>,
-    /// Of a drive with an arm. Elsewhere commands overlap, and their times add up to no time of the drive's.
+    /// Of a drive with an arm. Elsewhere commands overlap, and their times add up to no time of the
+    /// drive's.
     times: Option<ServiceTimes>,
     /// Of the command that was reaped last.
     parts: Option<Parts>,
@@ -115,7 +120,7 @@ mod tests {
     use units::{Lba, Sectors};
 
     use super::*;
-    use crate::RamStore;
+    use crate::emulated::store::RamStore;
 
     #[test]
     fn what_a_disk_holds_can_be_looked_at_before_it_is_served() {
