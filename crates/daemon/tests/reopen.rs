@@ -167,7 +167,7 @@ fn emulated_disks_keep_what_they_hold_and_fail_as_they_are_told_to() {
 #[test]
 fn a_disk_that_is_well_or_not_there_is_not_opened_again() {
     let served = Served::start();
-    assert_eq!(served.refused("well"), "disk \"well\" is well: there is nothing to open again");
+    assert_eq!(served.refused("well"), "disk \"well\" is healthy: there is nothing to reopen");
     assert_eq!(served.refused("none"), "disk \"none\" is not there");
     served.daemon.stop().expect("it stops");
 }

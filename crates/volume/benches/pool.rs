@@ -116,7 +116,7 @@ struct Lookup {
 }
 
 fn lookup(volume: &Volume, lookups: usize) -> Lookup {
-    let mut dice = SplitMix64::new(1);
+    let mut rng = SplitMix64::new(1);
     let total = lookups * ROUNDS;
     let size = volume.size.0;
     let all = |blocks: Vec<VolumeBlock>| {
@@ -128,8 +128,8 @@ fn lookup(volume: &Volume, lookups: usize) -> Lookup {
         nanos * 10 / lookups as u128
     };
     let in_order = all((0..total).map(|n| VolumeBlock((n % size as usize) as u32)).collect());
-    let drawn = all((0..total).map(|_| VolumeBlock(dice.below(size))).collect());
-    let memory: Vec<[u32; 4]> = (0..size).map(|_| [dice.below(size); 4]).collect();
+    let drawn = all((0..total).map(|_| VolumeBlock(rng.below(size))).collect());
+    let memory: Vec<[u32; 4]> = (0..size).map(|_| [rng.below(size); 4]).collect();
     let mut at = 0;
     let nanos = least(ROUNDS, |round| {
         for n in 0..lookups {

@@ -9,7 +9,7 @@ fn run(seed: u64) -> u64 {
     println!("seed {seed}");
     let mut world = World::new(seed, 1 + usize::try_from(seed % 3).unwrap(), 3);
     for _ in 0..40 {
-        let operations = 1 + world.dice.below(2);
+        let operations = 1 + world.rng.below(2);
         for _ in 0..operations {
             let operation = world.draw();
             let _ = world.begin(operation);
@@ -22,15 +22,15 @@ fn run(seed: u64) -> u64 {
             .map(|(id, volume)| (id, volume.size.0, volume.origin))
             .collect();
         for (id, size, origin) in volumes {
-            if origin.is_none() && world.dice.below(2) == 0 {
-                let block = world.dice.below(size);
+            if origin.is_none() && world.rng.below(2) == 0 {
+                let block = world.rng.below(size);
                 let _ = world.write(id, block);
             }
         }
-        if world.dice.below(3) == 0 {
+        if world.rng.below(3) == 0 {
             world.flush();
         }
-        if world.dice.below(6) == 0 {
+        if world.rng.below(6) == 0 {
             world.empty();
         }
     }

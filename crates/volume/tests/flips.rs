@@ -133,7 +133,7 @@ fn a_change_that_is_lost_before_another_is_refused() {
 /// last change is what both copies lost, which a crash looks like too.
 #[test]
 fn two_damaged_bytes_never_make_another_state_but_the_one_before() {
-    let mut dice = rng::SplitMix64::new(3);
+    let mut rng = rng::SplitMix64::new(3);
     for operations in [1, 2, 5] {
         let (disks, state) = golden(1, operations);
         let bytes: Vec<u64> = places(state.geometry)
@@ -144,8 +144,8 @@ fn two_damaged_bytes_never_make_another_state_but_the_one_before() {
         for _ in 0..3_000 {
             let mut damaged = disks.clone();
             for _ in 0..2 {
-                let at = bytes[dice.below(u32::try_from(bytes.len()).unwrap()) as usize];
-                damaged[0].damage(usize::try_from(at).unwrap(), 1 << dice.below(8));
+                let at = bytes[rng.below(u32::try_from(bytes.len()).unwrap()) as usize];
+                damaged[0].damage(usize::try_from(at).unwrap(), 1 << rng.below(8));
             }
             if let Ok(found) = find(&media(&damaged)) {
                 let behind = state.sequence - found.state.sequence;

@@ -87,21 +87,21 @@ impl Disk {
     }
 
     /// What is left of it when the power goes now.
-    pub(crate) fn crashed(&self, dice: &mut SplitMix64) -> Self {
+    pub(crate) fn crashed(&self, rng: &mut SplitMix64) -> Self {
         let mut durable = self.durable.clone();
         let mut cache: Vec<_> = self.cache.iter().collect();
-        if dice.below(2) == 0 {
+        if rng.below(2) == 0 {
             for at in (1..cache.len()).rev() {
-                let other = dice.below(u32::try_from(at + 1).unwrap()) as usize;
+                let other = rng.below(u32::try_from(at + 1).unwrap()) as usize;
                 cache.swap(at, other);
             }
         }
         for (extent, contents) in cache {
             let (start, len) = (extent.start.0, extent.len.0);
-            let cut = start + dice.draw() % (len + 1);
-            let salt = dice.draw();
+            let cut = start + rng.draw() % (len + 1);
+            let salt = rng.draw();
             let some = move |at: u64| SplitMix64::new(salt ^ at).draw().is_multiple_of(2);
-            match dice.below(5) {
+            match rng.below(5) {
                 0 => {}
                 1 => apply(&mut durable, *extent, contents, |_| true),
                 2 => apply(&mut durable, *extent, contents, |at| at < cut),

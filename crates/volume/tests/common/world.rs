@@ -52,7 +52,7 @@ pub(crate) struct World {
     pub(crate) disks: Vec<Disk>,
     pub(crate) pool: Pool,
     pub(crate) clients: Clients,
-    pub(crate) dice: SplitMix64,
+    pub(crate) rng: SplitMix64,
     /// How many states are looked at after a crash, for each step.
     pub(crate) crashes: u32,
     pub(crate) crashed: u64,
@@ -100,10 +100,10 @@ impl World {
         let uids: Vec<_> = (0..members).map(|device| (uid(device), BLOCKS)).collect();
         let pool = Pool::create(POOL, geometry, &uids).unwrap();
         let (clients, running) = (Clients::new(), BTreeMap::new());
-        let dice = SplitMix64::new(seed);
+        let rng = SplitMix64::new(seed);
         let (after, crashed, stamp, names) = (Vec::new(), 0, 0, 0);
         let mut world =
-            Self { disks, pool, clients, dice, crashes: 0, crashed, after, stamp, names, running };
+            Self { disks, pool, clients, rng, crashes: 0, crashed, after, stamp, names, running };
         world.settle();
         world.crashes = crashes;
         world
@@ -146,7 +146,7 @@ impl World {
             for _ in 0..self.crashes {
                 self.crash();
             }
-            let at = self.dice.below(u32::try_from(steps.len()).unwrap()) as usize;
+            let at = self.rng.below(u32::try_from(steps.len()).unwrap()) as usize;
             let (id, action) = steps.swap_remove(at);
             let state = self.pool.state().clone();
             let spare = self.disks.len() - SPARE;
@@ -166,8 +166,8 @@ impl World {
     /// The power goes, on a copy of everything.
     fn crash(&mut self) {
         self.crashed += 1;
-        let dice = &mut self.dice;
-        let disks: Vec<Disk> = self.disks.iter().map(|disk| disk.crashed(dice)).collect();
+        let rng = &mut self.rng;
+        let disks: Vec<Disk> = self.disks.iter().map(|disk| disk.crashed(rng)).collect();
         let (given, found) = reopen(&disks);
         assert!(found.missing.is_empty(), "no disk of the pool is lost: {:?}", found.missing);
         let disks: Vec<Disk> = given.iter().map(|device| disks[*device].clone()).collect();
@@ -179,7 +179,7 @@ impl World {
             assert_eq!(found.state.sequence, before.sequence + 1, "one operation further at most");
             self.after.push((disks.clone(), clone(&disks)));
         }
-        if self.dice.below(8) == 0 {
+        if self.rng.below(8) == 0 {
             self.repair(disks, found);
         }
     }
@@ -187,7 +187,7 @@ impl World {
     /// What a crash left is repaired, with another crash on the way.
     fn repair(&mut self, mut disks: Vec<Disk>, found: FoundPool) {
         let state = found.state.clone();
-        let again = self.dice.below(12);
+        let again = self.rng.below(12);
         let devices = found.devices.clone();
         let mut pool = Pool::open(found);
         let mut steps = Vec::new();
@@ -201,13 +201,13 @@ impl World {
             }
             if count == again {
                 let left: Vec<Disk> =
-                    disks.iter().map(|disk| disk.crashed(&mut self.dice)).collect();
+                    disks.iter().map(|disk| disk.crashed(&mut self.rng)).collect();
                 let (_, found) = reopen(&left);
                 assert_eq!(found.state, state, "a repair that is cut short loses nothing");
             }
             count += 1;
             let (id, action) =
-                steps.swap_remove(self.dice.below(u32::try_from(steps.len()).unwrap()) as usize);
+                steps.swap_remove(self.rng.below(u32::try_from(steps.len()).unwrap()) as usize);
             perform(&mut disks, &|disk| devices[&disk], &action);
             pool.done(id, true);
         }
@@ -297,28 +297,27 @@ impl World {
         let state = self.pool.state();
         let volumes: Vec<PoolVolumeId> = state.volumes().map(|(id, _)| id).collect();
         let disks: Vec<DiskId> = state.disks().map(|(id, _)| id).collect();
-        let dice = &mut self.dice;
+        let rng = &mut self.rng;
         let volume = match volumes.len() {
             0 => PoolVolumeId(1),
-            len => volumes[dice.below(u32::try_from(len).unwrap()) as usize],
+            len => volumes[rng.below(u32::try_from(len).unwrap()) as usize],
         };
         let size = state.volume(volume).map_or(1, |volume| volume.size.0);
-        let first = dice.below(size);
-        let (first, count) = (VolumeBlock(first), Blocks(1 + dice.below(size - first)));
+        let first = rng.below(size);
+        let (first, count) = (VolumeBlock(first), Blocks(1 + rng.below(size - first)));
         self.names += 1;
         let name = format!("v{}", self.names);
-        let some: Vec<DiskId> = disks.iter().copied().filter(|_| dice.below(3) > 0).collect();
-        let zone = [Zone::Fast, Zone::Slow, Zone::Any][dice.below(3) as usize];
-        let disk = disks[dice.below(u32::try_from(disks.len()).unwrap()) as usize];
-        match dice.below(20) {
+        let some: Vec<DiskId> = disks.iter().copied().filter(|_| rng.below(3) > 0).collect();
+        let zone = [Zone::Fast, Zone::Slow, Zone::Any][rng.below(3) as usize];
+        let disk = disks[rng.below(u32::try_from(disks.len()).unwrap()) as usize];
+        match rng.below(20) {
             0..4 => {
                 let layout =
-                    [Layout::Single, Layout::Stripe, Layout::Random][dice.below(3) as usize];
-                let (thin, seed, size) =
-                    (dice.below(2) == 0, dice.draw(), Blocks(1 + dice.below(12)));
+                    [Layout::Single, Layout::Stripe, Layout::Random][rng.below(3) as usize];
+                let (thin, seed, size) = (rng.below(2) == 0, rng.draw(), Blocks(1 + rng.below(12)));
                 Operation::Create(NewVolume { name, size, layout, zone, thin, seed, disks: some })
             }
-            4..6 => Operation::Resize { volume, size: Blocks(1 + dice.below(16)) },
+            4..6 => Operation::Resize { volume, size: Blocks(1 + rng.below(16)) },
             6 => Operation::Remove { volume },
             7..9 => Operation::Allocate { volume, first, count },
             9..11 => Operation::Trim { volume, first, count },

@@ -29,9 +29,9 @@ fn ask(world: &mut World) {
     let op =
         [Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Trim, Op::WriteZeroes, Op::Flush]
             [world.below(8)];
-    let start = (world.dice.draw() % size / 512 * 512).saturating_sub(world.dice.draw() % 2);
+    let start = (world.rng.draw() % size / 512 * 512).saturating_sub(world.rng.draw() % 2);
     let longest = if world.below(3) == 0 { 8_192 } else { 1_024 };
-    let len = 1 + world.dice.draw() % longest;
+    let len = 1 + world.rng.draw() % longest;
     // Now and then one that passes the end.
     let len = if world.below(30) == 0 { len } else { len.min(size - start) };
     let extent = Extent::new(Lba(start), Sectors(len));
@@ -66,12 +66,12 @@ fn draw(world: &mut World) -> Operation {
     match world.below(24) {
         0..6 => {
             let layout = [Layout::Single, Layout::Stripe, Layout::Random][world.below(3)];
-            let (thin, seed) = (world.below(3) > 0, world.dice.draw());
-            let size = Blocks(1 + world.dice.below(12));
+            let (thin, seed) = (world.below(3) > 0, world.rng.draw());
+            let size = Blocks(1 + world.rng.below(12));
             Operation::Create(NewVolume { name, size, layout, zone, thin, seed, disks: some })
         }
         6..9 => {
-            let (volume, size) = (pick(world, &volumes), Blocks(1 + world.dice.below(16)));
+            let (volume, size) = (pick(world, &volumes), Blocks(1 + world.rng.below(16)));
             Operation::Resize { volume, size }
         }
         9 => Operation::Remove { volume: pick(world, &volumes) },

@@ -42,7 +42,7 @@ pub(crate) struct Running {
 pub(crate) struct World {
     pub(crate) disks: Vec<Disk>,
     pub(crate) flow: Flow,
-    pub(crate) dice: SplitMix64,
+    pub(crate) rng: SplitMix64,
     pub(crate) volumes: BTreeMap<PoolVolumeId, Vec<Cell>>,
     pub(crate) asked: BTreeMap<PoolRequestId, Asked>,
     pub(crate) changes: BTreeMap<ChangeId, Operation>,
@@ -119,7 +119,7 @@ impl World {
         let mut world = Self {
             disks,
             flow,
-            dice: SplitMix64::new(seed),
+            rng: SplitMix64::new(seed),
             volumes: BTreeMap::new(),
             asked: BTreeMap::new(),
             changes: BTreeMap::new(),
@@ -138,7 +138,7 @@ impl World {
     }
 
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        self.dice.below(u32::try_from(end).unwrap()) as usize
+        self.rng.below(u32::try_from(end).unwrap()) as usize
     }
 
     pub(crate) fn number(&mut self) -> u64 {
@@ -301,12 +301,12 @@ impl World {
     }
 
     pub(crate) fn step_one(&mut self, at: usize) {
-        let fails = self.failing > 0 && self.dice.below(self.failing) == 0;
-        let never = fails && self.dice.below(2) == 0;
+        let fails = self.failing > 0 && self.rng.below(self.failing) == 0;
+        let never = fails && self.rng.below(2) == 0;
         if !self.running[at].performed && !never {
             self.perform(at);
             self.running[at].performed = true;
-            if self.dice.below(2) == 0 {
+            if self.rng.below(2) == 0 {
                 return;
             }
         }
@@ -345,7 +345,7 @@ impl World {
                         disk.enter(*extent, contents.collect());
                     }
                     Op::WriteZeroes => disk.erase(*extent),
-                    Op::Trim if self.dice.below(2) == 0 => disk.erase(*extent),
+                    Op::Trim if self.rng.below(2) == 0 => disk.erase(*extent),
                     Op::Flush => disk.flush(),
                     Op::Trim | Op::Seek => {}
                 }
@@ -382,8 +382,8 @@ impl World {
 
     /// The power goes, on a copy of the disks; returns what is left.
     pub(crate) fn crash(&mut self) -> (Vec<Disk>, FoundPool) {
-        let dice = &mut self.dice;
-        let disks: Vec<Disk> = self.disks.iter().map(|disk| disk.crashed(dice)).collect();
+        let rng = &mut self.rng;
+        let disks: Vec<Disk> = self.disks.iter().map(|disk| disk.crashed(rng)).collect();
         let (_, found) = reopen(&disks);
         assert!(found.missing.is_empty(), "no disk of the pool is lost");
         self.verify(&disks, &found.state);

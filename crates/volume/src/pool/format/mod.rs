@@ -2,10 +2,11 @@
 //! it, and a test compares its tables with the [`Field`]s here.
 //!
 //! ```text
-//!  unit 0   unit 1                                                                            last block
-//! ┌───────┬────────────────────────────┬────────────────────────────┬──────────────────────┬───────┐
-//! │ label │ slot 0: header, image, log │ slot 1: header, image, log │ blocks of volumes …  │ label │
-//! └───────┴────────────────────────────┴────────────────────────────┴──────────────────────┴───────┘
+//!  unit 0   unit 1                                                                     last block
+//! ┌───────┬───────────────────────┬───────────────────────┬───────────────────────────┬───────┐
+//! │ label │ slot 0:               │ slot 1:               │ blocks of volumes …       │ label │
+//! │       │ header, image, log    │ header, image, log    │                           │       │
+//! └───────┴───────────────────────┴───────────────────────┴───────────────────────────┴───────┘
 //! ```
 //!
 //! An image holds all metadata of the pool at one sequence number; the log behind it holds the

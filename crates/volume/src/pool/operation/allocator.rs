@@ -206,7 +206,7 @@ impl BlockAllocator {
                     self.occupy(*at, until);
                 }
             } else {
-                *refs = refs.checked_sub(1).expect("only who holds a block gives it back");
+                *refs = refs.checked_sub(1).expect("a block is released only if it is held");
                 if *refs == 0 {
                     self.vacate(*at, until);
                 }
@@ -301,20 +301,20 @@ mod tests {
     /// After any sequence of holds and releases, the allocator equals one that is built from the
     /// list of what is held.
     #[test]
-    fn the_books_are_those_of_a_count_from_scratch() {
+    fn the_allocator_equals_one_built_from_scratch() {
         for seed in 0..20 {
-            let mut dice = SplitMix64::new(seed);
+            let mut rng = SplitMix64::new(seed);
             let mut space = BlockAllocator::new(DISK, 5..205, 100);
             let mut held = Vec::new();
             for _ in 0..1_000 {
-                if dice.below(2) == 0 || held.is_empty() {
-                    let block = 5 + dice.below(200);
-                    let place = place(block, 1 + dice.below(205 - block));
+                if rng.below(2) == 0 || held.is_empty() {
+                    let block = 5 + rng.below(200);
+                    let place = place(block, 1 + rng.below(205 - block));
                     space.hold(place);
                     held.push(place);
                 } else {
                     let len = u32::try_from(held.len()).expect("few");
-                    let place = held.swap_remove(dice.below(len) as usize);
+                    let place = held.swap_remove(rng.below(len) as usize);
                     space.release(place);
                 }
                 assert_eq!(space, BlockAllocator::build(DISK, 5..205, 100, &held), "seed {seed}");
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_a_promise_and_any_leaves_the_fast_one_alone() {
+    fn a_zone_is_kept_and_any_fills_the_slow_one_first() {
         let mut space = BlockAllocator::new(DISK, 0..100, 50);
         assert_eq!(space.find(Zone::Any, 10, None), Ok(vec![place(50, 10)]));
         assert_eq!(space.find(Zone::Fast, 51, None), Err(TooFew { left: 50 }));

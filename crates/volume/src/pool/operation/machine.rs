@@ -2,7 +2,8 @@
 //! survives a crash at any step.
 //!
 //! ```text
-//!  begin ─▶ prepare: erase or copy blocks, flush ─▶ commit: change to every disk's log, flush ─▶ finished ─▶ release
+//!  begin ─▶ prepare: erase or copy blocks, flush ─▶ commit: change to every disk's log, flush
+//!        ─▶ finished ─▶ release
 //! ```
 //!
 //! An operation holds the blocks that it prepares; the blocks that it frees stay held until

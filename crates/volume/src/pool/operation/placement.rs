@@ -127,7 +127,7 @@ fn place_sequentially(
         }
         let near = before.filter(|run| run.disk() == *disk && row == rows.start);
         let near = near.map(|run| run.place.block + (rows.start - run.row));
-        for place in space.find(volume.zone, count, near).expect("so many are left") {
+        for place in space.find(volume.zone, count, near).expect("as many are free") {
             space.hold(place);
             runs.push(Mapping { row, place });
             row += place.len;
@@ -148,8 +148,8 @@ fn place_at_random(
 ) -> Result<(), Refusal> {
     let width = u32::try_from(volume.disks.len()).expect("few disks");
     for row in rows.clone() {
-        let mut dice = SplitMix64::new(volume.seed ^ (u64::from(row) << 32));
-        let (first, target) = (dice.below(width), dice.below(u32::MAX));
+        let mut rng = SplitMix64::new(volume.seed ^ (u64::from(row) << 32));
+        let (first, target) = (rng.below(width), rng.below(u32::MAX));
         let order = (0..width).map(|n| volume.disks[((first + n) % width) as usize]);
         let found = order.map(|disk| spaces[&disk].find_at(volume.zone, target));
         let Some(place) = found.flatten().next() else {

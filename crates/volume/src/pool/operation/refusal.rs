@@ -78,7 +78,7 @@ impl fmt::Display for Refusal {
             Self::ReadOnly { missing } => {
                 write!(f, "{missing} of the pool's disks are missing: it can only be read")
             }
-            Self::Poisoned => f.write_str("a disk failed under the metadata: open the pool anew"),
+            Self::Poisoned => f.write_str("a disk failed under the metadata: open the pool again"),
             Self::Busy => f.write_str("another operation is at it: wait for its end"),
             Self::TooMany => f.write_str("too many operations are under way: wait for one's end"),
             Self::NoSuchVolume(id) => write!(f, "no volume has number {}", id.0),

@@ -196,30 +196,40 @@ impl fmt::Display for OpenError {
                 write!(f, "it has {blocks} blocks of 1MiB, and the pool uses {needed} of it")
             }
             Self::TwoLabels { .. } => f.write_str(
-                "its two labels differ: half initialised, or overwritten in part; leave it out, or add it again",
+                "its two labels differ: half initialised, or overwritten in part; leave it out, or add \
+                 it again",
             ),
             Self::Twice { other, disk, .. } => {
-                write!(f, "it is disk {disk}, as disk {} of those given is: leave one out", other + 1)
+                let other = other + 1;
+                write!(f, "it is disk {disk}, as disk {other} of those given is: leave one out")
             }
             Self::Mixed { pools: [first, other], .. } => {
-                write!(f, "it is of pool {other}, and the first disk is of pool {first}: give one pool's")
+                write!(
+                    f,
+                    "it is of pool {other}, and the first disk is of pool {first}: give one pool's"
+                )
             }
-            Self::Geometry { .. } => f.write_str("its slots are of another size than the first disk's"),
+            Self::Geometry { .. } => {
+                f.write_str("its slots are of another size than the first disk's")
+            }
             Self::Label { .. } => f.write_str("the pool's list has another number or size for it"),
             Self::Conflict { generation, .. } => write!(
                 f,
-                "it says otherwise than another disk of generation {generation}: each was used without the other"
+                "it says otherwise than another disk of generation {generation}: each was used \
+                 without the other"
             ),
             Self::NoImage => {
                 f.write_str("no image of the pool's metadata is whole: give more of its disks")
             }
             Self::ImageLost { generation } => write!(
                 f,
-                "the image of generation {generation} is lost on these disks, and changes since are there: give more of the pool's disks"
+                "the image of generation {generation} is lost on these disks, and changes since are \
+                 there: give more of the pool's disks"
             ),
             Self::RecordLost { generation, sequence } => write!(
                 f,
-                "change {sequence} of generation {generation} is lost on these disks, and a later one is there: give more of the pool's disks"
+                "change {sequence} of generation {generation} is lost on these disks, and a later \
+                 one is there: give more of the pool's disks"
             ),
             Self::Image { slot, why, .. } => {
                 write!(f, "the image in slot {slot:?} fits its checksum and makes no sense: {why}")

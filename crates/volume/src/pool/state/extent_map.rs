@@ -429,11 +429,11 @@ mod tests {
         for seed in 0..20 {
             // Rows close together, and all over the largest volume.
             let apart = if seed % 2 == 0 { 1 } else { 1 << 19 };
-            let mut dice = SplitMix64::new(seed);
+            let mut rng = SplitMix64::new(seed);
             let mut map = ExtentMap::default();
             let mut plain: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
             for _ in 0..2_000 {
-                let (row, len) = (dice.below(3_000) * apart, 1 + dice.below(8));
+                let (row, len) = (rng.below(3_000) * apart, 1 + rng.below(8));
                 let removed = map.remove(row, len);
                 for run in removed {
                     for n in 0..run.place.len {
@@ -442,8 +442,8 @@ mod tests {
                     }
                 }
                 assert!(plain.range(row..row + len).next().is_none(), "seed {seed}");
-                if dice.below(4) > 0 {
-                    let (disk, block) = (dice.below(2), row + dice.below(2) * 10_000);
+                if rng.below(4) > 0 {
+                    let (disk, block) = (rng.below(2), row + rng.below(2) * 10_000);
                     map.insert(run(row, len, disk, block));
                     plain.extend((0..len).map(|n| (row + n, (disk, block + n))));
                 }
