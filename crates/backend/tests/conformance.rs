@@ -47,7 +47,7 @@ fn opened(backend: Backend<'_>) -> Box<dyn Disk> {
 }
 
 fn model(name: &str) -> drive::AnyModel {
-    config::drives::library_any(name).expect("in the library").check().expect("sound")
+    drive_library::find(name).expect("in the library").check().expect("sound")
 }
 
 fn real(dir: &Path, buffered: bool, ring: bool) -> Box<dyn Disk> {
