@@ -5,10 +5,10 @@
 //! stand before one:
 //!
 //! ```text
-//! HealthMonitor ─▶ ScriptedFaults ─▶ EmulatedDisk   data in memory or a file; a drive model's times
-//!  state, failure   (tests)          RealDisk       a block device or a file of this machine
-//!  counts, reopen   RandomFaults     MemoryDisk     data in memory, completed on submission
-//!                   (config)         NullDisk       keeps nothing, completed on submission
+//! HealthMonitor ─▶ ScriptedFaults ─▶ EmulatedDisk  data in memory or a file; a model's times
+//!  state, failure   (tests)          RealDisk      a block device or a file of this machine
+//!  counts, reopen   RandomFaults     MemoryDisk    data in memory, completed on submission
+//!                   (config)         NullDisk      keeps nothing, completed on submission
 //! ```
 //!
 //! Completions of an emulated drive are due when the model says so. They are reaped then or later;

@@ -1,7 +1,7 @@
-//! Disks that take no time of their own: what is measured against them is everything else.
+//! Disks without service time: a measurement with them shows the cost of everything else.
 //!
-//! Both answer within [`Disk::submit`], and use the buffers that they are given again, so that a
-//! command asks for no memory.
+//! Both complete within [`Disk::submit`], and reuse the buffers that they are given: a command
+//! allocates no memory.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use units::{Extent, Instant, Op, Sectors};
 use crate::disk::{Allocation, Completion, Disk, Failure, Job};
 use crate::emulated::store::{RamStore, Store};
 
-/// A disk of memory, which is taken as it is written to.
+/// A disk in memory, allocated as it is written.
 #[derive(Debug)]
 pub struct MemoryDisk {
     capacity: Sectors,
@@ -18,15 +18,15 @@ pub struct MemoryDisk {
     done: Done,
 }
 
-/// A disk that forgets what is written. What it answers reads with is of no meaning, and no zeroes:
-/// those would not be sent to a client that understands a hole.
+/// A disk that stores nothing. Reads return meaningless bytes other than zeroes: zeroes would not
+/// be sent to a client that understands holes.
 #[derive(Debug)]
 pub struct NullDisk {
     capacity: Sectors,
     done: Done,
 }
 
-/// What was done and not reaped.
+/// Completions that are not reaped.
 #[derive(Debug, Default)]
 struct Done {
     jobs: VecDeque<Completion>,
@@ -46,7 +46,7 @@ impl Done {
 }
 
 impl MemoryDisk {
-    /// So many sectors, all zeroes.
+    /// A disk of `capacity`, all zeroes.
     pub fn new(capacity: Sectors) -> Self {
         Self { capacity, store: RamStore::default(), done: Done::default() }
     }
@@ -105,7 +105,7 @@ impl Disk for MemoryDisk {
 }
 
 impl NullDisk {
-    /// As if it held so many sectors.
+    /// A disk that claims this capacity.
     pub const fn new(capacity: Sectors) -> Self {
         let done = Done { jobs: VecDeque::new(), at: Instant::ZERO };
         Self { capacity, done }

@@ -1,5 +1,6 @@
 //! Seeded random number generators. One seed gives one sequence, on every machine and in every
-//! version: experiments are repeated by their seed, and a pool stores a `random` layout as its seed.
+//! version: experiments are repeated by their seed, and a pool stores a `random` layout as its
+//! seed.
 //!
 //! | type | algorithm | used by |
 //! |---|---|---|

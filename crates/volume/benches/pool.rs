@@ -77,7 +77,7 @@ fn settle(pool: &mut Pool, disks: &mut [Memory]) {
     }
 }
 
-/// A pool of 100 TB with so many volumes of so many extents each, laid at random.
+/// A pool of 100 TB with `volumes` volumes of `extents` extents each, at random.
 fn pool(volumes: u32, extents: u32) -> (Pool, Vec<Memory>) {
     let memory = |_| Memory { size: Blocks(DISK_BLOCKS).sectors(), units: BTreeMap::new() };
     let mut disks: Vec<Memory> = (0..DISKS).map(memory).collect();
@@ -106,7 +106,7 @@ fn least(rounds: usize, mut run: impl FnMut(usize)) -> u128 {
     taken.min().expect("there is a round")
 }
 
-/// What lookups take in a map of so many extents, in tenths of a nanosecond.
+/// The time of a lookup in a map of `extents` extents, in tenths of a nanosecond.
 struct Lookup {
     extents: usize,
     in_order: u128,
@@ -179,17 +179,20 @@ fn main() -> ExitCode {
         let row = |figure: &Lookup| {
             let Lookup { extents, in_order, drawn, memory } = figure;
             format!(
-                "{{\"extents\":{extents},\"in_order_tenth_ns\":{in_order},\"drawn_tenth_ns\":{drawn},\"memory_tenth_ns\":{memory}}}"
+                "{{\"extents\":{extents},\"in_order_tenth_ns\":{in_order},\
+                 \"drawn_tenth_ns\":{drawn},\"memory_tenth_ns\":{memory}}}"
             )
         };
         let rows: Vec<String> = figures.iter().map(row).collect();
         let rows = rows.join(",");
         println!(
-            "{{\"schema\":1,\"lookup\":[{rows}],\"open\":{{\"volumes\":{volumes},\"extents\":{count},\"image_bytes\":{bytes},\"milliseconds\":{millis}}}}}"
+            "{{\"schema\":1,\"lookup\":[{rows}],\"open\":{{\"volumes\":{volumes},\
+             \"extents\":{count},\"image_bytes\":{bytes},\"milliseconds\":{millis}}}}}"
         );
     } else {
         println!(
-            "open {volumes} volumes of {count} extents in all, an image of {bytes} bytes: {millis} ms"
+            "open {volumes} volumes of {count} extents in all, an image of {bytes} bytes: \
+             {millis} ms"
         );
     }
     let slow = figures.last().is_some_and(|last| {
@@ -198,7 +201,8 @@ fn main() -> ExitCode {
     });
     if real && (slow || millis >= OPEN_MILLIS_MAX) {
         eprintln!(
-            "a lookup is to take less than {LOOKUP_NANOS_MAX} ns, and opening less than {OPEN_MILLIS_MAX} ms"
+            "a lookup is to take less than {LOOKUP_NANOS_MAX} ns, and opening less than \
+             {OPEN_MILLIS_MAX} ms"
         );
         return ExitCode::from(1);
     }

@@ -162,7 +162,7 @@ fn a_move_holds_up_one_block_and_can_be_called_off() {
     world.verify();
 }
 
-/// Where a block lay is nobody else's until whoever reads there is done.
+/// A freed block is not reused until the reads of it have ended.
 #[test]
 fn what_is_given_back_is_held_until_it_is_released() {
     let mut world = World::new(1, 1, 0);
@@ -182,7 +182,7 @@ fn what_is_given_back_is_held_until_it_is_released() {
     assert_eq!(world.pool.status().free, 38);
 }
 
-/// After a disk failed under the metadata nobody knows what it has: nothing more is begun.
+/// After a failed commit the contents of a disk are unknown: no operation begins.
 #[test]
 fn a_disk_that_fails_under_the_metadata_stops_the_pool() {
     let mut world = World::new(1, 2, 0);

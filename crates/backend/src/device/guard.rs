@@ -1,8 +1,7 @@
-//! What must not be written to: whatever somebody uses, and whatever holds something that somebody
-//! put there.
+//! Protection of devices in use, and of foreign data.
 //!
-//! Whoever measures writes, overwrites, and so does whoever serves. A path that was typed with care
-//! is no protection for a disk that is mounted, that others are built on, or that is partitioned.
+//! Measuring and serving both overwrite a device. The check protects a disk that is mounted, that
+//! other devices are built on, or that is partitioned, from a mistyped path.
 
 use core::fmt;
 use std::fs::{self, File};
@@ -14,20 +13,20 @@ use rustix::fs::{major, minor};
 use super::kernel::{DeviceInfo, MEMORY_ALIGN};
 use super::memory::AlignedBuffer;
 
-/// Why a device is not written to.
+/// Why a device must not be written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InUse {
-    /// A file system on it is mounted here. Cure: unmount it, if its content may go.
+    /// A file system on it is mounted here. Cure: unmount it, if its contents may be lost.
     Mounted(String),
-    /// The system swaps to it.
+    /// It is a swap device.
     Swap,
     /// Another device is built on it: device mapper, RAID, a loop device.
     Held(String),
-    /// Somebody has claimed it, and cannot be named.
+    /// It is claimed exclusively; the claimant is unknown.
     Claimed,
     /// It has partitions.
     Partitioned(String),
-    /// It begins with a table of partitions that the kernel has not looked at.
+    /// It begins with a partition table that the kernel has not read.
     Table(&'static str),
 }
 
@@ -37,17 +36,17 @@ impl fmt::Display for InUse {
             Self::Mounted(place) => write!(f, "it is mounted on {place}"),
             Self::Swap => f.write_str("it is swapped to"),
             Self::Held(by) => write!(f, "{by} is built on it"),
-            Self::Claimed => f.write_str("somebody has claimed it"),
+            Self::Claimed => f.write_str("it is claimed by another program"),
             Self::Partitioned(name) => write!(f, "it is partitioned: it has {name}"),
             Self::Table(kind) => write!(f, "it begins with {kind}"),
         }
     }
 }
 
-/// Whether anything speaks against overwriting it.
+/// Checks that a device may be overwritten.
 ///
 /// # Errors
-/// The first thing that does.
+/// The first objection.
 pub fn check_overwritable(path: &Path, file: &File, facts: &DeviceInfo) -> Result<(), InUse> {
     check_unused(path, file, facts)?;
     let partition = facts.sysfs.iter().flat_map(|sysfs| partitions(sysfs)).next();
@@ -57,10 +56,10 @@ pub fn check_overwritable(path: &Path, file: &File, facts: &DeviceInfo) -> Resul
     table_of(file).map_or(Ok(()), |kind| Err(InUse::Table(kind)))
 }
 
-/// Whether anybody of this machine uses it now, whatever it holds.
+/// Checks that no program of this machine uses it, whatever it contains.
 ///
 /// # Errors
-/// The first who does.
+/// The first use that is found.
 pub fn check_unused(path: &Path, file: &File, facts: &DeviceInfo) -> Result<(), InUse> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let device = file.metadata().map_or(0, |metadata| metadata.rdev());
@@ -79,21 +78,21 @@ pub fn check_unused(path: &Path, file: &File, facts: &DeviceInfo) -> Result<(), 
     if swaps_to(&swaps, &path) { Err(InUse::Swap) } else { Ok(()) }
 }
 
-/// Where the device of this number, or by this path, is mounted: fields 3, 5 and, behind the dash,
-/// 2 of proc(5)'s mountinfo.
+/// The mount point of the device with this number or path: fields 3, 5 and, behind the dash, 2 of
+/// mountinfo in proc(5).
 fn mount_of(mountinfo: &str, device: u64, path: &Path) -> Option<String> {
     let number = format!("{}:{}", major(device), minor(device));
     mountinfo.lines().find_map(|line| {
         let (head, tail) = line.split_once(" - ")?;
         let mut head = head.split(' ').skip(2);
         let (of, place) = (head.next()?, head.nth(1)?);
-        // Some file systems have a number of their own, and name the device as their source.
+        // Some file systems have their own device number, and name the device as their source.
         let source = tail.split(' ').nth(1)?;
         (of == number || Path::new(source) == path).then(|| place.to_owned())
     })
 }
 
-/// Whether proc(5)'s list of swaps has the path.
+/// Whether the path is in the list of swaps of proc(5).
 fn swaps_to(swaps: &str, path: &Path) -> bool {
     let mut listed = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     listed.any(|swap| Path::new(swap) == path)
@@ -121,9 +120,9 @@ fn loop_over(block: &Path, path: &Path) -> Option<String> {
     })
 }
 
-/// A table of partitions in the first sectors: the master boot record's signature at 510, or the
-/// one of GPT in the second sector, of 512 bytes or of 4,096 (UEFI specification, 5.2.3 and 5.3.2).
-/// A boot sector has the first, too.
+/// A partition table in the first sectors: the master boot record's signature at 510, or GPT's in
+/// the second sector, of 512 or of 4,096 bytes (UEFI specification, 5.2.3 and 5.3.2). A boot sector
+/// has the first, too.
 fn table_of(file: &File) -> Option<&'static str> {
     const HEAD_BYTES: usize = 8_192;
     let mut memory = AlignedBuffer::new(HEAD_BYTES, MEMORY_ALIGN);
@@ -143,7 +142,8 @@ mod tests {
 
     use super::*;
 
-    const MOUNTINFO: &str = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n30 22 0:25 / /data rw - btrfs /dev/sdb rw\n";
+    const MOUNTINFO: &str = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
+        30 22 0:25 / /data rw - btrfs /dev/sdb rw\n";
 
     #[test]
     fn a_mount_is_found_by_number_or_by_source() {

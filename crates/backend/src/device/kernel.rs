@@ -1,4 +1,4 @@
-//! What the kernel says of a device or a file, asked once when it is opened.
+//! Properties of a device or a file, queried once when it is opened.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
@@ -8,36 +8,36 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FsWord, StatxFlags, fstatfs, ioctl_blksszget, major, minor, statx};
 use units::{Bytes, SECTOR_BYTES, Sectors};
 
-/// The alignment of memory that any device takes.
+/// The memory alignment that every device accepts.
 pub const MEMORY_ALIGN: usize = 4_096;
-/// What one system call moves at most: Linux cuts longer ones into commands of at most so much, and
-/// the time of several is no command's time.
+/// The longest transfer of a system call: Linux splits longer ones into commands of at most this
+/// length, and the time of several is not the time of a command.
 const TRANSFER_MAX: Sectors = Sectors(2_048);
 
-/// What the kernel says of a device.
+/// The properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Whether it is a block device; else it is a regular file.
+    /// Whether it is a block device; otherwise a regular file.
     pub block_device: bool,
-    /// How much it holds, in whole logical sectors.
+    /// Its size, in whole logical blocks.
     pub capacity: Sectors,
-    /// What every access begins and ends on.
+    /// The logical block: every access begins and ends on one.
     pub logical_sector: Bytes,
-    /// What the memory of every direct access begins on: at most [`MEMORY_ALIGN`].
+    /// The memory alignment of every direct access: at most [`MEMORY_ALIGN`].
     pub memory_align: usize,
     /// The longest transfer that is one command.
     pub transfer_max: Sectors,
-    /// Its name, as the kernel has it: the model, if the device tells one.
+    /// The model name, if the device reports one.
     pub model: Option<String>,
-    /// Where the kernel keeps what it knows of the device.
+    /// The device's directory in sysfs.
     pub sysfs: Option<PathBuf>,
 }
 
 impl DeviceInfo {
-    /// Asks about an open block device or regular file.
+    /// Queries an open block device or regular file.
     ///
     /// # Errors
-    /// As the system says.
+    /// See the system's error.
     pub fn of(file: &mut File, direct: bool) -> io::Result<Self> {
         let metadata = file.metadata()?;
         let block_device = metadata.file_type().is_block_device();
@@ -76,12 +76,12 @@ impl DeviceInfo {
     }
 }
 
-/// File systems of this kind are programs, which are asked for what direct access asks for: see
+/// The file systems of this magic number are user-space programs, which take any alignment: see
 /// statfs(2).
 const FUSE: FsWord = 0x6573_5546;
 
-/// What a file of this file system takes direct access at; old kernels do not tell, and every
-/// device takes whole pages.
+/// The file offset alignment of direct access; older kernels do not report it, and every device
+/// takes whole pages.
 fn direct_align(file: &File) -> u64 {
     let wanted = StatxFlags::DIOALIGN;
     match statx(file, c"", AtFlags::EMPTY_PATH, wanted) {
@@ -93,7 +93,7 @@ fn direct_align(file: &File) -> u64 {
     }
 }
 
-/// What the memory of direct access to this begins on; old kernels do not tell.
+/// The memory alignment of direct access; older kernels do not report it.
 fn memory_align(file: &File) -> usize {
     let wanted = StatxFlags::DIOALIGN;
     match statx(file, c"", AtFlags::EMPTY_PATH, wanted) {
@@ -104,12 +104,12 @@ fn memory_align(file: &File) -> usize {
     }
 }
 
-/// Where the kernel tells of the device of this number.
+/// The directory in sysfs of the device with this number.
 fn sysfs(device: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(format!("{}:{}", major(device), minor(device)))
 }
 
-/// What a small file says, without blanks around; nothing if there is none or it says nothing.
+/// The trimmed contents of a small file; `None` if there is none or it is empty.
 fn text(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())

@@ -1,5 +1,5 @@
-//! Memory that direct access takes: it begins on a boundary. Made without unsafe code, by asking
-//! for more and leaving out what lies before the boundary.
+//! Aligned memory for direct access, without unsafe code: allocated longer, and used from the first
+//! aligned byte.
 
 /// A buffer whose bytes begin on a multiple of its alignment.
 #[derive(Debug)]
@@ -21,17 +21,17 @@ impl AlignedBuffer {
         Self { bytes, from, len }
     }
 
-    /// How much it holds.
+    /// Its length.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds nothing.
+    /// Whether it is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The first `len` of it.
+    /// Its first `len` bytes.
     ///
     /// # Panics
     /// If it is shorter.

@@ -1,4 +1,4 @@
-//! Devices of this machine: what the kernel says of them, who uses them, and memory that they take.
+//! Devices of this machine: their properties, their users, and aligned memory.
 
 mod guard;
 mod kernel;

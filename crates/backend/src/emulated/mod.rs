@@ -1,4 +1,4 @@
-//! A drive model with data behind it: the medium's delays, in the caller's time.
+//! A drive model with data behind it: the model determines the completion times.
 
 pub(crate) mod store;
 
@@ -8,13 +8,13 @@ use crate::disk::{Allocation, Completion, Disk, Failure, Job, ServiceTimes, Tag}
 use crate::emulated::store::Store;
 use drive::Parts;
 
-/// An emulated disk. Its data moves at the moment in which the drive is done.
+/// An emulated disk. Its data is transferred when the completion is reaped.
 pub struct EmulatedDisk {
     device: drive::AnyDevice,
     store: Box<dyn Store>,
     running: Vec<Job>,
-    /// Of a drive with an arm. Elsewhere commands overlap, and their times add up to no time of the
-    /// drive's.
+    /// Of a mechanical drive. A flash drive's commands overlap, and their times add up to no time
+    /// of the drive.
     times: Option<ServiceTimes>,
     /// Of the command that was reaped last.
     parts: Option<Parts>,

@@ -1,4 +1,4 @@
-//! Where an emulated disk's data lives.
+//! The data of emulated disks.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -12,15 +12,14 @@ use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
 
 use crate::disk::{Allocation, Failure};
 
-/// The most that the disks of one store hold in memory. A write past it fails with
-/// [`Failure::NoSpace`].
+/// The memory that one store may use. A write past it fails with [`Failure::NoSpace`].
 pub const RAM_BYTES_MAX: Bytes = Bytes(8 << 30);
 
 const PAGE_BYTES: u64 = 64 << 10;
 
-/// Sectors that can be read and written, at once.
+/// Synchronous storage of sectors.
 pub trait Store: Send {
-    /// Reads as many sectors as `into` holds. What was never written reads as zeroes.
+    /// Reads as many sectors as `into` holds. Unwritten sectors read as zeroes.
     ///
     /// # Errors
     /// See [`Failure`].
@@ -32,13 +31,13 @@ pub trait Store: Send {
     /// See [`Failure`]; some of the sectors may have been written.
     fn write(&mut self, extent: Extent, data: &[u8]) -> Result<(), Failure>;
 
-    /// Makes the sectors read as zeroes, and gives their space back where that can be done.
+    /// Makes the sectors read as zeroes, and deallocates them if possible.
     ///
     /// # Errors
     /// See [`Failure`].
     fn deallocate(&mut self, extent: Extent) -> Result<(), Failure>;
 
-    /// Makes the sectors read as zeroes, and keeps or takes the space for them.
+    /// Makes the sectors read as zeroes, and allocates them.
     ///
     /// # Errors
     /// See [`Failure`]; some of the sectors may have been written.
@@ -53,24 +52,24 @@ pub trait Store: Send {
         Ok(())
     }
 
-    /// Whether the first sectors of the extent, which is not empty, have space; and how many are
-    /// alike, at least one.
+    /// The allocation of the extent's first sectors, and the number of sectors that share it, at
+    /// least one. The extent is not empty.
     fn allocation(&mut self, extent: Extent) -> (Allocation, Sectors);
 
-    /// Makes everything written durable, as far as the store can.
+    /// Makes all writes durable, as far as the store can.
     ///
     /// # Errors
     /// See [`Failure`].
     fn sync(&mut self) -> Result<(), Failure>;
 }
 
-/// Memory, in pages that exist once something was written to them.
+/// Memory, in pages that are allocated by the first write.
 #[derive(Debug, Default)]
 pub struct RamStore {
     pages: BTreeMap<u64, Box<[u8]>>,
 }
 
-/// The pages that `extent` touches: the page, where in it, how many bytes.
+/// The pages that `extent` touches: page number, offset in it, number of bytes.
 fn pages(extent: Extent) -> impl Iterator<Item = (u64, usize, usize)> {
     let (mut at, end) = (extent.start.0 * SECTOR_BYTES, extent.end().0 * SECTOR_BYTES);
     std::iter::from_fn(move || {
@@ -85,7 +84,7 @@ fn pages(extent: Extent) -> impl Iterator<Item = (u64, usize, usize)> {
 }
 
 impl RamStore {
-    /// Reads to the end of `into`, which need not be made as long before.
+    /// Appends the sectors to `into`.
     pub(crate) fn append(&self, extent: Extent, into: &mut Vec<u8>) {
         for (page, offset, len) in pages(extent) {
             match self.pages.get(&page) {
@@ -147,7 +146,7 @@ impl Store for RamStore {
         let mut held = self.pages.range(first..).map(|(page, _)| *page);
         let (space, until) = match held.next() {
             Some(page) if page == first => {
-                // As long as the pages follow each other.
+                // Consecutive pages are one extent.
                 let wanted = first + 1..=end / PAGE_BYTES;
                 let more = wanted.zip(held).take_while(|(next, page)| next == page).count() as u64;
                 (Allocation::Data, (first + 1 + more) * PAGE_BYTES)
@@ -163,7 +162,7 @@ impl Store for RamStore {
     }
 }
 
-/// A file, held by one process at a time.
+/// A file, locked by one process at a time.
 #[derive(Debug)]
 pub struct FileStore {
     file: File,
@@ -173,19 +172,19 @@ pub struct FileStore {
 /// A backing file that cannot be used.
 #[derive(Debug)]
 pub enum FileStoreError {
-    /// It cannot be opened or made as large as the disk. Cure: as the system says.
+    /// It cannot be opened or extended to the disk's size. Cure: see the system's error.
     Io(io::Error),
-    /// Another process has it. Cure: stop that one, or name another file.
+    /// Another process has locked it. Cure: stop that one, or name another file.
     InUse,
-    /// It is larger than the disk: it belongs to another one. Cure: the drive it was made for, or
-    /// another file.
+    /// It is larger than the disk: it belongs to another. Cure: the drive that it was created for,
+    /// or another file.
     TooLarge {
-        /// What it holds.
+        /// Its size.
         found: Bytes,
-        /// What the disk holds.
+        /// The disk's size.
         expected: Bytes,
     },
-    /// It is not a regular file. Cure: name one; this version emulates only.
+    /// It is not a regular file. Cure: name one.
     NotAFile,
 }
 
@@ -211,10 +210,10 @@ impl From<io::Error> for FileStoreError {
 }
 
 impl FileStore {
-    /// Opens the file at `path`, or makes it; it becomes as large as the disk, and sparse.
+    /// Opens or creates the file at `path`, extended sparsely to the disk's size.
     ///
     /// # Errors
-    /// See [`FileStoreError`]; the file is as it was then.
+    /// See [`FileStoreError`]; the file is unchanged then.
     pub fn open(path: &Path, capacity: Sectors) -> Result<Self, FileStoreError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
@@ -228,13 +227,13 @@ impl FileStore {
         };
         let claimed = store.claim(capacity);
         if store.is_new && !matches!(claimed, Ok(()) | Err(FileStoreError::InUse)) {
-            // What nobody else has taken up meanwhile goes again.
+            // A new file that no other process has opened meanwhile is removed.
             let _ = std::fs::remove_file(path);
         }
         claimed.map(|()| store)
     }
 
-    /// Whether [`FileStore::open`] made the file.
+    /// Whether [`FileStore::open`] created the file.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
@@ -259,16 +258,16 @@ impl FileStore {
     }
 }
 
-/// Where a file has space, as [`Store::space`] tells it.
+/// The allocation of a file, as [`Store::allocation`] reports it.
 pub(crate) fn allocation_of(file: &File, extent: Extent) -> (Allocation, Sectors) {
     let (at, end) = (extent.start.0 * SECTOR_BYTES, extent.end().0 * SECTOR_BYTES);
-    // Data from here on, or behind a hole; or no more of it.
+    // The next data: here, behind a hole, or none.
     let data = match seek(file, SeekFrom::Data(at)) {
         Ok(data) => data.min(end),
         Err(Errno::NXIO) => end,
         Err(_) => return (Allocation::Data, extent.len),
     };
-    // A sector that data begins in is data.
+    // A sector in which data begins is data.
     let hole = Sectors(data / SECTOR_BYTES - extent.start.0);
     if hole > Sectors::ZERO {
         return (Allocation::Hole, hole);
@@ -301,7 +300,7 @@ impl Store for FileStore {
         if fallocate(&self.file, hole, at, len).is_ok() {
             return Ok(());
         }
-        // Not every file system has holes; every one has zeroes.
+        // Not every file system has holes; every one can write zeroes.
         self.write_zeroes(extent)
     }
 
@@ -341,7 +340,7 @@ mod tests {
         ]
     }
 
-    /// What every store does: it holds what was last written.
+    /// What every store guarantees: it returns what was last written.
     fn holds_what_was_last_written(store: &mut dyn Store, steps: &[Step]) {
         let mut model = vec![0_u8; Sectors(SECTORS).bytes_usize()];
         let range = |extent: Extent| {

@@ -1,8 +1,7 @@
-//! One system call after the other on an open disk: by blocks, from memory that direct access
-//! takes.
+//! Blocking system calls on an open disk: by whole blocks, from aligned memory.
 //!
-//! What does not begin and end on a block is read, changed and written; nobody else touches such a
-//! block meanwhile, which the caller of this sees to.
+//! A write of a part of a block is a read-modify-write. No other command touches such a block
+//! meanwhile: the caller ensures it.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -18,26 +17,26 @@ use units::{Extent, Lba, Op, Operation, SECTOR_BYTES, Sectors};
 use crate::device::{AlignedBuffer, DeviceInfo, MEMORY_ALIGN};
 use crate::disk::{Failure, Job};
 
-/// Zeroes that are written at a time where nothing else makes any.
+/// The zeroes that are written at a time where the file system or device cannot zero.
 const FILL: Sectors = Sectors(2_048);
 
-/// An open disk, as all who call share it.
+/// An open disk, shared by all threads.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) file: File,
-    /// What every access begins and ends on.
+    /// The logical block: every access begins and ends on one.
     pub(super) block: Sectors,
-    /// What the memory of direct access begins on.
+    /// The alignment of memory for direct access.
     memory_align: usize,
-    /// Where the kernel tells of a block device, for as long as it is there.
+    /// The sysfs directory of a block device, which exists while the device does.
     sysfs: Option<PathBuf>,
 }
 
 impl Drop for Open {
-    /// A process that is being started from here has the file too until it runs: closing ours would
-    /// not end the lock.
+    /// A process that is being started shares the file until its exec: closing ours alone would not
+    /// release the lock.
     fn drop(&mut self) {
-        // A lock that cannot be ended ends with the process.
+        // A lock that cannot be released ends with the process.
         let _ = self.file.unlock();
     }
 }
@@ -58,17 +57,17 @@ impl Open {
         Extent::new(Lba(start), Sectors(end - start))
     }
 
-    /// Whether a block of the extent is not all in it.
+    /// Whether the extent begins or ends within a block.
     pub(super) fn splits_blocks(&self, extent: Extent) -> bool {
         self.blocks(extent) != extent
     }
 
-    /// Whether these bytes lie as direct access wants them.
+    /// Whether these bytes are aligned for direct access.
     pub(super) fn suits(&self, memory: &[u8]) -> bool {
         memory.as_ptr().align_offset(self.memory_align) == 0
     }
 
-    /// What an error means: that the device is gone, if it is.
+    /// Classifies an error; [`Failure::Offline`] if the device has been removed.
     pub(super) fn failure(&self, error: &io::Error) -> Failure {
         let gone = [Errno::NODEV, Errno::NXIO, Errno::NOMEDIUM].map(Errno::raw_os_error);
         let gone = error.raw_os_error().is_some_and(|errno| gone.contains(&errno))
@@ -81,7 +80,7 @@ impl Open {
     }
 }
 
-/// Someone who makes system calls, with memory of his own that he keeps.
+/// Makes blocking system calls, with a buffer of its own.
 #[derive(Debug)]
 pub(super) struct Caller {
     open: Arc<Open>,
@@ -93,7 +92,7 @@ impl Caller {
         Self { open, memory: AlignedBuffer::new(0, MEMORY_ALIGN) }
     }
 
-    /// Carries out a job, and gives what it read, or its buffer back.
+    /// Executes a job, and returns the bytes that it read, or its buffer.
     pub(super) fn carry_out(&mut self, job: &mut Job) -> Result<Vec<u8>, Failure> {
         let Operation { op, extent, fua } = job.operation;
         let mut data = core::mem::take(&mut job.data);
@@ -143,7 +142,7 @@ impl Caller {
         self.open.file.write_all_at(memory, at(blocks))
     }
 
-    /// The first and the last block, of which only a part is to be written.
+    /// Reads the first and the last block of a read-modify-write.
     fn read_edges(&mut self, blocks: Extent) -> io::Result<()> {
         let block = self.open.block;
         let bytes = blocks.len.bytes_usize();
@@ -157,8 +156,8 @@ impl Caller {
         Ok(())
     }
 
-    /// Makes the sectors read as zeroes: as the disk or the file system can, or by writing them.
-    /// Neither is a second try at what failed: whoever cannot says so, and has done nothing.
+    /// Zeroes the sectors: by a hole, by a zeroed range, or by writing. None is a retry of a
+    /// failure: an unsupported method has had no effect.
     fn zero(&mut self, extent: Extent, keep: bool) -> io::Result<()> {
         let (before, whole, after) = self.parts(extent);
         for part in [before, after] {
@@ -167,7 +166,7 @@ impl Caller {
         if whole.is_empty() {
             return Ok(());
         }
-        // Of a block device both read as zeroes for sure (blkdev_fallocate), unlike BLKDISCARD.
+        // On a block device both methods guarantee zeroes (blkdev_fallocate), unlike BLKDISCARD.
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let kept = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
         for how in [hole, kept] {
@@ -182,7 +181,7 @@ impl Caller {
         self.fill(whole)
     }
 
-    /// The extent in three: its whole blocks, and what lies before and behind them.
+    /// Splits the extent: the part before its whole blocks, those, and the part behind them.
     fn parts(&self, extent: Extent) -> (Extent, Extent, Extent) {
         let block = self.open.block.0;
         let start = extent.start.0.next_multiple_of(block).min(extent.end().0);
@@ -201,7 +200,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Memory for so many bytes.
+    /// Grows the buffer to at least `bytes`.
     fn reach(&mut self, bytes: usize) {
         if bytes > self.memory.len() {
             self.memory = AlignedBuffer::new(bytes, MEMORY_ALIGN);
@@ -213,13 +212,13 @@ fn at(extent: Extent) -> u64 {
     extent.start.0 * SECTOR_BYTES
 }
 
-/// Where the extent's bytes are among those of its blocks.
+/// The extent's bytes among those of its blocks.
 pub(super) fn within(blocks: Extent, extent: Extent) -> Range<usize> {
     let start = Sectors(extent.start.0 - blocks.start.0).bytes_usize();
     start..start + extent.len.bytes_usize()
 }
 
-/// Writes so that it is durable when it is done.
+/// Writes durably (`RWF_DSYNC`).
 fn write_through(file: &File, mut data: &[u8], mut at: u64) -> io::Result<()> {
     while !data.is_empty() {
         match pwritev2(file, &[IoSlice::new(data)], at, ReadWriteFlags::DSYNC) {

@@ -1,22 +1,22 @@
-//! A real disk: a block device of this machine, or a file that stands for one.
+//! A real disk: a block device of this machine, or a regular file.
 //!
 //! ```text
-//!  submit ─▶ [waits for a block that another changes] ─┬─▶ ring ─ start: one system call for all ─▶ the disk
-//!                                                      └─▶ workers ─ a system call each ──────────▶
-//!  reap ◀── what has ended ◀── ring (its bell), workers (the waker)
+//!  submit ─▶ [waits for a block that another ─┬─▶ ring ─ start: one system call for all ─▶ disk
+//!             command modifies]               └─▶ workers ─ a system call each ─────────▶
+//!  reap ◀── completions ◀── ring (its descriptor), workers (the waker)
 //! ```
 //!
-//! Reads, writes of whole blocks and flushes go through io_uring; trims, zeroes and writes of parts
-//! of blocks, which are several system calls each, are made by a few threads. Where the kernel lets
-//! us have no ring, threads make them all, as many as the disk's depth.
+//! Reads, writes of whole blocks and flushes go through io_uring; trims, zeroes and
+//! read-modify-writes, which take several system calls each, are made by a few threads. Without
+//! io_uring, threads make all of them, as many as the disk's queue depth.
 //!
-//! A flush is fdatasync(2), a forced write one with `RWF_DSYNC`. What is trimmed or zeroed reads as
-//! zeroes from then on, and keeps its space only if that was asked for. What does not begin and end
-//! on the disk's blocks is read, changed and written.
+//! A flush is fdatasync(2), a forced write has `RWF_DSYNC`. Trimmed and zeroed sectors read as
+//! zeroes; zeroed ones stay allocated on request. A write of a part of a block is a
+//! read-modify-write.
 //!
-//! Invariants: of two commands that share a block of which one changes a part, the second begins
-//! when the first has ended; an error is told as it came, and nothing is tried again; the disk is
-//! this process's alone for as long as it is open.
+//! Invariants: of two commands that share a block which one of them modifies in part, the second
+//! begins when the first has completed; an error is reported as it came, and nothing is retried;
+//! this process has the disk exclusively while it is open.
 
 mod caller;
 mod open;
@@ -41,10 +41,9 @@ use crate::device::DeviceInfo;
 use crate::disk::{Allocation, Completion, Disk, Failure, IoMethod, Job, Tag, Waker};
 use crate::emulated::store::allocation_of;
 
-/// Threads beside a ring, for what takes several system calls.
+/// Threads beside io_uring, for commands of several system calls.
 const WORKERS_BESIDE: u32 = 4;
-/// What is shorter is copied to or from memory that the kernel knows, which takes less than to tell
-/// it of the request's.
+/// Shorter transfers are copied to or from registered memory: cheaper than mapping the request's.
 const COPY_MAX: Sectors = Sectors(64);
 
 /// A real disk.
@@ -52,32 +51,31 @@ pub struct RealDisk {
     open: Arc<Open>,
     ring: Option<Ring>,
     workers: Workers,
-    /// How many jobs they have.
+    /// The number of jobs that the workers have.
     at_workers: usize,
-    /// Whether everything had begun when that was last asked for: the kernel may be short of
-    /// something.
+    /// Whether the last start began everything: the kernel may lack a resource.
     started: bool,
-    /// For looks at it outside of commands.
+    /// For reads outside of the command queue.
     caller: Caller,
     capacity: Sectors,
     depth: usize,
     block_device: bool,
-    /// What the ring and the workers have.
+    /// The jobs of the ring and the workers.
     given: Vec<Claim>,
-    /// What has to wait for one of those, or for one that waits before it.
+    /// Jobs that wait for one of those, or for one that waits before them.
     waiting: VecDeque<(Claim, Job)>,
     done: VecDeque<Completion>,
     now: Instant,
 }
 
-/// What of the disk a job touches.
+/// The blocks that a job touches.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     tag: Tag,
     /// In whole blocks.
     blocks: Extent,
     writes: bool,
-    /// Whether it reads a block to change a part of it.
+    /// Whether it is a read-modify-write.
     changes: bool,
 }
 
@@ -103,12 +101,12 @@ impl RealDisk {
         Self::serve(file, &facts, opening)
     }
 
-    /// Starts on what is open.
+    /// Starts ring and workers on an open file.
     fn serve(file: File, facts: &DeviceInfo, opening: RealOptions) -> Result<Self, RealError> {
         let open = Arc::new(Open::new(file, facts, opening.buffered));
         let depth = usize::try_from(opening.depth).expect("a few");
         let wanted = opening.ring && !opening.buffered;
-        // Why there is none does not matter: threads do as well, if not as fast.
+        // The reason why there is no ring does not matter: threads serve as well, at a higher cost.
         let ring = wanted.then(|| Ring::new(&open, depth).ok()).flatten();
         let beside = opening.depth.min(WORKERS_BESIDE);
         let workers = if ring.is_some() { beside } else { opening.depth };
@@ -138,7 +136,7 @@ impl RealDisk {
         Claim { tag: job.tag, blocks: self.open.blocks(extent), writes, changes }
     }
 
-    /// Has begun what need not wait any longer.
+    /// Begins the waiting jobs that no other job excludes.
     fn give(&mut self) {
         let mut nth = 0;
         while let Some((claim, _)) = self.waiting.get(nth) {
@@ -169,7 +167,7 @@ impl RealDisk {
         }
     }
 
-    /// What the ring says has ended.
+    /// A completion of the ring.
     fn landed(&mut self) -> Option<Completion> {
         let ring = self.ring.as_mut()?;
         let (mut flight, how) = ring.reap()?;
@@ -188,8 +186,7 @@ impl RealDisk {
     }
 }
 
-/// The job with the memory that it is carried out in: its own, if that is worth it and lies as it
-/// has to.
+/// The job with its buffer: its own, if it is long and aligned.
 fn flight(open: &Open, ring: &mut Ring, does: Does, blocks: Extent, mut job: Job) -> Flight {
     if does == Does::Flush {
         return Flight::new(job, does, blocks, Memory::None);
@@ -226,8 +223,8 @@ impl Disk for RealDisk {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        // What ends wakes whoever waits; what has been taken and not reaped is there already, and
-        // what could not begin is tried again.
+        // A completion wakes the driver. One that was taken and not reaped is due now, and a start
+        // that failed is retried.
         (!self.done.is_empty() || !self.started).then_some(self.now)
     }
 

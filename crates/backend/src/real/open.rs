@@ -1,5 +1,4 @@
-//! RealOptions a real disk: a block device that nobody else uses, or a file that nobody else has
-//! locked.
+//! Opening a real disk: a block device that no other program uses, or a file that none has locked.
 
 use core::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -12,44 +11,43 @@ use units::{Bytes, Duration, Sectors};
 
 use crate::device::{DeviceInfo, InUse, check_overwritable, check_unused};
 
-/// How a real disk is to be opened.
+/// How a real disk is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealOptions {
-    /// What is served of it: it holds at least so much.
+    /// The sectors that are served: the disk has at least as many.
     pub capacity: Sectors,
-    /// Commands at once, at least one.
+    /// The queue depth, at least one.
     pub depth: u32,
-    /// Whether the page cache may stand between: for what takes no direct access.
+    /// Whether the page cache is used: for devices and files without direct access.
     pub buffered: bool,
-    /// Whether a table of partitions on a block device is taken as what was stored there through
-    /// us. What a file holds is taken as that in any case: whoever names a file means it.
+    /// Whether a partition table on a block device is accepted as data that clients stored there.
+    /// The contents of a regular file are always accepted: naming the file is enough.
     pub adopt: bool,
-    /// Whether commands go through io_uring, where the kernel lets us and the page cache does not
-    /// stand between.
+    /// Whether io_uring is used, if available and if the page cache is not.
     pub ring: bool,
 }
 
 /// Why a real disk cannot be served.
 #[derive(Debug)]
 pub enum RealError {
-    /// It cannot be opened or asked. Cure: as the system says.
+    /// It cannot be opened or queried. Cure: see the system's error.
     Io(io::Error),
     /// It is neither a block device nor a regular file.
     NoDevice,
-    /// It takes no direct access. Cure: `buffered = true`, with the page cache between.
+    /// It has no direct access. Cure: `buffered = true`, which uses the page cache.
     NoDirectAccess,
-    /// Somebody uses it.
+    /// It is in use.
     InUse(InUse),
-    /// It holds something that somebody put there. Cure: `adopt = true`, if that was one of its
-    /// volumes' clients.
+    /// It holds data of another program. Cure: `adopt = true`, if a client of its volumes wrote
+    /// them.
     Foreign(InUse),
     /// Another process has locked it. Cure: stop that one.
     Locked,
-    /// It holds less than it did.
+    /// It is smaller than before.
     Smaller {
-        /// What it holds.
+        /// Its size.
         found: Bytes,
-        /// What is to be served of it.
+        /// The size that is to be served.
         expected: Bytes,
     },
 }
@@ -62,9 +60,10 @@ impl fmt::Display for RealError {
             }
             Self::NoDevice => f.write_str("expected a block device or a regular file"),
             Self::NoDirectAccess => f.write_str(
-                "expected one that takes direct access, or `buffered = true` (the page cache stands between then)",
+                "expected one that takes direct access, or `buffered = true` (which uses the page \
+                 cache)",
             ),
-            Self::InUse(why) => write!(f, "expected a disk that nobody uses ({why})"),
+            Self::InUse(why) => write!(f, "expected a disk that is not in use ({why})"),
             Self::Foreign(why) => write!(
                 f,
                 "expected an empty disk, or `adopt = true` if what is on it is its volumes' ({why})"
@@ -85,13 +84,12 @@ impl From<io::Error> for RealError {
     }
 }
 
-/// How long a disk is waited for that somebody has. One who was killed has it until the last
-/// command that it gave the kernel has ended, and until then the disk must not be anybody else's: a
-/// write that is under way would pass one of ours.
+/// How long to wait for a disk that is in use. A killed process keeps it until its last command has
+/// completed, and until then the disk must not be opened: such a write could overtake a new one.
 const LET_GO_MAX: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Opens the disk, for this process alone for as long as the file is open.
+/// Opens the disk exclusively, for as long as the file is open.
 pub(super) fn open(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), RealError> {
     for _ in 0..LET_GO_MAX.as_nanos() / LOOK_AGAIN.as_nanos() {
         match open_now(path, opening) {
@@ -107,7 +105,7 @@ pub(super) fn open(path: &Path, opening: RealOptions) -> Result<(File, DeviceInf
 fn open_now(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), RealError> {
     let kind = std::fs::metadata(path)?.file_type();
     if !kind.is_block_device() && !kind.is_file() {
-        // RealOptions a pipe would wait for somebody to write into it.
+        // Opening a pipe would wait for a writer.
         return Err(RealError::NoDevice);
     }
     let mut flags = OFlags::empty();
@@ -115,8 +113,8 @@ fn open_now(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), Rea
         flags |= OFlags::DIRECT;
     }
     if kind.is_block_device() {
-        // The kernel keeps out whoever else claims the device or a partition of it: mounts, RAID,
-        // another of us.
+        // The kernel rejects any other claim on the device or its partitions: mounts, RAID, another
+        // server.
         flags |= OFlags::EXCL;
     }
     let bits = i32::try_from(flags.bits()).expect("flags of open(2) are an int");
@@ -127,7 +125,7 @@ fn open_now(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), Rea
         io::ErrorKind::ResourceBusy => RealError::InUse(who_claims(path)),
         _ => RealError::Io(error),
     })?;
-    // Of a device this keeps udev from looking for partitions while clients write them.
+    // The lock keeps udev from probing partitions of a device while clients write them.
     file.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => RealError::Locked,
         TryLockError::Error(error) => RealError::Io(error),
@@ -144,8 +142,7 @@ fn open_now(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), Rea
     Ok((file, facts))
 }
 
-/// Who keeps us from claiming a device, as far as that can be told from outside: nobody says who
-/// has opened it.
+/// What claims the device, as far as sysfs and procfs tell: the kernel does not name the process.
 fn who_claims(path: &Path) -> InUse {
     let found = File::open(path).and_then(|mut file| {
         let facts = DeviceInfo::of(&mut file, false)?;

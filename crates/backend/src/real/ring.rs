@@ -1,14 +1,13 @@
-//! io_uring: transfers that the kernel carries out while nobody waits for them, all of a turn begun
-//! by one system call.
+//! io_uring: asynchronous transfers, submitted in one batch by one system call.
 //!
 //! ```text
 //!  push ─▶ queue ─ start: one system call ─▶ the kernel, with the flight's memory ─▶ queue ─▶ reap
 //! ```
 //!
-//! This is the one place with unsafe code, and this is what it rests on. Invariant: what the kernel
-//! may touch belongs to a [`Flight`], which lies in `flights` from before it is pushed until its
-//! completion is taken out of the queue; nobody has a way to a flight that is there. A ring that is
-//! dropped waits for what is under way; if it cannot, the memory is never given back.
+//! The only module with unsafe code, and its justification. Invariant: memory that the kernel may
+//! access belongs to a [`Flight`], which stays in `flights` from before it is pushed until its
+//! completion is taken out of the queue; no other code has access to it meanwhile. A ring that is
+//! dropped waits for its commands; if it cannot, the memory is leaked.
 
 #![allow(unsafe_code)]
 
@@ -24,48 +23,47 @@ use super::caller::Open;
 use crate::device::{AlignedBuffer, MEMORY_ALIGN};
 use crate::disk::Job;
 
-/// The memory of a transfer that the kernel knows beforehand. As many as a disk's depth, and few
-/// enough that a process without privileges may keep those of a disk from being swapped out (8 MiB
-/// by default, and a depth is at most 32).
+/// The size of a registered buffer. There is one per unit of queue depth: few enough for the limit
+/// on locked memory of an unprivileged process (8 MiB by default; the depth is at most 32).
 pub(super) const SLOT: Sectors = Sectors(256);
 
-/// What is under way.
+/// A transfer in flight.
 #[derive(Debug)]
 pub(super) struct Flight {
-    /// Whose it is. What it writes has been moved to `memory`, or copied there.
+    /// Its job. The data of a write have been moved or copied to `memory`.
     pub(super) job: Job,
     pub(super) does: Does,
     pub(super) memory: Memory,
-    /// Where on the disk, in whole blocks.
+    /// The blocks of the disk.
     pub(super) blocks: Extent,
-    /// Bytes that have been moved.
+    /// Bytes transferred so far.
     moved: usize,
 }
 
-/// What a flight is for.
+/// The operation of a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
     Read,
-    /// Durable when it has ended, if it is forced.
+    /// Durable on completion, if forced.
     Write {
         forced: bool,
     },
     Flush,
 }
 
-/// Where the bytes of a flight are, as many as its blocks hold.
+/// The buffer of a flight, as long as its blocks.
 #[derive(Debug)]
 pub(super) enum Memory {
     None,
-    /// Registered with the kernel, by this number.
+    /// Registered with the kernel, by this index.
     Slot(u16, AlignedBuffer),
     Own(AlignedBuffer),
-    /// The request's: of a read, room for what is read.
+    /// The request's; for a read, spare capacity.
     Payload(Vec<u8>),
 }
 
 impl Memory {
-    /// The first bytes of it, as much as these hold, if it is neither nothing nor the request's.
+    /// The first bytes of a slot or an own buffer, as many as `len` sectors.
     pub(super) fn bytes(&mut self, len: Sectors) -> Option<&mut [u8]> {
         match self {
             Self::Slot(_, aligned) | Self::Own(aligned) => Some(aligned.bytes(len.bytes_usize())),
@@ -73,7 +71,7 @@ impl Memory {
         }
     }
 
-    /// Where `len` bytes are, or have room.
+    /// The address of `len` bytes or of capacity for them.
     fn start(&mut self, len: usize) -> *mut u8 {
         match self {
             Self::None => core::ptr::null_mut(),
@@ -91,7 +89,7 @@ impl Flight {
         Self { job, does, memory, blocks, moved: 0 }
     }
 
-    /// What the kernel is asked for: what has not been moved yet.
+    /// The submission queue entry for the rest of the transfer.
     fn entry(&mut self, file: &impl AsRawFd) -> squeue::Entry {
         let file = types::Fd(file.as_raw_fd());
         let all = self.blocks.len.bytes_usize();
@@ -116,10 +114,10 @@ impl Flight {
         }
     }
 
-    /// What the kernel told of it: whether it is over, and how.
+    /// Evaluates a completion: whether the flight has ended, and how.
     fn told(&mut self, result: i32) -> Option<io::Result<()>> {
         if result == -Errno::INTR.raw_os_error() {
-            // Nothing was done, and nothing has failed.
+            // Nothing was transferred, and nothing has failed.
             return None;
         }
         let Ok(moved) = usize::try_from(result) else {
@@ -139,33 +137,34 @@ impl Flight {
             return (moved == 0).then(|| Err(end.into()));
         }
         if let (Does::Read, Memory::Payload(data)) = (self.does, &mut self.memory) {
-            // SAFETY: `start` found that the buffer has room for `all` bytes, and the kernel has
-            // said that it has written so many from its beginning on; it has let go of the buffer.
+            // SAFETY: `start` has checked that the buffer has capacity for `all` bytes, and the
+            // kernel has reported that it wrote that many from the beginning; it no longer accesses
+            // the buffer.
             unsafe { data.set_len(all) };
         }
         Some(Ok(()))
     }
 }
 
-/// A ring of the kernel's, for one disk.
+/// An io_uring instance of one disk.
 pub(super) struct Ring {
     kernel: IoUring,
-    /// Kept open for what is under way.
+    /// Kept open for commands in flight.
     open: Arc<Open>,
-    /// What is pushed or under way, by its number for the kernel.
+    /// Flights that are pushed or submitted, by their user data.
     flights: Vec<Option<Flight>>,
     free: Vec<usize>,
     slots: Vec<(u16, AlignedBuffer)>,
-    /// For transfers that no slot holds, each as long as the longest so far.
+    /// Buffers for transfers longer than a slot, each as long as the longest so far.
     spares: Vec<AlignedBuffer>,
     registered: bool,
 }
 
 impl Ring {
-    /// For so many flights at once.
+    /// A ring for `depth` flights.
     ///
     /// # Errors
-    /// The kernel has no such thing or does not let us, or it is too old for what is asked of it.
+    /// The kernel has no io_uring, forbids it, or lacks an operation.
     pub(super) fn new(open: &Arc<Open>, depth: usize) -> io::Result<Self> {
         let entries = u32::try_from(depth).expect("a few").next_power_of_two();
         let kernel = set_up(entries)?;
@@ -191,12 +190,12 @@ impl Ring {
         Ok(Self { kernel, open, flights, free, slots, spares, registered })
     }
 
-    /// Whether the kernel knows the memory of short transfers beforehand.
+    /// Whether the buffers of short transfers are registered.
     pub(super) const fn is_registered(&self) -> bool {
         self.registered
     }
 
-    /// Memory for a transfer of so many bytes.
+    /// A buffer for `bytes` bytes.
     pub(super) fn memory(&mut self, bytes: usize) -> Memory {
         if bytes <= SLOT.bytes_usize()
             && let Some((slot, aligned)) = self.slots.pop()
@@ -207,7 +206,7 @@ impl Ring {
         Memory::Own(spare.unwrap_or_else(|| AlignedBuffer::new(bytes, MEMORY_ALIGN)))
     }
 
-    /// Takes memory back from what is over; what is the request's is not ours.
+    /// Takes a buffer back from an ended flight; a request's own is returned.
     pub(super) fn keep(&mut self, memory: Memory) -> Option<Vec<u8>> {
         match memory {
             Memory::Slot(slot, aligned) => self.slots.push((slot, aligned)),
@@ -218,24 +217,23 @@ impl Ring {
         None
     }
 
-    /// Has something begin with the next [`Ring::start`].
+    /// Queues a flight for the next [`Ring::start`].
     ///
     /// # Panics
-    /// If as much is under way as the ring was made for.
+    /// If `depth` flights are queued or in flight.
     pub(super) fn push(&mut self, flight: Flight) {
         let place = self.free.pop().expect("no more is under way than the ring was made for");
         let flight = self.flights[place].insert(flight);
         let entry = flight.entry(&self.open.file).user_data(place as u64);
         // SAFETY: the entry's memory belongs to the flight, which stays in `flights` until its
-        // completion is reaped, or longer than the ring: so it is neither freed nor looked at by
-        // anybody else meanwhile. A `Vec`'s bytes stay where they are when it is moved. The file is
-        // kept open by `self.open`.
+        // completion is reaped, or outlives the ring: it is neither freed nor accessed meanwhile.
+        // The bytes of a `Vec` do not move with it. `self.open` keeps the file open.
         let pushed = unsafe { self.kernel.submission().push(&entry) };
         pushed.expect("the queue has an entry for each flight");
     }
 
-    /// Begins what was pushed. Says whether all of it has begun; else the kernel is short of
-    /// something, and is to be asked again.
+    /// Submits the queued flights. Returns whether all were submitted; otherwise the kernel lacks a
+    /// resource, and the caller retries.
     pub(super) fn start(&mut self) -> bool {
         while !self.kernel.submission().is_empty() {
             match self.kernel.submit() {
@@ -252,13 +250,13 @@ impl Ring {
         true
     }
 
-    /// Whether something has ended.
+    /// Whether a completion can be reaped.
     pub(super) fn has_ended(&mut self) -> bool {
         !self.kernel.completion().is_empty()
     }
 
-    /// What has ended, and how. What is left of a transfer that was cut short is pushed again, and
-    /// wants a start.
+    /// A completion, and its outcome. The rest of a short transfer is queued again, and needs a
+    /// start.
     pub(super) fn reap(&mut self) -> Option<(Flight, io::Result<()>)> {
         loop {
             let entry = self.kernel.completion().next()?;
@@ -267,7 +265,7 @@ impl Ring {
             self.free.push(place);
             match flight.told(entry.result()) {
                 Some(how) => return Some((flight, how)),
-                // What is left of it is no second try: that much has not been done.
+                // The rest is not a retry: it has not been transferred.
                 None => self.push(flight),
             }
         }
@@ -275,7 +273,7 @@ impl Ring {
 }
 
 impl AsFd for Ring {
-    /// Readable when something has ended.
+    /// Readable when a completion can be reaped.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.kernel.as_fd()
     }
@@ -286,7 +284,7 @@ impl Drop for Ring {
         while self.flights.iter().any(Option::is_some) {
             match self.kernel.submit_and_wait(1) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    // The kernel may write there until the end of the process.
+                    // The kernel may write there until the process ends.
                     core::mem::forget(core::mem::take(&mut self.flights));
                     return;
                 }
@@ -300,22 +298,21 @@ impl Drop for Ring {
     }
 }
 
-/// A ring. Where the kernel knows how, completions do not interrupt a thread that is at work.
+/// Sets up io_uring; if supported, completions do not interrupt a running thread.
 fn set_up(entries: u32) -> io::Result<IoUring> {
     let calm = IoUring::builder().dontfork().setup_coop_taskrun().build(entries);
     calm.or_else(|_| IoUring::builder().dontfork().build(entries))
 }
 
-/// Tells the kernel of the slots, by their places.
+/// Registers the slots, by their indices.
 fn register(kernel: &IoUring, slots: &mut [AlignedBuffer]) -> io::Result<()> {
     let mut told: Vec<_> =
         slots.iter_mut().map(|slot| IoSliceMut::new(slot.bytes(slot.len()))).collect();
-    // SAFETY: `IoSliceMut` is laid out as an iovec (its documentation guarantees it), and there are
-    // as many.
+    // SAFETY: `IoSliceMut` has the layout of iovec (documented), and the count is that of the
+    // vector.
     let told = unsafe { core::slice::from_raw_parts(told.as_mut_ptr().cast(), told.len()) };
-    // SAFETY: these are whole buffers of ours. The kernel holds on to their pages by itself, for as
-    // long as the ring is there, and touches them for flights alone; each belongs to one, or to
-    // nobody.
+    // SAFETY: the buffers are whole and owned by the slots. The kernel pins their pages while the
+    // ring exists, and accesses them for flights only; each belongs to one flight or to none.
     unsafe { kernel.submitter().register_buffers(told) }
 }
 
@@ -333,7 +330,7 @@ mod tests {
         Flight::new(job, does, blocks, Memory::Payload(Vec::with_capacity(2_048)))
     }
 
-    /// What becomes of it when the kernel says this, one thing after the other.
+    /// The outcomes of these results, in order.
     fn told(flight: &mut Flight, results: &[i32]) -> Vec<Option<Result<(), io::ErrorKind>>> {
         let told = results.iter().map(|result| flight.told(*result));
         told.map(|how| how.map(|how| how.map_err(|error| error.kind()))).collect()

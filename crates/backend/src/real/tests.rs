@@ -1,5 +1,5 @@
-//! A file, and where the machine lets us, loop devices: what is written is there, whatever its
-//! blocks are, and however commands get to the kernel.
+//! A file, and loop devices where the machine permits: data is read back with any block size and
+//! any I/O method.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -31,8 +31,8 @@ const OPENING: RealOptions = RealOptions {
 };
 
 fn scratch(sectors: u64) -> (TempDir, PathBuf) {
-    // Where the test itself lies, not where temporary files do: that may be memory, which takes no
-    // direct access.
+    // Beside the test binary, not in the directory of temporary files: that can be memory, which
+    // takes no direct access.
     let beside = std::env::current_exe().expect("it runs");
     let beside = beside.parent().expect("it lies somewhere");
     let dir = tempfile::tempdir_in(beside).expect("a scratch directory");
@@ -41,12 +41,12 @@ fn scratch(sectors: u64) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// With a ring, where this machine lets us have one, and with threads.
+/// With io_uring, if the machine permits, and with threads.
 fn ways() -> impl Iterator<Item = RealOptions> {
     [true, false].into_iter().map(|ring| RealOptions { ring, ..OPENING })
 }
 
-/// A disk whose blocks are so many sectors, on a file.
+/// A disk with blocks of `block` sectors, on a file.
 fn disk(path: &Path, block: u64, opening: RealOptions) -> RealDisk {
     let (file, facts) = open::open(path, opening).expect("it is ours alone");
     let logical_sector = Bytes(block * 512).max(facts.logical_sector);
@@ -59,7 +59,7 @@ fn disk(path: &Path, block: u64, opening: RealOptions) -> RealDisk {
     disk
 }
 
-/// A disk, driven from one thread that waits for its bell and for being woken.
+/// A disk with a driver that waits for its completion descriptor and its waker.
 struct Driven {
     disk: RealDisk,
     woken: Arc<(AtomicBool, OwnedFd)>,
@@ -93,7 +93,7 @@ impl Driven {
         tag
     }
 
-    /// Sleeps until it is woken, as whoever drives a disk does, and never asks twice in between.
+    /// Sleeps until it is woken, as a disk thread does, and never polls in between.
     fn reap(&mut self) -> Completion {
         loop {
             if let Some(finished) = self.disk.reap(Instant::ZERO) {
@@ -176,7 +176,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn a_file_holds_what_was_last_written_whatever_its_blocks(steps in steps()) {
-        for (block, opening) in [1, 8].into_iter().flat_map(|block| ways().map(move |way| (block, way))) {
+        let cases = [1, 8].into_iter().flat_map(|block| ways().map(move |way| (block, way)));
+        for (block, opening) in cases {
             let (_dir, path) = scratch(SECTORS);
             holds_what_was_last_written(&mut Driven::new(disk(&path, block, opening)), &steps);
         }
@@ -192,7 +193,7 @@ fn writes_parts_at_once(opening: RealOptions) {
     let (_dir, path) = scratch(SECTORS);
     let mut driven = Driven::new(disk(&path, 8, opening));
     for round in 1..40_u8 {
-        // Sixteen commands that share four blocks, two by two in a sector's distance.
+        // Sixteen commands that share four blocks, in pairs one sector apart.
         for nth in 0..16_u64 {
             let byte = round.wrapping_mul(16).wrapping_add(u8::try_from(nth).expect("few"));
             driven.submit(Op::Write, extent(nth * 2 + 1, 2), (false, false), vec![byte; 1_024]);
@@ -232,8 +233,8 @@ fn what_is_trimmed_gives_its_space_back_and_what_is_zeroed_keeps_it_if_asked_to(
     driven.does(Op::Trim, extent(0, 512), none, Vec::new()).expect("a file can");
     assert_eq!(space(&mut driven), Allocation::Hole);
     driven.does(Op::WriteZeroes, extent(0, 512), keep, Vec::new()).expect("a file can");
-    // What is kept and was never written may be told as a hole; what it takes of the file system
-    // says more.
+    // Allocated sectors that were never written may be reported as a hole; the file's block count
+    // is decisive.
     assert!(std::fs::metadata(&path).expect("it is there").blocks() >= 512, "the space is its own");
 }
 
@@ -255,7 +256,7 @@ fn reads_behind_the_end(opening: RealOptions) {
     driven.does(Op::Read, extent(0, 8), (false, false), Vec::new()).expect("the rest is there");
 }
 
-/// Bytes of which each sector tells which it is.
+/// Bytes in which each sector carries its address.
 fn numbered(extent: Extent) -> Vec<u8> {
     let sectors = extent.start.0..extent.end().0;
     sectors.flat_map(|sector| sector.to_ne_bytes().repeat(64)).collect()
@@ -263,8 +264,8 @@ fn numbered(extent: Extent) -> Vec<u8> {
 
 #[test]
 fn requests_of_all_lengths_that_are_under_way_at_once_are_each_their_own() {
-    // Shorter and longer than what is copied, and than a slot; on the request's own memory where
-    // that lies as it has to.
+    // Shorter and longer than a copied transfer and than a slot; in the request's memory if
+    // aligned.
     let lengths = [1, 8, 64, 65, 128, 256, 257, 512];
     for opening in ways() {
         let (_dir, path) = scratch(SECTORS);
@@ -275,7 +276,7 @@ fn requests_of_all_lengths_that_are_under_way_at_once_are_each_their_own() {
             extent(at - len, len)
         });
         for place in places {
-            // What begins a few bytes behind an allocation lies otherwise than what begins with it.
+            // Memory a few bytes into an allocation is aligned differently than the allocation.
             driven.submit(Op::Write, place, (place.len.0 % 2 == 0, false), numbered(place));
         }
         for _ in places {
@@ -317,15 +318,15 @@ fn a_disk_that_is_closed_has_done_what_was_begun() {
     }
 }
 
-/// Who starts a process has what is open here open for a moment too, and a claim on a device lasts
-/// as long as that: one test with devices at a time.
+/// A process that starts another shares its open files with it for a moment, and a claim on a
+/// device lasts as long: one test with devices at a time.
 static DEVICES: Mutex<()> = Mutex::new(());
 
-/// A loop device over the file with blocks of so many bytes, for as long as it lives.
+/// A loop device over the file with blocks of `block` bytes; detached on drop.
 struct Loop(PathBuf);
 
 impl Loop {
-    /// Nothing, loudly, where the machine lets us have none.
+    /// `None`, with a note, if the machine permits none.
     fn over(path: &Path, block: &str) -> Option<Self> {
         let made =
             Command::new("losetup").args(["--find", "--show", "-b", block]).arg(path).output();
@@ -340,7 +341,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        // What cannot be taken down is seen in the next run.
+        // A device that cannot be detached shows in the next run.
         let _ = Command::new("losetup").arg("-d").arg(&self.0).status();
     }
 }
@@ -355,7 +356,7 @@ fn a_block_device_holds_what_was_last_written_and_is_ours_alone() {
             matches!(RealDisk::open(&path, OPENING), Err(RealError::InUse(_))),
             "a loop is over it"
         );
-        let real = RealDisk::open(&device.0, OPENING).expect("nobody uses it");
+        let real = RealDisk::open(&device.0, OPENING).expect("it is not in use");
         assert!(
             real.block_device
                 && real.open.block == Bytes(block.parse().expect("a number")).sectors_floor()
@@ -386,7 +387,7 @@ fn a_block_device_holds_what_was_last_written_and_is_ours_alone() {
 }
 
 #[test]
-fn what_somebody_put_on_a_block_device_is_served_only_if_that_is_said() {
+fn foreign_data_on_a_block_device_is_served_only_if_adopted() {
     let _alone = DEVICES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (_dir, path) = scratch(SECTORS);
     let mut head = vec![0; 4_096];
@@ -403,5 +404,5 @@ fn what_somebody_put_on_a_block_device_is_served_only_if_that_is_said() {
     assert!(refused.to_string().contains("`adopt = true`"), "{refused}");
     RealDisk::open(&device.0, RealOptions { adopt: true, ..OPENING }).expect("it was said");
     drop(device);
-    RealDisk::open(&path, OPENING).expect("whoever names a file means it");
+    RealDisk::open(&path, OPENING).expect("naming a file is enough");
 }

@@ -1,4 +1,4 @@
-//! Several commands at once: threads that each carry out one at a time, as the disk takes them.
+//! A thread pool: each thread executes one command at a time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use super::caller::{Caller, Open};
 use crate::disk::{Completion, Job, Waker};
 
-/// What the threads are given, and what they have done.
+/// The jobs that the threads have not taken.
 #[derive(Default)]
 struct Desk {
     jobs: VecDeque<Job>,
@@ -28,7 +28,7 @@ struct Done {
     waker: Option<Waker>,
 }
 
-/// Nobody panics while holding a lock; should it happen, what it guards is still whole.
+/// No code panics while it holds a lock; if one did, the guarded data would still be valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -43,7 +43,7 @@ impl Workers {
     /// Starts `count` threads on the disk.
     ///
     /// # Errors
-    /// If the system has no more threads.
+    /// If the system cannot start a thread.
     pub(super) fn start(open: &Arc<Open>, count: u32) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let mut workers = Self { shared: Arc::clone(&shared), threads: Vec::new() };
@@ -59,13 +59,13 @@ impl Workers {
         lock(&self.shared.done).waker = Some(waker);
     }
 
-    /// Has a job carried out, when a thread is free.
+    /// Queues a job for the next idle thread.
     pub(super) fn give(&self, job: Job) {
         lock(&self.shared.desk).jobs.push_back(job);
         self.shared.given.notify_one();
     }
 
-    /// Takes what has ended.
+    /// Takes the completions.
     pub(super) fn take(&self, into: &mut VecDeque<Completion>) {
         let mut done = lock(&self.shared.done);
         into.append(&mut done.finished);
@@ -77,7 +77,7 @@ impl Drop for Workers {
         lock(&self.shared.desk).closed = true;
         self.shared.given.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said why.
+            // A thread that panicked has reported it.
             let _ = thread.join();
         }
     }
@@ -99,7 +99,7 @@ fn work(mut caller: Caller, shared: &Shared) {
         let result = caller.carry_out(&mut job);
         let finished = Completion { tag: job.tag, result, delay: None };
         let mut done = lock(&shared.done);
-        // Who was woken and has not come yet takes this one too.
+        // A driver that was woken and has not reaped yet takes this one too.
         let asleep = done.finished.is_empty();
         done.finished.push_back(finished);
         let waker = done.waker.clone().filter(|_| asleep);

@@ -86,7 +86,7 @@ impl Disk {
         }
     }
 
-    /// What is left of it when the power goes now.
+    /// The contents that survive a power failure now.
     pub(crate) fn crashed(&self, rng: &mut SplitMix64) -> Self {
         let mut durable = self.durable.clone();
         let mut cache: Vec<_> = self.cache.iter().collect();

@@ -34,7 +34,7 @@ fn done(world: &mut World, operation: Operation) {
     assert_eq!(world.ends.last(), Some(&(id, ChangeOutcome::Done)));
 }
 
-/// A sector in the middle of so many blocks from `first` on.
+/// A sector in the middle of `blocks` blocks from `first` on.
 fn at(first: u64, blocks: u64) -> Extent {
     Extent::new(Lba(first * 2_048), Sectors((blocks - 1) * 2_048 + 1))
 }
@@ -71,7 +71,7 @@ fn is_read(work: &Work) -> bool {
     matches!(work, Work::Request { op: Op::Read, .. })
 }
 
-/// A block that was trimmed while somebody reads it is free a little later: who needs it waits, and
+/// A block that is trimmed during a read is free after the read: a request that needs it waits, and
 /// is not told that the pool is full.
 #[test]
 fn a_full_pool_is_full_only_when_nothing_is_about_to_be_free() {
@@ -86,7 +86,7 @@ fn a_full_pool_is_full_only_when_nothing_is_about_to_be_free() {
     trim(&mut world, id, 3);
     drain_but(&mut world, is_read);
     let held = write(&mut world, id, 99, 1);
-    assert_eq!(answer(&world, held), None, "somebody still reads where there will be room");
+    assert_eq!(answer(&world, held), None, "a read still has the block");
     world.drain();
     assert_eq!((answer(&world, read), answer(&world, held)), (Some(Ok(())), Some(Ok(()))));
 }
@@ -150,7 +150,7 @@ fn writes_go_on_while_a_volume_grows() {
     world.drain();
 }
 
-/// What is cut off rests first; who comes meanwhile is told that it is gone, and the rest of the
+/// Truncated blocks are quiesced first; later requests for them fail, and the rest of the
 /// volume never notices.
 #[test]
 fn a_shrink_waits_for_who_reads_there_and_refuses_who_comes_later() {
@@ -169,7 +169,7 @@ fn a_shrink_waits_for_who_reads_there_and_refuses_who_comes_later() {
     assert_eq!(answer(&world, late), Some(Err(Fault::Invalid)));
 }
 
-/// Who needs a block that others allocate and trim all the time gets it when it is its turn.
+/// A request for a block that others allocate and trim all the time gets it in its order.
 #[test]
 fn nobody_is_overtaken_for_ever() {
     let mut world = World::new(1, 1);
@@ -187,7 +187,7 @@ fn nobody_is_overtaken_for_ever() {
         }
     }
     world.drain();
-    // The same for an operator beside clients who never rest.
+    // The same for an operator beside clients that never pause.
     let change = world.change(Operation::AddDisk { uid: uid(1), blocks: BLOCKS });
     for round in 0.. {
         assert!(round < 200, "it has its turn");
@@ -219,7 +219,7 @@ fn blocks_move_by_themselves_unless_that_is_paused() {
     while world.flow.relocations()[0].moved < 5 {
         world.step();
     }
-    // A restart goes on with what is left.
+    // A restart resumes the remaining moves.
     world.flow.pause_relocation(true);
     world.drain();
     world.restart();

@@ -149,7 +149,7 @@ fn whatever_is_done_side_by_side_everybody_reads_what_was_written() {
     }
 }
 
-/// A disk that fails now and then: data that was answered is there, and everybody has an answer.
+/// A disk that fails at random: answered writes are there, and every request is answered.
 #[test]
 fn disks_that_fail_leave_nobody_without_an_answer() {
     for seed in 0..cases(30) {

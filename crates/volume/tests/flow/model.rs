@@ -76,7 +76,7 @@ impl Cell {
         }
     }
 
-    /// A flush that was submitted at `since` has ended; nobody who began to read before `reading`
+    /// A flush that was submitted at `since` has ended; no read that began before `reading`
     /// is still at it.
     pub(crate) fn flush(&mut self, since: u64, reading: u64) {
         for version in &mut self.versions {
@@ -94,7 +94,7 @@ impl Cell {
         self.versions.retain(|one| !over(one));
     }
 
-    /// What a snapshot that is taken now holds: nobody writes, though of some requests a part may
+    /// What a snapshot that is taken now holds: no write is in flight, though of some requests a part may
     /// have been carried out.
     pub(crate) fn frozen(&self, time: u64) -> Self {
         let stamps: Vec<u64> = self
@@ -105,7 +105,7 @@ impl Cell {
         Self::of(&stamps, time)
     }
 
-    /// The same after a roll back to `snapshot`: who has not been answered comes after it.
+    /// The same after a roll back to `snapshot`: unanswered requests come after it.
     pub(crate) fn rolled_back(&self, snapshot: &Self, time: u64) -> Self {
         let mut cell = snapshot.frozen(time);
         cell.versions.extend(self.versions.iter().filter(|one| one.answered.is_none()));

@@ -17,7 +17,7 @@ use crate::common::disk::Disk;
 use crate::common::world::{BLOCKS, POOL, reopen, uid};
 use crate::model::{Cell, Version};
 
-/// Every so many sectors one is looked at.
+/// The distance of the sectors that are checked.
 pub(crate) const PROBE: u64 = 512;
 const SPARE: usize = 1;
 
@@ -48,7 +48,7 @@ pub(crate) struct World {
     pub(crate) changes: BTreeMap<ChangeId, Operation>,
     pub(crate) running: Vec<Running>,
     copies: BTreeMap<CopyId, (Extent, BTreeMap<u64, Sector>)>,
-    /// One of so many pieces fails; none if 0.
+    /// One of this number of pieces fails; none if 0.
     pub(crate) failing: u32,
     pub(crate) answers: Vec<(PoolRequestId, Result<(), Fault>)>,
     pub(crate) ends: Vec<(ChangeId, ChangeOutcome)>,
@@ -228,7 +228,8 @@ impl World {
                     let cell = &cells[usize::try_from(probe).unwrap()];
                     assert!(
                         cell.may_read(found, submitted),
-                        "{id:?}: probe {probe} of {volume:?} reads {found}, since {submitted} of {cell:?}"
+                        "{id:?}: probe {probe} of {volume:?} reads {found}, since {submitted} of \
+                         {cell:?}"
                     );
                 }
             }
@@ -380,7 +381,7 @@ impl World {
         assert!(self.copies.is_empty(), "no copy is kept");
     }
 
-    /// The power goes, on a copy of the disks; returns what is left.
+    /// The power goes, on a copy of the disks; returns the surviving contents.
     pub(crate) fn crash(&mut self) -> (Vec<Disk>, FoundPool) {
         let rng = &mut self.rng;
         let disks: Vec<Disk> = self.disks.iter().map(|disk| disk.crashed(rng)).collect();

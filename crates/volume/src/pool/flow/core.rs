@@ -6,10 +6,11 @@ use units::Extent;
 
 use crate::location::DiskId;
 use crate::pool::flow::change::PendingChange;
+use crate::pool::flow::relocation::RELOCATIONS_MAX;
 use crate::pool::flow::relocation::Relocation;
-use crate::pool::flow::request::Request;
+use crate::pool::flow::request::{REQUEST_OPERATIONS_MAX, Request, Stage};
 use crate::pool::flow::snapshot_group::SnapshotGroup;
-use crate::pool::flow::steps::Steps;
+use crate::pool::flow::steps::{COPIES_MAX, STEPS_MAX, Steps};
 use crate::pool::flow::values::{
     ChangeId, ChargeTo, Fault, Output, Owner, PendingOperation, Piece, PieceId, PoolRequestId, Work,
 };
@@ -150,6 +151,9 @@ impl Flow {
             progressed |= self.issue_moves();
             progressed |= self.issue_steps();
             if !progressed {
+                if cfg!(debug_assertions) {
+                    self.invariants();
+                }
                 return;
             }
         }
@@ -194,10 +198,52 @@ impl Flow {
         }
     }
 
+    /// Checks the tables of a flow against each other.
+    ///
+    /// # Panics
+    /// If they differ.
+    pub fn invariants(&self) {
+        for (serial, id) in &self.held {
+            let request = self.requests.get(id).expect("a held request is in progress");
+            assert_eq!(request.serial, *serial, "requests are held in order of age");
+            assert!(matches!(request.stage, Stage::Held), "a held request has nothing in flight");
+        }
+        let preparing = self.requests.values().filter(|one| matches!(one.stage, Stage::Preparing));
+        assert_eq!(preparing.count(), self.request_operations, "their operations are counted");
+        assert!(self.request_operations <= REQUEST_OPERATIONS_MAX, "within their limit");
+        for owner in self.pieces.values() {
+            match owner {
+                Owner::Request(id) => {
+                    let in_flight = matches!(self.requests[id].stage, Stage::InFlight { .. });
+                    assert!(in_flight, "a request with a piece is in flight");
+                }
+                Owner::Load(id) | Owner::Store(id) => {
+                    assert!(self.steps.copies.contains_key(id), "a copy has its pieces");
+                }
+                Owner::Step(id) => assert!(self.steps.owners.contains_key(id), "of its step"),
+                Owner::Change(_) => panic!("a change has steps, not pieces"),
+            }
+        }
+        assert!(self.steps.copies.len() <= COPIES_MAX, "copies are within their limit");
+        assert!(self.steps.owners.len() <= STEPS_MAX, "steps are within their limit");
+        for (id, job) in &self.steps.jobs {
+            assert!(self.steps.owners.contains_key(id), "a job belongs to a step");
+            assert_eq!(job.from.len, job.to.len, "a copy is as long as its source");
+        }
+        let moves = self.changes.values().filter(|one| one.relocation.is_some()).count();
+        assert!(moves <= RELOCATIONS_MAX, "moves are within their limit");
+        for (id, group) in &self.groups {
+            group.invariants();
+            let origin = self.pool.state().volume(*id).is_some_and(|one| one.origin.is_none());
+            assert!(origin || !group.is_idle(), "an idle group has a volume");
+        }
+    }
+
     pub(crate) fn issue(&mut self, owner: Owner, disk: DiskId, payer: ChargeTo, work: Work) {
         let id = PieceId(self.piece_numbers);
         self.piece_numbers += 1;
-        self.pieces.insert(id, owner);
+        let before = self.pieces.insert(id, owner);
+        assert!(before.is_none(), "piece numbers are not reused");
         self.outputs.push_back(Output::Issue(Piece { id, disk, payer, work }));
     }
 }

@@ -282,6 +282,7 @@ impl Flow {
         let Stage::InFlight { pieces, group, epoch, .. } = &mut request.stage else {
             panic!("a piece ends once")
         };
+        assert!(*pieces > 0, "a piece in flight was counted");
         *pieces -= 1;
         if *pieces > 0 {
             return;
@@ -341,6 +342,7 @@ impl Flow {
                 let group = Some(self.pool.state().group_of(volume));
                 self.tickets.insert(ticket, PendingOperation { owner, payer, group, fault: None });
                 self.request_operations += 1;
+                assert!(self.request_operations <= REQUEST_OPERATIONS_MAX, "within the limit");
                 self.dirty = true;
                 false
             }
@@ -407,6 +409,7 @@ impl Flow {
         end: Result<(), Failure>,
         fault: Option<Fault>,
     ) {
+        assert!(self.request_operations > 0, "its operation was counted");
         self.request_operations -= 1;
         let request = self.requests.get_mut(&id).expect("it waits for its operation");
         request.stage = Stage::Held;

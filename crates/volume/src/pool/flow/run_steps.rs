@@ -55,6 +55,8 @@ impl Flow {
             let (from, more) = job.from.split_at(BLOCK_SECTORS);
             let (to, behind) = job.to.split_at(BLOCK_SECTORS);
             (job.from, job.to) = (more, behind);
+            assert!(!from.is_empty(), "a waiting job has sectors to copy");
+            assert_eq!(from.len, to.len, "a copy is as long as its source");
             job.running += 1;
             let (source, payer) = (job.source, job.payer);
             if !more.is_empty() {
@@ -82,6 +84,7 @@ impl Flow {
     pub(crate) fn on_stored(&mut self, id: CopyId, end: Result<(), Fault>) {
         let BlockCopy { step, .. } = self.steps.copies.remove(&id).expect("a copy ends once");
         let job = self.steps.jobs.get_mut(&step).expect("a job outlives its copies");
+        assert!(job.running > 0, "a copy of the job was in progress");
         job.running -= 1;
         if let Err(fault) = end {
             job.well = false;

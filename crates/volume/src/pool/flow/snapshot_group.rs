@@ -55,6 +55,8 @@ impl SnapshotGroup {
     /// reads any more.
     pub(crate) fn leave_epoch(&mut self, epoch: u64) -> Vec<OperationId> {
         let at = usize::try_from(epoch - self.first).expect("few epochs are pending way");
+        assert!(at < self.epochs.len(), "an epoch with a request is kept");
+        assert!(self.epochs[at].in_flight > 0, "a request leaves its epoch once");
         self.epochs[at].in_flight -= 1;
         self.reclaim()
     }
@@ -65,6 +67,18 @@ impl SnapshotGroup {
         self.epochs.back_mut().expect("there is always a present").ended.push(ticket);
         self.epochs.push_back(Epoch::default());
         self.reclaim()
+    }
+
+    /// Checks the epochs.
+    ///
+    /// # Panics
+    /// If one is missing, or was to be reclaimed.
+    pub(crate) fn invariants(&self) {
+        assert!(!self.epochs.is_empty(), "there is a current epoch");
+        let reclaimed = self.epochs.len() == 1 || self.epochs[0].in_flight > 0;
+        assert!(reclaimed, "ended epochs are reclaimed");
+        let current = self.epochs.back().expect("it was checked");
+        assert!(current.ended.is_empty(), "an end opens an epoch");
     }
 
     pub(crate) fn is_idle(&self) -> bool {

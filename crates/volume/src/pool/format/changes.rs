@@ -18,6 +18,7 @@ pub(crate) fn encode(changes: &[Change]) -> Vec<u8> {
     for change in changes {
         write_change(change, &mut out);
     }
+    debug_assert_eq!(decode(&out.0).as_deref(), Ok(changes), "what is encoded is decoded");
     out.0
 }
 

@@ -71,6 +71,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        assert!(self.at <= self.bytes.len(), "reading stays within the bytes");
         let rest = &self.bytes[self.at..];
         let (head, _) = rest.split_at_checked(len).ok_or(self.refuse("ends too early"))?;
         self.at += len;

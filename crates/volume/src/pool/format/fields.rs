@@ -21,23 +21,28 @@ impl Field {
     }
 
     pub(crate) fn of<'a>(&self, unit: &'a [u8]) -> &'a [u8] {
+        assert!(self.offset + self.bytes <= unit.len(), "{} lies in its structure", self.name);
         &unit[self.offset..self.offset + self.bytes]
     }
 
     pub(crate) fn put(&self, unit: &mut [u8], value: &[u8]) {
+        assert!(self.offset + self.bytes <= unit.len(), "{} lies in its structure", self.name);
         assert!(value.len() == self.bytes, "{} has {} bytes", self.name, self.bytes);
         unit[self.offset..self.offset + self.bytes].copy_from_slice(value);
     }
 
     pub(crate) fn u32(&self, unit: &[u8]) -> u32 {
+        assert_eq!(self.bytes, 4, "{} is an integer", self.name);
         u32::from_le_bytes(self.of(unit).try_into().expect("four bytes"))
     }
 
     pub(crate) fn u64(&self, unit: &[u8]) -> u64 {
+        assert_eq!(self.bytes, 8, "{} is an integer", self.name);
         u64::from_le_bytes(self.of(unit).try_into().expect("eight bytes"))
     }
 
     pub(crate) fn id(&self, unit: &[u8]) -> [u8; 16] {
+        assert_eq!(self.bytes, 16, "{} is an identity", self.name);
         self.of(unit).try_into().expect("sixteen bytes")
     }
 }
@@ -182,3 +187,26 @@ const _: () = assert!(
     IMAGE_HEAD_BYTES + IMAGE_DISK_BYTES + IMAGE_VOLUME_BYTES + 4 + RUN_BYTES
         <= IMAGE_UNITS_MIN as usize * UNIT_BYTES
 );
+
+/// Whether fields lie one behind the other, within `bytes`.
+const fn are_disjoint(fields: &[Field], bytes: usize) -> bool {
+    let (mut at, mut nth) = (0, 0);
+    while nth < fields.len() {
+        if fields[nth].offset < at || fields[nth].bytes == 0 {
+            return false;
+        }
+        at = fields[nth].offset + fields[nth].bytes;
+        nth += 1;
+    }
+    at <= bytes
+}
+
+const _: () = assert!(are_disjoint(&LABEL_FIELDS, UNIT_BYTES));
+const _: () = assert!(are_disjoint(&HEADER_FIELDS, UNIT_BYTES));
+const _: () = assert!(are_disjoint(&RECORD_FIELDS, RECORD_HEAD_BYTES));
+const _: () = assert!(are_disjoint(&IMAGE_HEAD_FIELDS, IMAGE_HEAD_BYTES));
+const _: () = assert!(are_disjoint(&IMAGE_DISK_FIELDS, IMAGE_DISK_BYTES));
+const _: () = assert!(are_disjoint(&IMAGE_VOLUME_FIELDS, IMAGE_VOLUME_BYTES));
+const _: () = assert!(are_disjoint(&RUN_FIELDS, RUN_BYTES));
+const _: () = assert!(CHECKSUM.offset + CHECKSUM.bytes == UNIT_BYTES);
+const _: () = assert!(RECORD_HEAD_BYTES + CHECKSUM.bytes < UNIT_BYTES);

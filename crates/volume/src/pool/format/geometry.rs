@@ -7,6 +7,7 @@ use crate::pool::limits::{
     BLOCK_SECTORS, BLOCK_UNITS, DISK_BLOCKS_MAX, IMAGE_UNITS_MAX, IMAGE_UNITS_MIN, LOG_UNITS_MAX,
     LOG_UNITS_MIN, UNIT_BYTES,
 };
+use crate::pool::names::Blocks;
 
 /// One of the two places of an image and its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,7 +64,10 @@ impl Geometry {
     pub fn suited(blocks: u32) -> Self {
         let units = (blocks / 1_024).max(1).saturating_mul(BLOCK_UNITS);
         let log = (units / 4).min(LOG_UNITS_MAX);
-        Self { image: (units - log).min(IMAGE_UNITS_MAX), log }
+        let suited = Self { image: (units - log).min(IMAGE_UNITS_MAX), log };
+        assert!(suited.image >= IMAGE_UNITS_MIN, "the least image fits");
+        assert!(suited.log >= LOG_UNITS_MIN, "the least log fits");
+        suited
     }
 
     /// Units of an image.
@@ -105,16 +109,25 @@ impl Geometry {
 
     /// Where a slot's image lies.
     pub fn image(self, slot: Slot) -> Extent {
-        Extent::new(self.header(slot).end(), units(0, self.image).len)
+        let image = Extent::new(self.header(slot).end(), units(0, self.image).len);
+        assert_eq!(image.len.bytes_usize(), self.image_bytes(), "an image fills its place");
+        image
     }
 
     /// Where a slot's log lies.
     pub fn log(self, slot: Slot) -> Extent {
-        Extent::new(self.image(slot).end(), units(0, self.log).len)
+        let log = Extent::new(self.image(slot).end(), units(0, self.log).len);
+        let next = if slot == Slot::A { self.header(Slot::B).start } else { log.end() };
+        assert_eq!(log.end(), next, "the slots follow each other");
+        let data = Blocks(self.first_block()).sectors();
+        assert!(log.end().0 <= data.0, "the metadata end before the data");
+        log
     }
 
     /// Where `count` units of a slot's log lie, from unit `position` on.
     pub fn log_at(self, slot: Slot, position: u32, count: u32) -> Extent {
+        assert!(count > 0, "units are written");
+        assert!(position + count <= self.log, "they lie in the log");
         Extent::new(self.log(slot).start + units(0, position).len, units(0, count).len)
     }
 }

@@ -35,7 +35,12 @@ pub(crate) fn encode(state: &State) -> Vec<u8> {
     for (id, volume) in &state.volumes {
         write_volume(&mut out, *id, volume);
     }
-    assert!(out.0.len() == state.image_bytes(), "an image is as long as was reckoned");
+    assert!(out.0.len() == state.image_bytes(), "an image has the computed length");
+    debug_assert_eq!(
+        decode(&out.0, state.pool, state.geometry, state.sequence).as_ref(),
+        Ok(state),
+        "what is encoded is decoded"
+    );
     out.0
 }
 
@@ -105,6 +110,9 @@ pub(crate) fn decode(
     if !from.is_empty() {
         return Err(from.refuse("more than its volumes"));
     }
+    assert!(extents <= EXTENTS_MAX, "the extents were counted");
+    assert!(state.disks.len() == disks, "every disk was read");
+    assert!(state.volumes.len() == volumes, "every volume was read");
     families(&state).map_err(|what| from.refuse(what))?;
     Ok(state)
 }

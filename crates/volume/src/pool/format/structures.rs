@@ -63,15 +63,19 @@ impl core::fmt::Display for DecodeError {
 
 /// Fills in the fields that every structure has, the checksum last.
 fn seal(bytes: &mut [u8], magic: [u8; 8], pool: PoolUid) {
+    assert!(bytes.len().is_multiple_of(UNIT_BYTES), "whole units are written");
+    assert!(!bytes.is_empty(), "a structure has a unit");
     MAGIC.put(bytes, &magic);
     FORMAT.put(bytes, &VERSION.to_le_bytes());
     POOL.put(bytes, &pool.0);
     let (body, checksum) = bytes.split_at_mut(bytes.len() - CHECKSUM.bytes);
     checksum.copy_from_slice(&crc64(body).to_le_bytes());
+    debug_assert_eq!(unseal(bytes, magic), Ok(()), "what is sealed is read back");
 }
 
 /// Validates the fields that every structure has.
 fn unseal(bytes: &[u8], magic: [u8; 8]) -> Result<(), DecodeError> {
+    assert!(bytes.len() >= UNIT_BYTES, "whole units are read");
     if MAGIC.of(bytes) != magic {
         return Err(DecodeError::Foreign);
     }
@@ -90,6 +94,7 @@ impl Label {
     /// Its bytes: copy 0 for the disk's beginning, copy 1 for its end.
     pub fn encode(&self, copy: u32) -> Vec<u8> {
         let mut unit = vec![0; UNIT_BYTES];
+        assert!(copy < 2, "a label has two copies");
         LABEL_COPY.put(&mut unit, &copy.to_le_bytes());
         DISK.put(&mut unit, &self.disk.0);
         LABEL_NUMBER.put(&mut unit, &self.number.0.to_le_bytes());
@@ -98,6 +103,9 @@ impl Label {
         LABEL_LOG.put(&mut unit, &self.geometry.log.to_le_bytes());
         LABEL_BLOCK.put(&mut unit, &u32::try_from(BLOCK_SECTORS.0).expect("small").to_le_bytes());
         seal(&mut unit, *LABEL_MAGIC, self.pool);
+        assert_eq!(unit.len(), UNIT_BYTES, "a label is a unit");
+        assert_eq!(PoolUid(POOL.id(&unit)), self.pool, "the pool is written");
+        assert_eq!(DiskUid(DISK.id(&unit)), self.disk, "the disk is written");
         unit
     }
 
@@ -162,6 +170,9 @@ impl Header {
         HEADER_BODY_CHECKSUM.put(&mut unit, &self.checksum.to_le_bytes());
         HEADER_COMMITS.put(&mut unit, &u32::from(self.commits).to_le_bytes());
         seal(&mut unit, *HEADER_MAGIC, self.pool);
+        assert_eq!(unit.len(), UNIT_BYTES, "a header is a unit");
+        assert_eq!(HEADER_GENERATION.u64(&unit), self.generation, "the generation is written");
+        assert_eq!(HEADER_SEQUENCE.u64(&unit), self.sequence, "the sequence is written");
         unit
     }
 
@@ -233,7 +244,9 @@ impl Record {
             seal(&mut bytes, *RECORD_MAGIC, self.pool);
             bytes
         };
-        [copy(0), copy(1)].concat()
+        let bytes = [copy(0), copy(1)].concat();
+        assert_eq!(bytes.len(), 2 * units as usize * UNIT_BYTES, "two copies of whole units");
+        bytes
     }
 
     /// The record whose copy begins at unit `position` of `log`, and which copy it is.
@@ -241,6 +254,7 @@ impl Record {
     /// # Errors
     /// See [`DecodeError`].
     pub fn decode(log: &[u8], position: u32, pool: PoolUid) -> Result<(Self, u32), DecodeError> {
+        assert!((position as usize) * UNIT_BYTES < log.len(), "a unit of the log");
         let rest = &log[position as usize * UNIT_BYTES..];
         if MAGIC.of(rest) != RECORD_MAGIC {
             return Err(DecodeError::Foreign);

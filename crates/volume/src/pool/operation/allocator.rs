@@ -36,6 +36,9 @@ pub(crate) struct BlockAllocator {
 
 impl BlockAllocator {
     pub(crate) fn new(disk: DiskId, data: Range<u32>, fast_end: u32) -> Self {
+        assert!(data.start < data.end, "a disk has blocks to allocate");
+        assert!(data.start <= fast_end, "the fast zone begins with the data");
+        assert!(fast_end <= data.end, "the fast zone ends within the data");
         let free_blocks = data.end - data.start;
         let free = BTreeMap::from([(data.start, free_blocks)]);
         Self { disk, refs: BTreeMap::from([(data.start, 0)]), free, free_blocks, data, fast_end }
@@ -49,6 +52,10 @@ impl BlockAllocator {
         fast_end: u32,
         held: &[BlockExtent],
     ) -> Self {
+        assert!(data.start < data.end, "a disk has blocks to allocate");
+        assert!((data.start..=data.end).contains(&fast_end), "the zones divide the data");
+        assert!(held.iter().all(|place| place.disk == disk), "extents of this disk");
+        assert!(held.iter().all(|place| place.len > 0), "extents with blocks");
         let mut starts: Vec<u32> = held.iter().map(|place| place.block).collect();
         let mut ends: Vec<u32> = held.iter().map(|place| place.end()).collect();
         starts.sort_unstable();
@@ -72,6 +79,7 @@ impl BlockAllocator {
                 steps.push((at, refs));
             }
         }
+        assert_eq!(refs, 0, "every extent ends");
         if steps.last().is_some_and(|(at, _)| *at == data.end) {
             steps.pop();
         }
@@ -79,6 +87,7 @@ impl BlockAllocator {
         let runs = steps.iter().zip(ends).filter(|((_, refs), _)| *refs == 0);
         let free: BTreeMap<u32, u32> = runs.map(|((at, _), end)| (*at, end - at)).collect();
         let free_blocks = free.values().sum();
+        assert!(free_blocks <= data.end - data.start, "no more is free than there is");
         Self { disk, data, fast_end, refs: steps.into_iter().collect(), free, free_blocks }
     }
 
@@ -107,12 +116,15 @@ impl BlockAllocator {
 
     /// The reference count of `block`.
     pub(crate) fn refs(&self, block: u32) -> u32 {
+        assert!(block <= self.data.end, "a block of the disk");
         let step = self.refs.range(..=block).next_back();
         *step.expect("the disk's first block is a step").1
     }
 
     /// Whether every block of `place` has exactly one reference.
     pub(crate) fn is_alone(&self, place: BlockExtent) -> bool {
+        assert!(place.disk == self.disk, "an extent of this disk");
+        assert!(place.len > 0, "an extent with blocks");
         self.refs(place.block) == 1
             && self.refs.range(place.block..place.end()).all(|(_, refs)| *refs == 1)
     }
@@ -136,6 +148,7 @@ impl BlockAllocator {
         count: u32,
         near: Option<u32>,
     ) -> Result<Vec<BlockExtent>, TooFew> {
+        assert!(count > 0, "blocks are asked for");
         let parts = self.parts(zone);
         if let Some(near) = near
             && let Some(part) = parts.iter().find(|part| part.contains(&near))
@@ -158,9 +171,12 @@ impl BlockAllocator {
             found.push(BlockExtent { len, ..gap });
             rest -= len;
             if rest == 0 {
+                let sum: u32 = found.iter().map(|place| place.len).sum();
+                assert_eq!(sum, count, "as many as were asked for");
                 return Ok(found);
             }
         }
+        assert!(rest > 0, "what is complete was returned");
         Err(TooFew { left: count - rest })
     }
 
@@ -176,21 +192,30 @@ impl BlockAllocator {
         }
         let at = whole.start + target % (whole.end - whole.start);
         let gap = self.gaps(at..whole.end).next().or_else(|| self.gaps(whole.start..at).next())?;
+        assert!(whole.contains(&gap.block), "a block of the zone");
+        assert_eq!(self.refs(gap.block), 0, "a free block");
         Some(BlockExtent { len: 1, ..gap })
     }
 
     /// Adds a reference to `place`.
     pub(crate) fn hold(&mut self, place: BlockExtent) {
+        let before = self.free_blocks;
         self.change(place, true);
+        assert!(self.free_blocks <= before, "holding frees nothing");
+        assert!(self.refs(place.block) > 0, "what is held is not free");
     }
 
     /// Removes a reference from `place`; blocks without one are free.
     pub(crate) fn release(&mut self, place: BlockExtent) {
+        let before = self.free_blocks;
         self.change(place, false);
+        assert!(self.free_blocks >= before, "releasing allocates nothing");
     }
 
     fn change(&mut self, place: BlockExtent, up: bool) {
         let (start, end) = (place.block, place.end());
+        assert!(place.disk == self.disk, "an extent of this disk");
+        assert!(start < end, "an extent with blocks");
         assert!(self.data.start <= start && end <= self.data.end, "a place lies within its disk");
         self.step_at(start);
         if end < self.data.end {
@@ -214,6 +239,30 @@ impl BlockAllocator {
         }
         self.merge_at(end);
         self.merge_at(start);
+        if cfg!(debug_assertions) {
+            self.invariants();
+        }
+    }
+
+    /// Checks the free runs against the reference counts.
+    ///
+    /// # Panics
+    /// If they differ.
+    pub(crate) fn invariants(&self) {
+        let first = self.refs.first_key_value().map(|(at, _)| *at);
+        assert_eq!(first, Some(self.data.start), "the first step is the first block");
+        let ends = self.refs.keys().skip(1).copied().chain([self.data.end]);
+        let steps: Vec<(u32, u32, u32)> =
+            self.refs.iter().zip(ends).map(|((at, refs), end)| (*at, end, *refs)).collect();
+        for two in steps.windows(2) {
+            assert_ne!(two[0].2, two[1].2, "neighbouring steps differ");
+        }
+        let gaps = steps.iter().filter(|(_, _, refs)| *refs == 0);
+        let free = self.free.iter().map(|(at, len)| (*at, at + len));
+        assert!(gaps.map(|(at, end, _)| (*at, *end)).eq(free), "blocks without reference are free");
+        let sum: u32 = self.free.values().sum();
+        assert_eq!(sum, self.free_blocks, "free blocks are counted");
+        assert!(sum <= self.data.end - self.data.start, "no more is free than there is");
     }
 
     /// Splits the step function at `block`.
@@ -237,6 +286,9 @@ impl BlockAllocator {
             .next_back()
             .map(|(gap, len)| (*gap, *len))
             .expect("it was free");
+        assert!(start < end, "blocks are occupied");
+        assert!(gap <= start, "the gap begins before them");
+        assert!(end <= gap + len, "the gap contains them");
         self.free.remove(&gap);
         if gap < start {
             self.free.insert(gap, start - gap);
@@ -248,6 +300,7 @@ impl BlockAllocator {
     }
 
     fn vacate(&mut self, mut start: u32, mut end: u32) {
+        assert!(start < end, "blocks are vacated");
         self.free_blocks += end - start;
         if let Some((gap, len)) =
             self.free.range(..start).next_back().map(|(gap, len)| (*gap, *len))
@@ -259,6 +312,9 @@ impl BlockAllocator {
         if let Some(len) = self.free.remove(&end) {
             end += len;
         }
+        let next = self.free.range(start..).next().map(|(next, _)| *next);
+        assert!(next.is_none_or(|next| end < next), "free runs do not touch");
+        assert!(end <= self.data.end, "free runs lie within the data");
         self.free.insert(start, end - start);
     }
 }

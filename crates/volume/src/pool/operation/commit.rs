@@ -54,6 +54,8 @@ impl Pool {
             self.commit = Some(Commit { kind: Kind::Image, script: Script::new(phases) });
             return;
         }
+        assert!(!tickets.is_empty(), "a record commits an operation");
+        assert!(self.log_used + units <= self.state.geometry.log_units(), "it fits the log");
         let (generation, sequence) = (self.generation, self.state.sequence + 1);
         let record =
             Record { pool: self.state.pool, generation, sequence, position: self.log_used, body };
@@ -70,12 +72,16 @@ impl Pool {
 
     fn mark_committing(&mut self, tickets: &[OperationId]) {
         for ticket in tickets {
-            self.pending.get_mut(ticket).expect("it is ready").stage = Stage::Committing;
+            let one = self.pending.get_mut(ticket).expect("it is ready");
+            assert!(one.stage == Stage::Ready, "what is committed is ready");
+            one.stage = Stage::Committing;
         }
     }
 
     /// Commits changes that fit no log, or that change the set of disks.
     fn commit_images(&mut self, tickets: Vec<OperationId>) {
+        assert!(self.commit.is_none(), "one commit at a time");
+        assert!(!tickets.is_empty(), "an image commits an operation");
         let mut next = self.state.clone();
         let changes: Vec<Change> =
             tickets.iter().flat_map(|ticket| self.pending[ticket].changes.clone()).collect();
@@ -143,6 +149,7 @@ impl Pool {
             }
             Kind::Record { units, tickets } => {
                 self.log_used += units;
+                assert!(self.log_used <= self.state.geometry.log_units(), "the log holds it");
                 self.apply_committed(&tickets);
             }
         }
@@ -193,6 +200,9 @@ impl Pool {
             self.end(*ticket, Ok(()));
         }
         self.state.sequence += 1;
+        if cfg!(debug_assertions) {
+            self.state.invariants();
+        }
     }
 
     /// Writes of `state`'s image to the slot of each of its disks that `pick` names, given the

@@ -257,7 +257,9 @@ impl Pool {
         let (cancelled, freed_blocks) = (false, false);
         let pending =
             Pending { changes, locks, holds, growth, script, stage, cancelled, freed_blocks };
-        self.pending.insert(ticket, pending);
+        let before = self.pending.insert(ticket, pending);
+        assert!(before.is_none(), "operation numbers are not reused");
+        assert!(self.pending.len() <= OPERATIONS_MAX, "the operations are within their limit");
         Ok(ticket)
     }
 
@@ -371,12 +373,14 @@ impl Pool {
             let why = if one.cancelled { Failure::Cancelled } else { Failure::Disk };
             self.end(ticket, Err(why));
         } else {
+            assert!(one.stage == Stage::Preparing, "it was being prepared");
             one.stage = Stage::Ready;
         }
     }
 
     pub(crate) fn end(&mut self, ticket: OperationId, end: Result<(), Failure>) {
         let one = self.pending.get_mut(&ticket).expect("it is under way");
+        assert!(one.stage != Stage::Finished, "an operation ends once");
         one.stage = Stage::Finished;
         (one.locks, one.changes, one.growth) = (Vec::new(), Vec::new(), 0);
         self.finished.push_back((ticket, end));
@@ -391,6 +395,12 @@ impl Pool {
     /// # Panics
     /// If any differs.
     pub fn invariants(&self) {
+        self.state.invariants();
+        assert!(self.log_used <= self.state.geometry.log_units(), "the log holds its records");
+        for one in self.pending.values().filter(|one| one.stage == Stage::Finished) {
+            assert!(one.locks.is_empty(), "a finished operation locks nothing");
+            assert!(one.changes.is_empty(), "a finished operation changes nothing");
+        }
         let mut held = self.state.held().expect("no block belongs to two");
         for place in self.pending.values().flat_map(|one| &one.holds) {
             held.entry(place.disk).or_default().push(*place);

@@ -88,6 +88,9 @@ pub(crate) fn place(
     column: usize,
     rows: Range<u32>,
 ) -> Result<Vec<Mapping>, Refusal> {
+    assert!(column < volume.columns.len(), "a column of the volume");
+    assert!(rows.start <= rows.end, "a range of rows");
+    let count = rows.end - rows.start;
     let mut runs: Vec<Mapping> = Vec::new();
     let placed = match volume.layout {
         Layout::Stripe => {
@@ -103,6 +106,8 @@ pub(crate) fn place(
         release_blocks(spaces, &runs.iter().map(|run| run.place).collect::<Vec<_>>());
         return Err(refusal);
     }
+    let placed: u32 = runs.iter().map(|run| run.place.len).sum();
+    assert_eq!(placed, count, "every row is placed, and once");
     Ok(runs)
 }
 
@@ -133,6 +138,7 @@ fn place_sequentially(
             row += place.len;
         }
     }
+    assert!(row <= rows.end, "no more is placed than was asked for");
     if row == rows.end {
         return Ok(());
     }

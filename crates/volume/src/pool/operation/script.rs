@@ -56,6 +56,8 @@ impl Script {
     pub(crate) fn new(phases: impl IntoIterator<Item = Vec<Action>>) -> Self {
         let mut script = Self { phases: phases.into_iter().collect(), ..Self::default() };
         script.next_phase();
+        assert!(!script.failed, "nothing has failed yet");
+        assert!(script.running.is_empty(), "nothing has started yet");
         script
     }
 
@@ -65,7 +67,7 @@ impl Script {
             return None;
         }
         let action = self.waiting.pop()?;
-        self.running.insert(id);
+        assert!(self.running.insert(id), "a step starts once");
         Some(action)
     }
 
@@ -94,6 +96,8 @@ impl Script {
     }
 
     fn next_phase(&mut self) {
+        assert!(self.running.is_empty(), "a phase begins when the one before is complete");
+        assert!(!self.failed, "no phase begins after a failure");
         while self.waiting.is_empty() {
             let Some(mut phase) = self.phases.pop_front() else { return };
             phase.reverse();

@@ -163,6 +163,7 @@ impl State {
         let map = self.column(id, column)?;
         effects.lose(map.remove(run.row, run.place.len));
         map.insert(run);
+        assert!(map.get(run.row).is_some_and(|one| one.end() >= run.end()), "the rows are mapped");
         effects.gain([run]);
         Ok(())
     }
@@ -231,6 +232,11 @@ impl State {
         let mut effects = Effects::default();
         for change in changes {
             self.apply(change, &mut effects)?;
+        }
+        assert!(effects.gained.iter().all(|place| place.len > 0), "blocks are mapped");
+        assert!(effects.lost.iter().all(|place| place.len > 0), "blocks are unmapped");
+        if cfg!(debug_assertions) {
+            self.invariants();
         }
         self.sequence += 1;
         Ok(effects)

@@ -50,11 +50,14 @@ impl Leaf {
     }
 
     fn insert(&mut self, at: usize, run: Mapping) {
+        assert!(self.runs[LEAF_MAX - 1].row == NONE.row, "the leaf has space");
+        assert!(at == 0 || self.runs[at - 1].end() <= run.row, "behind the one before");
         self.runs.copy_within(at..LEAF_MAX - 1, at + 1);
         self.runs[at] = run;
     }
 
     fn remove(&mut self, at: usize) -> Mapping {
+        assert!(self.runs[at].row != NONE.row, "there is a mapping");
         let run = self.runs[at];
         self.runs.copy_within(at + 1.., at);
         self.runs[LEAF_MAX - 1] = NONE;
@@ -63,6 +66,7 @@ impl Leaf {
 
     /// Splits off its second half; the leaf is full.
     fn split(&mut self) -> Self {
+        assert_eq!(self.len(), LEAF_MAX, "a full leaf is split");
         let mut runs = [NONE; LEAF_MAX];
         runs[..LEAF_MAX / 2].copy_from_slice(&self.runs[LEAF_MAX / 2..]);
         self.runs[LEAF_MAX / 2..].fill(NONE);
@@ -87,6 +91,8 @@ impl Mapping {
 
     /// The part within `rows`, which overlaps it.
     fn cut(self, start: u32, end: u32) -> Self {
+        assert!(self.row < end, "it begins before the end");
+        assert!(start < self.end(), "it ends behind the start");
         let (row, end) = (self.row.max(start), self.end().min(end));
         let block = self.place.block + (row - self.row);
         Self { row, place: BlockExtent { disk: self.place.disk, block, len: end - row } }
@@ -266,6 +272,7 @@ impl ExtentMap {
     /// Unmaps `len` rows from `row` on, and returns their mappings.
     pub(crate) fn remove(&mut self, row: u32, len: u32) -> Vec<Mapping> {
         let end = row.saturating_add(len);
+        let rows = self.rows;
         let mut removed = Vec::new();
         while let Some((leaf, at)) = self.position(row) {
             let run = self.leaf(leaf).runs[at];
@@ -281,11 +288,48 @@ impl ExtentMap {
                 self.put(run.cut(end, run.end()));
             }
         }
+        let count: u64 = removed.iter().map(|run: &Mapping| u64::from(run.place.len)).sum();
+        assert_eq!(self.rows + count, rows, "the rows are counted");
+        debug_assert!(self.within(row, len).next().is_none(), "no row is left");
+        self.check_small();
         removed
+    }
+
+    /// Checks the invariants of a small map after each change, in debug builds.
+    fn check_small(&self) {
+        if cfg!(debug_assertions) && self.index.len() <= 8 {
+            self.invariants();
+        }
+    }
+
+    /// Checks leaves, index and counts against each other.
+    ///
+    /// # Panics
+    /// If they differ.
+    pub(crate) fn invariants(&self) {
+        assert_eq!(self.index.len() + self.unused.len(), self.leaves.len(), "each leaf is listed");
+        for entry in &self.index {
+            let leaf = &self.leaves[entry.leaf as usize];
+            assert!(leaf.len() > 0, "no leaf is empty");
+            assert_eq!(leaf.runs[0].row, entry.first, "the index has its first row");
+        }
+        let mut last: Option<Mapping> = None;
+        let (mut runs, mut rows) = (0, 0);
+        for run in self.iter() {
+            assert!(run.place.len > 0, "a mapping has rows");
+            assert!(last.is_none_or(|last| last.end() <= run.row), "mappings are in order");
+            last = Some(run);
+            (runs, rows) = (runs + 1, rows + u64::from(run.place.len));
+        }
+        assert_eq!(runs, self.runs, "the mappings are counted");
+        assert_eq!(rows, self.rows, "the rows are counted");
     }
 
     /// Maps rows that are unmapped.
     pub(crate) fn insert(&mut self, mut run: Mapping) {
+        assert!(run.place.len > 0, "a mapping has rows");
+        assert!(self.next(run.row).is_none_or(|next| run.end() <= next.row), "rows are unmapped");
+        let rows = self.rows + u64::from(run.place.len);
         if let Some(before) = run.row.checked_sub(1).and_then(|row| self.get(row))
             && run.continues(before)
         {
@@ -302,6 +346,9 @@ impl ExtentMap {
             run.place.len += after.place.len;
         }
         self.put(run);
+        assert_eq!(self.rows, rows, "the rows are counted");
+        debug_assert!(self.get(run.row) == Some(run), "what is mapped is found");
+        self.check_small();
     }
 
     /// The leaf, and the index in it, of the first mapping that ends behind `row`.
@@ -320,6 +367,7 @@ impl ExtentMap {
     }
 
     fn take_row(&mut self, row: u32) {
+        assert!(self.get(row).is_some_and(|run| run.row == row), "a mapping begins there");
         let (leaf, at) = self.position(row).expect("it is there");
         self.take(leaf, at);
     }

@@ -17,6 +17,8 @@ use crate::pool::format::fields::{
     IMAGE_DISK_BYTES, IMAGE_HEAD_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES,
 };
 use crate::pool::format::geometry::Geometry;
+use crate::pool::limits::{DISKS_MAX, VOLUMES_MAX};
+use crate::pool::names::Layout;
 use crate::pool::names::{BlockExtent, PoolUid, PoolVolumeId};
 
 /// All metadata of a pool.
@@ -93,10 +95,40 @@ impl State {
 
     /// Inserts a volume; its number is greater than all before.
     pub(crate) fn insert_volume(&mut self, id: PoolVolumeId, volume: Volume) {
+        assert!(id.0 > 0, "volumes are numbered from 1");
+        let last = self.volumes.last_key_value().map(|(last, _)| *last);
+        assert!(last.is_none_or(|last| last < id), "numbers increase");
         if let Some(origin) = volume.origin {
             self.snapshots.entry(origin).or_default().push(id);
         }
         self.volumes.insert(id, volume);
+    }
+
+    /// Checks what holds after every change. Takes O(volumes).
+    ///
+    /// # Panics
+    /// If it does not.
+    pub(crate) fn invariants(&self) {
+        assert!(self.alarm <= 100, "the alarm is a percentage");
+        assert!(self.disks.len() <= DISKS_MAX, "the disks are within their limit");
+        assert!(self.volumes.len() <= VOLUMES_MAX, "the volumes are within their limit");
+        let last = self.volumes.last_key_value().map(|(id, _)| id.0);
+        assert!(last.is_none_or(|last| last < self.next_volume), "volume numbers are not reused");
+        let last = self.disks.last_key_value().map(|(id, _)| id.0);
+        assert!(last.is_none_or(|last| last < self.next_disk), "disk numbers are not reused");
+        for volume in self.volumes.values() {
+            assert!(volume.size.0 > 0, "a volume has a size");
+            assert!(!volume.disks.is_empty(), "a volume has disks");
+            assert!(!volume.columns.is_empty(), "a volume has columns");
+            let width = if volume.layout == Layout::Stripe { volume.disks.len() } else { 1 };
+            assert_eq!(volume.columns.len(), width, "a stripe has a column per disk");
+        }
+        for (origin, snapshots) in &self.snapshots {
+            assert!(!snapshots.is_empty(), "volumes without snapshots are not listed");
+            assert!(self.volumes.contains_key(origin), "the origin of a snapshot exists");
+            let of = |id: &PoolVolumeId| self.volumes[id].origin == Some(*origin);
+            assert!(snapshots.iter().all(of), "snapshots name their origin");
+        }
     }
 
     /// Removes a volume.
