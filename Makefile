@@ -13,7 +13,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 SPINDLE := $(TARGET)/release/spindle
 LAB := $(TARGET)/release/spindle-lab
-# The clients that the live tests talk with.
+# The clients of the live tests.
 CLIENTS := fio libnbd-bin nbd-client openssl qemu-system-common qemu-utils
 LENGTH ?= 20
 
@@ -50,7 +50,8 @@ determinism: build
 	  || { echo "experiments: debug and release differ"; exit 1; }
 	@echo "debug and release give the same JSON"
 
-# ext4 in a Linux guest, on an exported volume, on one of a pool that grows and is moved, and on one whose daemon goes and comes.
+# ext4 in a Linux guest: on an exported volume, on one of a pool that grows and is relocated, and on
+# one whose daemon restarts.
 guest: build
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/run.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/pool.sh
@@ -71,7 +72,7 @@ bench:
 	$(CARGO) bench --locked -p spindle-api --bench api
 	$(CARGO) bench --locked -p spindle-volume --bench pool
 
-# Shares and insulation with fio, live: about nine minutes.
+# Shares and isolation with fio, live: about nine minutes.
 shares: build clients
 	$(LAB) bench shares --seconds $(LENGTH)
 	$(LAB) bench vdisk
@@ -86,7 +87,7 @@ connections: build clients
 preempt: build
 	$(LAB) bench preempt
 
-# A stripe beside one disk, and a share beside blocks that are moved, live: about two minutes.
+# A stripe against one disk, and a share during a relocation, live: about two minutes.
 pool: build clients
 	$(LAB) bench pool
 
@@ -119,8 +120,8 @@ fuzz:
 	$(CARGO) run --release --locked -p spindle-nbd --features fuzz --example fuzz_session -- 1 2000000
 	$(CARGO) run --release --locked -p spindle-config --example fuzz_config -- 1 3000000
 
-# What libFuzzer finds to say to a session, guided by coverage. The compiler's stable release can do that, without its
-# sanitizers, of which safe code has little need.
+# Fuzzing of a session with libFuzzer, guided by coverage. The stable compiler supports that without
+# sanitizers, which safe code hardly needs.
 FUZZ_SECONDS ?= 60
 TRIPLE := $(shell rustc -vV | sed -n 's/^host: //p')
 COVERAGE := -Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -158,7 +159,7 @@ $(MDBOOK):
 	$(CARGO) install --locked --no-default-features --features search \
 	  --version $(MDBOOK_VERSION) --root $(TARGET)/tools mdbook
 
-# Licences and sources of what comes from outside; needs cargo-deny.
+# Licences and sources of dependencies; needs cargo-deny.
 deny:
 	$(CARGO) deny check bans licenses sources
 

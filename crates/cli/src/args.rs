@@ -15,7 +15,7 @@ use crate::profile::Profile;
 use crate::top::Top;
 use crate::vol::Vol;
 
-/// Storage that keeps promises: disk time, sold by the share.
+/// A storage server that guarantees disk time.
 #[derive(Debug, Parser)]
 #[command(name = "spindle", version, about, propagate_version = true)]
 pub(crate) struct Args {
@@ -28,45 +28,47 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve an emulated disk with a 70 % and a 30 % volume, load both over NBD, and show who gets what.
+    /// Serve an emulated disk with a 70 % and a 30 % volume, load both over NBD, and show the share of
+    /// each.
     Demo(Demo),
     /// Serve the volumes of a config over NBD until SIGINT or SIGTERM.
     Serve(Serve),
-    /// Volumes of a running daemon: make, look at, change and remove them.
+    /// Create, show, change and remove volumes of a running daemon.
     #[command(subcommand)]
     Vol(Vol),
-    /// Disks of a running daemon: look at them, and change their period.
+    /// Show disks of a running daemon, change their period, and reopen them.
     #[command(subcommand)]
     Disk(DiskCommand),
-    /// Pools of disks: make, look at and check them. Nothing is served from one yet.
+    /// Create, show, check and change pools of disks.
     #[command(subcommand)]
     Pool(PoolCommand),
-    /// Watch a running daemon: who gets what of each disk, now.
+    /// Watch a running daemon: the share and the rates of each volume, now.
     Top(Top),
-    /// Ask a running daemon whether a volume would fit, and if not, what would.
+    /// Ask a running daemon whether a volume fits, and if not, what does.
     Admit(Admit),
-    /// Simulate, in virtual time.
+    /// Simulate scenarios in virtual time, and replay flight records.
     #[command(subcommand)]
     Sim(Sim),
     /// Moved to `spindle-lab bench`.
     #[command(hide = true, disable_help_flag = true)]
     Bench(Forwarded),
-    /// Look at traces of block I/O, convert them, and look on while requests are answered.
+    /// Summarise and convert traces of block I/O, and trace the requests of a running daemon.
     #[command(subcommand)]
     Trace(Trace),
-    /// Drives: the library, import, and how true they are.
+    /// Show and import drive models.
     #[command(subcommand)]
     Drive(Drive),
-    /// Measure a drive until it can be predicted, and look at what was measured.
+    /// Measure a profile of a drive, from which its service times are predicted; show and compare
+    /// profiles.
     Profile(Profile),
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Demo {
-    /// How long to load the disk.
+    /// The duration of the load, in seconds.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub(crate) seconds: u64,
-    /// Where the plot and its numbers go.
+    /// The directory for the samples, as `demo.csv`.
     #[arg(long, default_value = "out", value_name = "DIR")]
     pub(crate) out: PathBuf,
     /// Moved to `spindle-lab recorder`.
@@ -81,48 +83,49 @@ pub(crate) struct Demo {
 pub(crate) struct Serve {
     /// The config: disks and the volumes on them.
     pub(crate) config: PathBuf,
-    /// Where to listen, instead of the config's `[listen]`: unix:PATH or ADDRESS:PORT.
+    /// An address to listen on, instead of the config's `[listen]`: unix:PATH or ADDRESS:PORT.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<String>,
-    /// Where the control API listens: unix:PATH, ADDRESS:PORT, or none. Without it, on `spindle-api.sock` beside the
-    /// config.
+    /// An address for the control API: unix:PATH, ADDRESS:PORT, or none. Default:
+    /// `spindle-api.sock` beside the config.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) api: Vec<String>,
-    /// The file with the token that clients of the API show over TCP.
+    /// The file with the token that clients of the API send over TCP.
     #[arg(long, value_name = "FILE")]
     pub(crate) api_token_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) log: Log,
 }
 
-/// What is told of single requests, and recorded: in place of the config's `[log]`.
+/// The log of slow requests and the flight records, in place of the config's `[log]`.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Log {
-    /// Tell of requests that take at least so long, such as 500ms, with where their time went; JSON with --json.
+    /// Log requests that take at least this time, such as 500ms, with the parts of their latency; as
+    /// JSON with --json.
     #[arg(long, value_name = "TIME")]
     pub(crate) slow: Option<units::Duration>,
-    /// Record everything that engines are told and decide in this directory: see `sim replay`.
+    /// Record all inputs and decisions of the engines in this directory, for `sim replay`.
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
-    /// What records may take there together, such as 256MiB; those of the oldest runs go first.
+    /// The space for all records, such as 256MiB; the oldest are deleted first.
     #[arg(long, value_name = "SIZE")]
     pub(crate) record_max: Option<units::Bytes>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
-    /// Run a scenario and report what each volume got.
+    /// Run a scenario and report the share and the latencies of each volume.
     Run(Run),
     /// Moved to `spindle-lab reproduce`.
     #[command(hide = true, disable_help_flag = true)]
     Reproduce(Forwarded),
-    /// Give flight records to the same engines again, and see whether they decide the same.
+    /// Replay flight records with the same engines, and compare the decisions.
     Replay(Replay),
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Replay {
-    /// The records, one a disk and run.
+    /// The records: one for each disk and run.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) records: Vec<PathBuf>,
 }
@@ -131,18 +134,18 @@ pub(crate) struct Replay {
 pub(crate) struct Run {
     /// The scenario: a config with workloads.
     pub(crate) scenario: PathBuf,
-    /// Start the dice here, instead of at the scenario's `seed`.
+    /// The seed, instead of the scenario's `seed`.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trace {
-    /// Count what is in a trace: requests, bytes, sizes, places, times.
+    /// Summarise a trace: requests, bytes, sizes, locations, times.
     Stat(TraceStat),
     /// Write a trace in another format.
     Convert(TraceConvert),
-    /// Tell of a running daemon's requests as they are answered, each with where its time went.
+    /// Print a running daemon's requests as they are answered, each with the parts of its latency.
     Live(TraceLive),
 }
 
@@ -151,17 +154,17 @@ pub(crate) enum Trace {
 pub(crate) struct TraceInput {
     /// The trace.
     pub(crate) file: PathBuf,
-    /// Its format, where the content does not tell it: spindle, hp-srt, disksim-ascii, disksim-validate, blkparse,
-    /// blkparse-issue, fio-v2, fio-v3, msr, vscsi, alicloud or tencent.
+    /// Its format, where the content does not identify it: spindle, hp-srt, disksim-ascii,
+    /// disksim-validate, blkparse, blkparse-issue, fio-v2, fio-v3, msr, vscsi, alicloud or tencent.
     #[arg(long)]
     pub(crate) format: Option<trace::Format>,
-    /// Take the requests of this device alone.
+    /// Read only the requests of this device.
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<u32>,
     /// Refuse a request past this size, such as 2GB.
     #[arg(long, value_name = "SIZE")]
     pub(crate) capacity: Option<units::Bytes>,
-    /// Count a last record that is cut short, and requests of nothing, and go on.
+    /// Count a truncated last record and empty requests instead of refusing them.
     #[arg(long)]
     pub(crate) lenient: bool,
 }
@@ -176,12 +179,12 @@ pub(crate) struct TraceStat {
 pub(crate) struct TraceConvert {
     #[command(flatten)]
     pub(crate) input: TraceInput,
-    /// Where the new trace goes.
+    /// The new trace.
     pub(crate) output: PathBuf,
     /// Its format: spindle, disksim-ascii, fio-v2 or fio-v3.
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: trace::Target,
-    /// Multiply times by this: 0.5 is twice as fast.
+    /// Multiply times by this: 0.5 doubles the speed.
     #[arg(long, value_name = "X", default_value = "1")]
     pub(crate) scale_time: trace::Scale,
 }

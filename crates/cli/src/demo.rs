@@ -22,9 +22,9 @@ use loadgen::Load;
 const PLAN: &str = include_str!("../../../examples/serve/demo.toml");
 /// A share that is off by more has not been kept.
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
-/// The paper samples every half second.
+/// RTAS 2008 samples every half second.
 const SAMPLE: Duration = Duration::from_millis(500);
-/// Without a terminal, progress is told in lines, one every so many samples.
+/// Without a terminal, progress is printed as lines: one for this number of samples.
 const SAMPLES_A_LINE: usize = 10;
 
 #[derive(Debug, Serialize)]

@@ -23,16 +23,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct TraceLive {
     #[command(flatten)]
     api: ApiSocket,
-    /// The requests of this volume alone.
+    /// Print only requests of this volume.
     #[arg(long)]
     volume: Option<String>,
-    /// One request in so many.
+    /// Print one request in N.
     #[arg(long, value_name = "N")]
     every: Option<u32>,
-    /// Those that took at least so long, such as 5ms.
+    /// Print requests that took at least this time, such as 5ms.
     #[arg(long, value_name = "TIME")]
     at_least: Option<String>,
-    /// End after so many.
+    /// End after N requests.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 }
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &TraceLive, json: bool) -> anyhow::Result<ExitStatus> {
     let refused = api.client().trace(&query, PAUSE, |line| {
         let told = line.map_or(Ok(()), |line| tell(line, json, &mut summary, &mut out));
         let enough = count.is_some_and(|count| summary.requests >= count);
-        // Who reads no more has seen enough.
+        // A reader that has closed the pipe needs no more.
         if told.is_err() || enough || stopped.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }

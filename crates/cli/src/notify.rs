@@ -1,4 +1,4 @@
-//! What the service manager is told (`sd_notify`): a datagram to the socket that it names in the environment.
+//! Notifications to the service manager (`sd_notify`): a datagram to the socket that it names in the environment.
 
 use std::ffi::OsStr;
 use std::io;
@@ -6,7 +6,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// It listens, and whoever waits for it may start.
+/// It listens: units that wait for it may start.
 pub(crate) const READY: &str = "READY=1\nSTATUS=serving";
 /// It answers what it has, and ends.
 pub(crate) const STOPPING: &str = "STOPPING=1\nSTATUS=answering the requests under way";

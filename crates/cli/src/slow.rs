@@ -1,4 +1,4 @@
-//! The slow-request log of `spindle serve`: lines on standard error, at most so many a second.
+//! The slow-request log of `spindle serve`: lines on standard error, at a limited rate.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use daemon::{Filter, Operator, Subscriber};
 use stats::{DroppedReport, SCHEMA};
 use units::Duration;
 
-/// Lines in a second, of all disks together: whoever reads more than that reads none.
+/// Lines a second of all disks together, so that the log stays readable.
 const LINES_MAX: u32 = 20;
 /// How soon it is noticed that the daemon stops.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -28,7 +28,7 @@ impl SlowLog {
     pub(crate) fn start(log: &Log, json: bool, operator: Operator) -> io::Result<Option<Self>> {
         let Some(at_least) = log.slow else { return Ok(None) };
         let filter = Filter { at_least, per_second_max: Some(LINES_MAX), ..Filter::ALL };
-        let watcher = operator.subscribe(filter).expect("it is the first who watches");
+        let watcher = operator.subscribe(filter).expect("it is the first subscriber");
         let default = if json { LogFormat::Json } else { LogFormat::Text };
         let (format, stopped) = (log.format.unwrap_or(default), Arc::new(AtomicBool::new(false)));
         let seen = stopped.clone();

@@ -13,7 +13,7 @@ use units::Bytes;
 
 use crate::args::{TraceConvert, TraceInput, TraceStat};
 
-/// The bar is moved once in so many records: drawing it takes longer than reading one.
+/// Records between two updates of the progress bar: drawing it takes longer than reading a record.
 const RECORDS_PER_MOVE: u64 = 4_096;
 
 /// What a trace amounts to, as JSON.
@@ -43,7 +43,7 @@ struct SizesReport {
     least: Option<u64>,
     mean: Option<u64>,
     most: Option<u64>,
-    /// Requests of at least so many bytes, and fewer than twice as many.
+    /// Requests of at least this number of bytes, and of fewer than twice as many.
     by_power: Vec<(u64, u64)>,
 }
 

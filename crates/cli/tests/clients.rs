@@ -42,7 +42,7 @@ fn qemu_io(directory: &Path, uri: &str, commands: &[&str]) {
     succeed("qemu-io", &arguments, directory);
 }
 
-/// Writes one block so many times over by these commands, and gives how long the server has served, in turns of
+/// Overwrites one block `count` times by these commands, and gives how long the server has served, in turns of
 /// its platter. A write to the medium cannot end sooner than a turn after the one before it.
 fn turns(commands: &[&str], times: usize) -> f64 {
     let scratch = Scratch::new();

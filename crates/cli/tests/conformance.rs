@@ -233,7 +233,7 @@ fn qemu_io_writes_zeroes_and_discards_where_no_sector_begins_and_forces_and_flus
     server.stop();
 }
 
-/// Exports volume `a` again on `again.sock`, waiting for its server as long as it takes.
+/// Exports volume `a` again on `again.sock`, waiting for its server without a time limit.
 fn export_again(server: &Server, directory: &Path) -> Running {
     let ours = server.address.strip_prefix("unix:").expect("a Unix socket");
     let node = format!(
@@ -269,7 +269,7 @@ fn a_client_that_reconnects_sees_a_restart_as_a_pause() {
     client.write(extent(0), &[1; 4_096]).expect("written");
     client.flush().expect("flushed");
     server.stop();
-    // Asked while nobody serves.
+    // Requested while no daemon serves.
     for block in 1..8_u8 {
         let write = Operation::write(extent(u64::from(block)));
         client.send(block.into(), write, &[block + 1; 4_096]).expect("sent");
@@ -297,7 +297,7 @@ fn nbd_client_lists_the_volumes() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let path = server.address.strip_prefix("unix:").expect("a Unix socket");
-    // Where administrators' programs are, which is not in everybody's path.
+    // The directory of administrators' programs, which PATH may lack.
     let mut command = Command::new("/usr/sbin/nbd-client");
     command.args(["-unix", path, "-l"]);
     let ran = run(command, scratch.path());

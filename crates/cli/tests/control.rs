@@ -17,7 +17,7 @@ fn api(scratch: &Scratch) -> Client {
     Client::new(&scratch.join(SOCKET))
 }
 
-/// So many in CI; `make soak` asks for more.
+/// The default number of kills; `make soak` has more.
 fn kills() -> u64 {
     let asked = std::env::var("SPINDLE_KILLS").ok();
     asked.map_or(10, |asked| asked.parse().expect("SPINDLE_KILLS is a number"))
@@ -145,7 +145,7 @@ fn a_daemon_killed_amid_changes_starts_again_with_all_that_it_acknowledged() {
         if found == expected(done + 1) {
             done += 1;
         }
-        // So many are acknowledged; then it is killed while more are asked for.
+        // After this number of acknowledged changes it is killed amid further ones.
         let (tell, told) = std::sync::mpsc::channel();
         let asker = std::thread::spawn(move || {
             let mut acknowledged = done;
@@ -215,7 +215,7 @@ fn commands_exit_with_1_when_refused_and_with_2_on_bad_input() {
         2,
         "expected --reserve, --limit, --weight, --bandwidth or --no-stream",
     );
-    ends(&["vol", "show", "nobody"], 2, "expected one of the volumes");
+    ends(&["vol", "show", "absent"], 2, "expected one of the volumes");
     ends(&["vol", "resize", "a", "1GiB"], 1, "expected at most 64MiB");
     ends(&["vol", "ls", "--socket", "nowhere"], 2, "expected the API's socket of a daemon");
     ends(&["vol", "resize", "c", "2MiB"], 0, "");

@@ -313,7 +313,7 @@ fn what_cannot_be_looked_at_is_refused_with_what_can() {
     let scratch = Scratch::new();
     let server = serve(&scratch, &[]);
     for (arguments, code, words) in [
-        (&["--volume", "nobody"][..], 2, "there is no volume \"nobody\""),
+        (&["--volume", "absent"][..], 2, "there is no volume \"absent\""),
         (&["--every", "0"], 2, "a number from 1 to 1000000"),
         (&["--at-least", "soon"], 2, "a time such as 5ms"),
     ] {

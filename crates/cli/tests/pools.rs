@@ -279,7 +279,7 @@ fn disks_that_are_no_pool_are_not_served_and_not_written() {
     assert_eq!(twice.code, Some(2), "{twice:?}");
 }
 
-/// So many in CI; `make soak` asks for more.
+/// The default number of kills; `make soak` has more.
 fn kills() -> u64 {
     let asked = std::env::var("SPINDLE_KILLS").ok();
     asked.map_or(6, |asked| asked.parse().expect("SPINDLE_KILLS is a number"))

@@ -1,4 +1,4 @@
-//! Preemptible execution under real clients: nothing is lost, and who goes first is counted.
+//! Preemptible execution under real clients: nothing is lost, and preemptions are counted.
 
 use nbd::client::Client;
 use serde_json::Value;

@@ -180,7 +180,7 @@ fn stages_are_measured_again_whose_figures_are_less_sure_than_asked_for() {
         succeed(scratch.path(), &measure);
         std::fs::read_to_string(scratch.join("p.toml")).expect("it was written")
     };
-    // As if all had been measured, and nobody trusted the turn.
+    // As if all had been measured, with a rotation of low confidence.
     let stages = "rotation zones surfaces seeks overheads read-buffer write-buffer chunks depth prediction rates provisioned";
     let stages: Vec<String> = stages.split(' ').map(|stage| format!("\"{stage}\"")).collect();
     let period = line(&first, "period = ");
@@ -203,7 +203,7 @@ fn stages_are_measured_again_whose_figures_are_less_sure_than_asked_for() {
 struct Loop(String);
 
 impl Loop {
-    /// None where nobody may make one.
+    /// `None` without the right to make one.
     fn over(file: &Path) -> Option<Self> {
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show", "--read-only"]).arg(file);

@@ -258,7 +258,7 @@ fn a_client_that_reconnects_sees_no_error_while_the_server_is_started_again_and_
     server.stop();
 }
 
-/// So many in CI; `make soak` asks for more.
+/// The default number of kills; `make soak` has more.
 fn kills() -> u64 {
     let asked = std::env::var("SPINDLE_KILLS").ok();
     asked.map_or(6, |asked| asked.parse().expect("SPINDLE_KILLS is a number"))
@@ -274,24 +274,24 @@ struct Known {
     sent: u64,
 }
 
-/// Writers of one connection, who number what they write.
+/// Writers of one connection, which number their writes.
 struct Writers {
     known: Vec<Known>,
-    dice: u64,
+    rng: u64,
     number: u64,
     under_way: BTreeMap<u64, Extent>,
 }
 
 impl Writers {
     fn draw(&mut self, below: u64) -> u64 {
-        self.dice = self
-            .dice
+        self.rng = self
+            .rng
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        (self.dice >> 33) % below
+        (self.rng >> 33) % below
     }
 
-    /// A place in which nobody else writes just now.
+    /// A location without a write in flight.
     fn place(&mut self) -> Extent {
         loop {
             let start = self.draw(PLACE.len.0 - 24);
@@ -309,7 +309,7 @@ impl Writers {
         &mut self.known[start..start + len]
     }
 
-    /// Eight writes at a time, every fifth of them forced, until so many are acknowledged and the server is killed.
+    /// Eight writes at a time, every fifth of them forced, until `count` are acknowledged and the server is killed.
     fn write(&mut self, client: &mut Client, server: &Server, acknowledged: u64) {
         let mut count = 0;
         loop {
@@ -334,7 +334,7 @@ impl Writers {
                 server.signal(Signal::KILL);
             }
         }
-        // Whoever was not answered knows nothing.
+        // The outcome of an unanswered write is unknown.
         self.under_way.clear();
     }
 
@@ -371,7 +371,7 @@ fn loses_nothing(way: &str) {
     };
     let len = usize::try_from(PLACE.len.0).expect("a few");
     let known = vec![Known::default(); len];
-    let mut writers = Writers { known, dice: 1, number: 0, under_way: BTreeMap::new() };
+    let mut writers = Writers { known, rng: 1, number: 0, under_way: BTreeMap::new() };
     for _ in 0..kills() {
         let server = serve(&scratch);
         let mut client = connect();

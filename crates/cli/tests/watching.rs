@@ -41,7 +41,7 @@ fn top_and_metrics_tell_of_the_requests_that_fio_sends() {
     assert!(number(&volume["iops"]) > 0.0 && number(&volume["mean_ms"]) > 0.0, "{look}");
     assert!(number(&volume["share"]) > 0.0 && number(&disk["busy_share"]) > 0.0, "{look}");
     assert!((number(&volume["reserve"]) - 0.5).abs() < 1e-9 && number(&disk["reserved"]) > 0.79);
-    assert!(number(&look["volumes"][1]["iops"]).abs() < 1e-9, "nobody asks anything of b: {look}");
+    assert!(number(&look["volumes"][1]["iops"]).abs() < 1e-9, "b has no requests: {look}");
     let tables = spindle(scratch.path(), &["top", "--once", "--interval", "100"]);
     assert_eq!(tables.code, Some(0), "{tables:?}");
     for word in ["busy", "hgst-7k8", "share", "50.0 %", "30.0 %"] {

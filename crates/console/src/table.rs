@@ -60,7 +60,7 @@ pub fn executed(executed: &PreemptionStats) -> String {
     } = executed;
     let just_in_time = if executed.jit_enabled { "on" } else { "off" };
     format!(
-        "{preempted} times somebody went before a request under way; of {timed} arrivals foretold {missed} were missed; \
-         {split} movements split; just-in-time seeks {just_in_time}"
+        "{preempted} preemptions; {missed} of {timed} predicted arrivals missed; {split} seeks split; \
+         just-in-time seeks {just_in_time}"
     )
 }

@@ -49,34 +49,41 @@ pub(crate) struct Reproduce {
 pub(crate) enum Bench {
     /// Shares and insulation with fio: two exports at 50/50, 70/30 and 90/10, against each job alone.
     Shares(Shares),
-    /// Waiting of a high-priority reader beside a large one, with preemption and without, once and ten times a second.
+    /// The waiting time of a high-priority reader beside long reads, with preemption and without, at 1
+    /// and 10 requests a second.
     Preempt(Preempt),
-    /// Figures 4 and 11 of RTAS 2008 with fio, beside the simulation of the same scenarios.
+    /// Figures 4 and 11 of Zygaria (RTAS 2008) with fio, beside the simulation of the same scenarios.
     Vdisk(LiveVdisk),
-    /// Figure 4 of RTAS 2000: latency of best effort beside streams, by policy, beside the simulation of the same load.
+    /// Figure 4 of Clockwise (RTAS 2000): latency of best effort beside streams, by policy, beside the
+    /// simulation of the same load.
     Clockwise(Clockwise),
-    /// A victim beside a neighbour who changes what he does, in windows of 2 and 5 s; and a limit.
+    /// Isolation: a volume's share beside a neighbour with a changing load, in windows of 2 and 5 s;
+    /// and a limit.
     Insulation(Insulation),
-    /// A stripe over three disks beside one disk, and a share while blocks are moved off its disk, with fio.
+    /// A stripe over three disks against one disk, and a share while blocks are relocated off its
+    /// disk, with fio.
     Pool(Pooled),
-    /// Requests a second and processor time a request over NBD on a disk of memory, beside nbdkit, nbd-server and qemu-nbd.
+    /// Requests a second and CPU time per request over NBD on a disk in memory, beside nbdkit,
+    /// nbd-server and qemu-nbd.
     Nbd(NbdBench),
-    /// A file or device through us, over NBD, beside the same without us: whether fio has of ours 0.97 of what it has of that.
+    /// The throughput of a file or device over NBD relative to direct access with fio: at least 0.97.
     Real(RealBench),
-    /// Two volumes at work while clients attack: malformed, slow, in floods, and with every connection taken.
+    /// The shares of two volumes while clients attack: malformed messages, slow clients, floods of
+    /// connections, and all connections taken.
     Attack(Attack),
     /// 256 connections to 64 volumes on four disks, and whether each volume has its share.
     Connections(Connections),
-    /// A drive of the library, emulated in real time and profiled over NBD: each figure beside the drive's own.
+    /// A drive of the library, emulated in real time and profiled over NBD: each figure beside the
+    /// model's.
     Profile(LiveProfile),
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct LiveProfile {
-    /// A drive of the library that has an arm, or a drive's file.
+    /// A mechanical drive of the library, or a drive file.
     #[arg(long, default_value = "atlas-ii")]
     pub(crate) drive: String,
-    /// A glance of a minute, in place of up to ten.
+    /// A quick profile of a minute, instead of up to ten.
     #[arg(long)]
     pub(crate) quick: bool,
 }
@@ -96,12 +103,12 @@ pub(crate) struct NbdBench {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RealBench {
-    /// Where to make a file, which is gone in the end; or, with --overwrite, a file or device that is there.
+    /// The file to make, which is removed at the end; or, with --overwrite, an existing file or device.
     pub(crate) path: PathBuf,
-    /// Overwrite what is there: say PATH again.
+    /// Overwrite an existing file or device: repeat PATH to confirm.
     #[arg(long, value_name = "PATH")]
     pub(crate) overwrite: Option<PathBuf>,
-    /// Have threads make the commands, as where the kernel lets us have no io_uring.
+    /// Use threads instead of io_uring.
     #[arg(long)]
     pub(crate) threads: bool,
     #[command(flatten)]
@@ -110,14 +117,15 @@ pub(crate) struct RealBench {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Attack {
-    /// How long each attack is looked at. A turn is up to half a second: in few seconds that alone is some points.
+    /// The duration of each attack. A quantum is up to half a second, so that a short run alone
+    /// deviates by some points.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=600))]
     pub(crate) seconds: u64,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Connections {
-    /// How long the shares are looked at.
+    /// The duration over which the shares are measured.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(10..=600))]
     pub(crate) seconds: u64,
 }
@@ -148,7 +156,7 @@ pub(crate) enum Figure {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Insulation {
-    /// How long each victim's run is; a limit's is a third of it.
+    /// The duration of each run; that of the limit is a third of it.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=600))]
     pub(crate) seconds: u64,
 }
@@ -182,10 +190,11 @@ pub(crate) struct Clockwise {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Preempt {
-    /// How long each of the four runs is: at one request a second as many as that make the percentile.
+    /// The duration of each of the four runs: at 1 request a second, the percentile is over this many
+    /// requests.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub(crate) seconds: u64,
-    /// The size of each of the two volumes, which lie side by side from the disk's beginning.
+    /// The size of each of the two volumes, which are adjacent from the start of the disk.
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     pub(crate) size: units::Bytes,
 }

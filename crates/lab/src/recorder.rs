@@ -95,11 +95,11 @@ pub(crate) fn run(args: &Recorder, json: bool) -> anyhow::Result<ExitStatus> {
     let (mut loads, mut players) = (Vec::new(), Vec::new());
     for (stream, workload) in (0..).zip(&plan.workloads) {
         let name = &plan.volumes[workload.volume.0].name;
-        let dice = SeededRng::new(plan.seed, stream);
+        let rng = SeededRng::new(plan.seed, stream);
         if is_stream(workload) {
-            players.push(Player::start(&address, name, workload, dice)?);
+            players.push(Player::start(&address, name, workload, rng)?);
         } else {
-            loads.push(Load::start(&address, name, workload, dice)?);
+            loads.push(Load::start(&address, name, workload, rng)?);
         }
     }
     let from = daemon.now();
@@ -151,7 +151,7 @@ fn say(plan: &Plan) {
                 room.slack
             );
         }
-        None => eprintln!("under {} nothing is promised to anybody", disk.policy),
+        None => eprintln!("{} guarantees nothing", disk.policy),
     }
 }
 
@@ -198,7 +198,7 @@ impl Player {
         address: &Address,
         name: &str,
         workload: &Workload,
-        dice: SeededRng,
+        rng: SeededRng,
     ) -> anyhow::Result<Self> {
         let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
         let size = client.go(name).with_context(|| format!("export {name}"))?.size;
@@ -208,7 +208,7 @@ impl Player {
         let Arrival::Open { interval: period } = drawn.arrival else {
             anyhow::bail!("a stream has a rate")
         };
-        let generator = Generator::new(drawn, size.sectors_floor(), dice);
+        let generator = Generator::new(drawn, size.sectors_floor(), rng);
         let (sender, receiver) = client.split();
         let (stop, stopped) = mpsc::channel();
         let (sent, under_way) = mpsc::channel();
@@ -253,7 +253,7 @@ fn send(
         };
         expected = expected.max(clock.now()) + period;
         sender.send(expected.as_nanos(), operation, &payload)?;
-        sent.send(()).context("nobody hears the answers")?;
+        sent.send(()).context("the receiver of answers is gone")?;
         next += period;
     }
 }

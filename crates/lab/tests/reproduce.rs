@@ -108,7 +108,7 @@ fn semi_preemptible_execution_is_held_against_its_paper() {
     for experiment in told["experiments"].as_array().expect("a list") {
         for check in experiment["checks"].as_array().expect("a list") {
             let name = check["name"].as_str().expect("a name");
-            // Only what the paper says nothing of, or what no order of commands could reach, may be out of its bound.
+            // Only what FAST 2003 does not specify, or what no order of commands could reach, may be out of its bound.
             let may = name.contains("writes: ") || name.contains("(DV15): waiting of npIO ÷ ours");
             let explained = check["reason"].is_string();
             assert_ne!(check["holds"] == true, explained, "{check}");
@@ -118,7 +118,7 @@ fn semi_preemptible_execution_is_held_against_its_paper() {
     for name in ["fig5", "fig9", "fig11", "fig13a", "fig13b", "fig15", "fig16", "table2-response"] {
         assert_svg(&scratch.join(&format!("out/spio-{name}.svg")));
     }
-    // A row for each of the paper's.
+    // A row for each published one.
     assert_csv(&scratch.join("out/spio-table2-responses.csv"), 12);
     assert_csv(&scratch.join("out/spio-fig9-waiting.csv"), 6);
 }

@@ -27,9 +27,9 @@ impl Load {
         address: &Address,
         export: &str,
         workload: &Workload,
-        dice: SeededRng,
+        rng: SeededRng,
     ) -> anyhow::Result<Self> {
-        let (client, generator) = open(address, export, workload, dice)?;
+        let (client, generator) = open(address, export, workload, rng)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let work = move || drive(client, generator, &stopped);
@@ -48,14 +48,14 @@ fn open(
     address: &Address,
     export: &str,
     workload: &Workload,
-    dice: SeededRng,
+    rng: SeededRng,
 ) -> anyhow::Result<(Client, Generator)> {
     let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
     let opened = client.go(export).with_context(|| format!("export {export}"))?;
     let Requests::Synthetic(drawn) = &workload.requests else {
         anyhow::bail!("a trace is for simulation only")
     };
-    let generator = Generator::new(drawn, opened.size.sectors_floor(), dice);
+    let generator = Generator::new(drawn, opened.size.sectors_floor(), rng);
     Ok((client, generator))
 }
 
@@ -101,9 +101,9 @@ impl OpenLoad {
         address: &Address,
         export: &str,
         workload: &Workload,
-        dice: SeededRng,
+        rng: SeededRng,
     ) -> anyhow::Result<Self> {
-        let (client, mut generator) = open(address, export, workload, dice)?;
+        let (client, mut generator) = open(address, export, workload, rng)?;
         anyhow::ensure!(generator.outstanding().is_none(), "a closed loop has a client of its own");
         let clock = Clock::start();
         let mut due = clock.now();
@@ -172,9 +172,9 @@ fn ask(
             _ => Vec::new(),
         };
         sender.send(clock.now().as_nanos(), operation, &payload)?;
-        sent.send(()).context("nobody hears the answers")?;
+        sent.send(()).context("the receiver of answers is gone")?;
     }
-    // Who stops it, or has gone.
+    // The stop, or the end of the sender.
     let _ = stopped.recv();
     Ok(sender)
 }

@@ -25,7 +25,8 @@ pub struct HeatMap {
 
 const SIZE: (u32, u32) = (1_000, 500);
 const BAR_WIDTH: u32 = 130;
-/// Rises in lightness, so that it reads in grey and whichever colours somebody sees (viridis, in five steps).
+/// A colour map of rising lightness, readable in grey and with colour-blindness (viridis, in five
+/// steps).
 const COLOURS: [RGBColor; 5] = [
     RGBColor(68, 1, 84),
     RGBColor(59, 82, 139),

@@ -64,7 +64,7 @@ const BARS_WIDTH: f64 = 0.7;
 /// How far a logarithmic axis goes on behind the outermost points.
 const LOG_MARGIN: f64 = 1.25;
 const DASHES: &[(i32, i32)] = &[(0, 5), (10, 15), (20, 25)];
-/// Told apart by people who see colours differently, too (Okabe and Ito's set).
+/// Colours that are distinguishable with colour-blindness (Okabe and Ito's set).
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),

@@ -25,7 +25,8 @@ pub struct DeclaredReport {
     pub warning: Option<String>,
 }
 
-/// A share that gives less than so much of the rate no longer fits: measured runs are never quite the declared ones.
+/// The least part of the declared rate that a share must give: measured runs never equal the declared
+/// ones exactly.
 const FITS: f64 = 0.9;
 /// What is seen of fewer requests than this says nothing.
 const REQUESTS_MIN: u64 = 100;

@@ -20,7 +20,7 @@ pub struct DiskReport {
     /// What preemptible execution did, where it is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionReport>,
-    /// How far off the estimates of its requests were; nothing where nobody estimates.
+    /// The error of the service-time estimates of its requests; `None` without estimates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate_error_ms: Option<ErrorMs>,
 }
@@ -28,7 +28,7 @@ pub struct DiskReport {
 /// What preemptible execution did on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExecutionReport {
-    /// Times that the arm's arrival was foretold and waited for.
+    /// Predicted arrivals of the head that were waited for.
     pub timed: u64,
     /// Of these, times that it came late: each cost a turn.
     pub missed: u64,
@@ -36,9 +36,9 @@ pub struct ExecutionReport {
     pub split: u64,
     /// Seek commands.
     pub seeks: u64,
-    /// Requests that somebody of a higher class went before after they had begun.
+    /// Preemptions: requests in progress that a request of a higher class overtook.
     pub preempted: u64,
-    /// Read in slack, for nobody yet.
+    /// Sectors prefetched in slack.
     pub prefetched_bytes: u64,
     /// Idle time made by waiting for the disk to turn, in seconds.
     pub slack_s: f64,
@@ -112,7 +112,7 @@ pub struct VolumeReport {
     pub deadlines: Option<DeadlinesReport>,
     /// Requests of an open loop that found the backlog full and were not sent.
     pub dropped: u64,
-    /// How far off the estimates of its requests were; nothing where nobody estimates.
+    /// The error of the service-time estimates of its requests; `None` without estimates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate_error_ms: Option<ErrorMs>,
     /// What its reserve was worked out from, and whether that still fits.

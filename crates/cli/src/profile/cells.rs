@@ -13,7 +13,7 @@ pub(super) fn figure<T: std::fmt::Display>(figure: &Figure<T>) -> Vec<String> {
 }
 
 /// The head over the cells of [`figure`].
-pub(super) const FIGURE: [&str; 5] = ["", "value", "off by", "samples", "sure"];
+pub(super) const FIGURE: [&str; 5] = ["", "value", "error", "samples", "confidence"];
 
 /// `text` behind an empty line, if there is text.
 pub(super) fn section(text: &str) -> String {

@@ -19,9 +19,11 @@ pub(super) struct Compare {
     other: PathBuf,
 }
 
-/// So many standard errors of both may lie between two figures of one thing: one pair in a hundred is farther apart.
+/// The largest difference between two figures of one thing, in standard errors of both: one pair in
+/// a hundred differs by more.
 const ERRORS_MAX: f64 = 2.6;
-/// And so much of the larger one: two devices of a kind differ by more.
+/// The smallest difference that counts, as a part of the larger figure: two devices of a kind differ
+/// by more.
 const PART_MIN: f64 = 0.002;
 
 /// A figure of which the profiles say different things.
@@ -86,7 +88,7 @@ const NAMES: [&str; 7] = ["op", "access", "length", "depth", "of", "writes", "fi
 /// What has no error: it is so, or not.
 const EXACT: [&str; 6] =
     ["surfaces", "cylinders", "sectors_per_track", "first_cylinder", "heads", "verdict"];
-/// Distances at which seek curves are compared, each so many times as far as the one before.
+/// Ratio of consecutive distances at which seek curves are compared.
 const FARTHER: u32 = 3;
 
 /// The name of a table of a list, by what it is about; else its number.

@@ -44,7 +44,7 @@ impl Open {
         let only_simulated = args.noise.is_some() || args.seed.is_some();
         if only_simulated && args.of.simulated.is_none() {
             bail!(bad_input(
-                "--noise and --seed: expected --simulated DRIVE, which alone has dice"
+                "--noise and --seed: expected --simulated DRIVE: only simulated drives have them"
             ));
         }
         if let Some(name) = &args.of.simulated {
@@ -108,7 +108,7 @@ impl Open {
         }
     }
 
-    /// What the user should know before he believes a figure.
+    /// A reason to doubt the figures.
     pub(super) fn warning(&self, buffered: bool) -> Option<&'static str> {
         match self {
             Self::Block(_) if buffered => {

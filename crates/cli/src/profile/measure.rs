@@ -26,7 +26,7 @@ use super::show;
 const BUDGET_MIN: Duration = Duration::from_secs(1);
 /// The longest: a day.
 const BUDGET_MAX: Duration = Duration::from_secs(86_400);
-/// A glance is over in less than a minute, with opening and writing.
+/// A quick profile takes less than a minute, with opening and writing.
 const BUDGET_QUICK: Duration = Duration::from_secs(55);
 
 /// What was measured, in the shape of `--json`.
@@ -60,7 +60,8 @@ fn before(args: &Measure) -> anyhow::Result<(Option<ProfileFile>, Option<&Path>)
     Ok((if there { Some(read(path)?) } else { None }, Some(path)))
 }
 
-/// What of an earlier profile is kept: everything of the same device. A glance does not stand for the whole.
+/// The findings of an earlier profile of the same device. Those of a quick profile do not replace a
+/// complete one.
 fn kept(
     before: Option<ProfileFile>,
     now: &drive_library::profile::MeasuredDevice,
@@ -130,7 +131,7 @@ pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::from(ended != Err(StopReason::Interrupted)))
 }
 
-/// Measures until all is measured, the budget is spent, or somebody wants an end.
+/// Measures until all stages are done, the budget is spent, or a signal stops it.
 fn measured(
     open: &mut Open,
     budget: Budget,

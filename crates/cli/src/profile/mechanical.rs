@@ -8,7 +8,7 @@ use units::{Duration, Sectors};
 
 use super::cells::{FIGURE, figure, section};
 
-/// More make nobody wiser.
+/// Rows of the table; further rows are only counted.
 const ZONES_SHOWN: usize = 40;
 const SEEKS_SHOWN: usize = 16;
 
@@ -41,9 +41,9 @@ fn figures(found: &Findings) -> String {
         |name: &str, cells: Vec<String>| rows.push([vec![name.to_owned()], cells].concat());
     let plain = |text: String| vec![text, String::new(), String::new(), String::new()];
     if let Some(Spindle::Rotating(rotation)) = &found.spindle {
-        row("one turn", figure(&rotation.period));
+        row("one revolution", figure(&rotation.period));
         let rpm = 60e12 / rotation.period_picos.max(1) as f64;
-        row("turns a minute", plain(format!("{rpm:.4}")));
+        row("revolutions a minute", plain(format!("{rpm:.4}")));
         row("noise of completions", plain(rotation.noise.to_string()));
     }
     if let Some(geometry) = &found.geometry {
@@ -54,7 +54,7 @@ fn figures(found: &Findings) -> String {
     }
     let all = &found.dynamics.overheads;
     let times = [
-        ("way to the drive and back", &all.path),
+        ("path to the drive and back", &all.path),
         ("overhead of a hit", &all.hit),
         ("of a read", &all.read),
         ("of a cached write", &all.cached),
@@ -90,13 +90,13 @@ fn figures(found: &Findings) -> String {
 fn zones(geometry: &Geometry) -> String {
     let head = [
         "zone, from sector",
-        "sure",
+        "confidence",
         "sectors",
         "a track",
         "track skew",
-        "off by",
+        "error",
         "cylinder skew",
-        "off by",
+        "error",
         "MB/s",
         "in a row",
     ];
@@ -124,7 +124,7 @@ fn zones(geometry: &Geometry) -> String {
 
 fn curve(name: &str, seeks: &Seeks) -> String {
     let title = format!("seeks before {name}");
-    let head = [title.as_str(), "time", "off by", "varies by"];
+    let head = [title.as_str(), "time", "error", "varies by"];
     let step = seeks.points.len().div_ceil(SEEKS_SHOWN).max(1);
     let shown = seeks.points.iter().step_by(step).chain(seeks.points.last());
     let mut rows: Vec<_> = shown
@@ -182,13 +182,14 @@ fn queue(dynamics: &Dynamics) -> String {
     let text = table::text(&head, &depths.iter().map(row).collect::<Vec<_>>());
     let safe = dynamics.starvation.as_ref().map(|starved| starved.safe_depth);
     let safe = safe.map_or(String::new(), |depth| format!("deepest safe depth: {depth}\n"));
-    text + &safe + &dynamics.prediction.map_or(String::new(), foretold)
+    text + &safe + &dynamics.prediction.map_or(String::new(), prediction_line)
 }
 
-fn foretold(prediction: Prediction) -> String {
+fn prediction_line(prediction: Prediction) -> String {
     let Prediction { missed, samples, offset, worth_it, .. } = prediction;
     let worth = if worth_it { "are" } else { "are not" };
     format!(
-        "of {samples} arrivals foretold {missed} were missed with {offset} to spare: seeks just in time {worth} worth it\n"
+        "of {samples} predicted arrivals {missed} were missed with a margin of {offset}: \
+         just-in-time seeks {worth} worthwhile\n"
     )
 }

@@ -121,7 +121,7 @@ fn rates(rates: &[Rate]) -> String {
     if rates.is_empty() {
         return String::new();
     }
-    let head = ["rates", "length", "depth", "IOPS", "MB/s", "mean", "p99", "max", "sure"];
+    let head = ["rates", "length", "depth", "IOPS", "MB/s", "mean", "p99", "max", "confidence"];
     let row = |rate: &Rate| {
         let access = match rate.access {
             AccessPattern::Random => "random",
@@ -182,5 +182,5 @@ fn outliers(measured: &ProfileFile) -> String {
     section(&(table::text(&["kept out of the figures", "sector", "while"], &rows) + &more))
 }
 
-/// More make nobody wiser.
+/// Rows of the table; further rows are only counted.
 const OUTLIERS_SHOWN: usize = 12;

@@ -1,6 +1,6 @@
 //! A daemon that is cut off, stopped and killed amid a mixed load, time and again: what it acknowledged is there.
 //!
-//! A few rounds, or for as long as `SPINDLE_SOAK_SECONDS` says; `SPINDLE_SEED` repeats a run's dice. What a run does is drawn from
+//! A few rounds, or for as long as `SPINDLE_SOAK_SECONDS` says; `SPINDLE_SEED` repeats a run's random numbers. What a run does is drawn from
 //! them, but for how far its clients have come at the moment of an end: that is the machine's.
 
 mod range;
@@ -46,7 +46,8 @@ reserve = "60%"
 "#;
 /// Clients, two to a volume, each with a part of its own.
 const VOLUMES: [&str; 3] = ["a", "b", "c"];
-/// So many clients, the first ones, are on the disk with an arm. A round is as long as theirs: the others are far quicker.
+/// The number of clients, the first ones, on the mechanical disk. They set the length of a round: the
+/// others are far quicker.
 const SLOW: u64 = 4;
 const ROUNDS: u32 = 8;
 /// How much more memory a daemon may hold at a round's end than early in it.
@@ -72,11 +73,11 @@ fn goes_on(round: u32, since: Instant) -> bool {
 }
 
 /// What goes wrong in a round: nothing in every fourth one, and in every fifth a disk goes away.
-fn faults(round: u32, dice: &mut SeededRng) -> [String; 2] {
+fn faults(round: u32, rng: &mut SeededRng) -> [String; 2] {
     [0, 1].map(|disk| {
-        let seed = dice.below(1 << 32);
+        let seed = rng.below(1 << 32);
         let gone = match (round + 2 * disk) % 5 {
-            0 => format!(", vanish_after = {}", 1_500 + dice.below(3_000)),
+            0 => format!(", vanish_after = {}", 1_500 + rng.below(3_000)),
             _ => String::new(),
         };
         if round.is_multiple_of(4) {
@@ -104,8 +105,8 @@ fn put_faults(scratch: &Scratch, faults: &[String; 2]) {
     scratch.write("plan.toml", lines.join("\n") + "\n");
 }
 
-fn changes_contract(directory: &Path, dice: &mut SeededRng) {
-    let reserve = format!("{}%", 10 + 10 * dice.below(5));
+fn changes_contract(directory: &Path, rng: &mut SeededRng) {
+    let reserve = format!("{}%", 10 + 10 * rng.below(5));
     let ran = spindle(directory, &["vol", "set", "a", "--reserve", &reserve]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
@@ -115,7 +116,7 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
     let seed = std::env::var("SPINDLE_SEED").map_or(1, |seed| seed.parse().expect("a seed"));
     let soak = std::env::var_os("SPINDLE_SOAK_SECONDS").is_some();
     println!("seed {seed}");
-    let mut dice = SeededRng::new(seed, 0);
+    let mut rng = SeededRng::new(seed, 0);
     let scratch = Scratch::new();
     let plan = scratch.write("plan.toml", PLAN);
     let part = |(number, stream)| {
@@ -128,11 +129,11 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
     while goes_on(round, since) {
         let ending = endings[usize::try_from(round % 3).expect("small")];
         round += 1;
-        put_faults(&scratch, &faults(round, &mut dice));
-        let requests = if soak { 1_000 + dice.below(5_000) } else { 50 + dice.below(200) };
+        put_faults(&scratch, &faults(round, &mut rng));
+        let requests = if soak { 1_000 + rng.below(5_000) } else { 50 + rng.below(200) };
         let server = Server::unix(scratch.path(), &plan);
         live(&server, &mut ranges, ending, requests, &mut || {
-            changes_contract(scratch.path(), &mut dice);
+            changes_contract(scratch.path(), &mut rng);
         });
         match ending {
             Ending::Finished => drop(server.stop()),
@@ -147,7 +148,7 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
     }
     server.stop();
     let sum = |of: fn(&Range) -> u64| ranges.iter().map(of).sum::<u64>();
-    assert!(sum(|range| range.errors) > 0, "faults were put into the disks, and nobody saw one");
+    assert!(sum(|range| range.errors) > 0, "faults were put into the disks, and no client saw one");
     println!(
         "{round} rounds: {} answers, {} of them errors, {} connections cut, \
          {} requests left open by a cut or an end",
@@ -159,7 +160,7 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
 }
 
 /// One round's load: everything is read back, then all clients work until those of
-/// the slow disk have had so many answers together.
+/// the slow disk have had this number of answers together.
 fn live(
     server: &Server,
     ranges: &mut [Range],

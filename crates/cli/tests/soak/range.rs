@@ -20,7 +20,7 @@ const REQUEST_BLOCKS_MAX: u64 = 16;
 const DEPTH: usize = 8;
 /// How often a read that failed is tried again before a daemon's clients work: faults are put into its disks.
 const TRIES_MAX: u32 = 50;
-/// One answer in so many is the last before the connection is cut.
+/// One answer in this number is the last before the connection is cut.
 const CUT: u64 = 300;
 
 /// What a write wrote: its number, or 0 for zeroes.
@@ -53,7 +53,7 @@ pub(crate) struct Range {
     /// Where it begins, in blocks.
     start: u64,
     blocks: Vec<Block>,
-    dice: SeededRng,
+    rng: SeededRng,
     written: Content,
     cookie: u64,
     pub(crate) answered: u64,
@@ -73,11 +73,11 @@ fn sector(content: Content, lba: u64) -> [u8; SECTOR] {
 }
 
 impl Range {
-    pub(crate) fn new(volume: &'static str, part: usize, dice: SeededRng) -> Self {
+    pub(crate) fn new(volume: &'static str, part: usize, rng: SeededRng) -> Self {
         let blocks = vec![Block::default(); usize::try_from(BLOCKS).expect("small")];
         let (written, cookie, answered, errors, cuts, open) = (0, 0, 0, 0, 0, 0);
         let start = part as u64 * BLOCKS;
-        Self { volume, start, blocks, dice, written, cookie, answered, errors, cuts, open }
+        Self { volume, start, blocks, rng, written, cookie, answered, errors, cuts, open }
     }
 
     fn block(&mut self, number: u64) -> &mut Block {
@@ -130,7 +130,8 @@ impl Range {
         (start..).zip(bytes.chunks_exact(SECTOR)).map(held).collect()
     }
 
-    /// Keeps requests under way until so many more were answered or the daemon is gone. Each answer is told.
+    /// Keeps requests in flight until `count` more are answered or the daemon is gone. Each answer is
+    /// reported.
     pub(crate) fn work(&mut self, address: &str, quota: u64, progress: Option<&mpsc::Sender<()>>) {
         let mut left = quota;
         while left > 0 {
@@ -152,9 +153,9 @@ impl Range {
                 let asked = under_way.remove(&completion.cookie).expect("it was asked");
                 self.answer(asked, &completion.result);
                 left -= 1;
-                // Nobody listens any more once there have been enough.
+                // The receiver is gone once there have been enough.
                 let _ = progress.map(|progress| progress.send(()));
-                if self.dice.below(CUT) == 0 {
+                if self.rng.below(CUT) == 0 {
                     break true;
                 }
             };
@@ -170,7 +171,7 @@ impl Range {
 
     /// Sends one request, of blocks that nothing else is asked of; false if the connection is gone.
     fn ask(&mut self, sender: &mut Sender, under_way: &mut BTreeMap<u64, Asked>) -> bool {
-        let kind = self.dice.below(20);
+        let kind = self.rng.below(20);
         let op = match kind {
             0..=8 => Op::Read,
             9..=16 => Op::Write,
@@ -178,15 +179,15 @@ impl Range {
             18 => Op::Trim,
             _ => Op::Flush,
         };
-        let blocks = 1 + self.dice.below(REQUEST_BLOCKS_MAX);
-        let first = self.dice.below(BLOCKS - blocks);
+        let blocks = 1 + self.rng.below(REQUEST_BLOCKS_MAX);
+        let first = self.rng.below(BLOCKS - blocks);
         let barred = |block: &Block| block.busy || (op.writes() && block.haunted);
         let barred = (first..first + blocks).any(|number| barred(self.block(number)));
         let (op, blocks) = if barred || op == Op::Flush { (Op::Flush, 0) } else { (op, blocks) };
         let content = if op == Op::Write { self.written + 1 } else { 0 };
         self.written += u64::from(op == Op::Write);
         let extent = self.extent(first, blocks);
-        let fua = op.writes() && self.dice.below(8) == 0;
+        let fua = op.writes() && self.rng.below(8) == 0;
         let operation = match op {
             Op::Flush => Operation::flush(),
             _ => Operation { op, extent, fua },
@@ -225,7 +226,7 @@ impl Range {
         }
     }
 
-    /// The connection is gone: whether these requests were done, nobody says.
+    /// The connection is gone: it is unknown whether these requests were performed.
     fn abandon(&mut self, under_way: BTreeMap<u64, Asked>) {
         self.open += under_way.len() as u64;
         for asked in under_way.into_values() {

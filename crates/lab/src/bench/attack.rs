@@ -1,4 +1,4 @@
-//! `spindle bench attack`: two volumes at work while clients do what clients must not: their shares stay, and so does the
+//! `spindle-lab bench attack`: two volumes at work while clients do what clients must not: their shares stay, and so does the
 //! daemon's memory.
 
 use std::io::{ErrorKind, Read, Write};
@@ -57,8 +57,8 @@ const TAIL_SECONDS: u64 = 4;
 const MOVED_MAX_POINTS: f64 = 1.0;
 /// How much more memory there may be after the last attack than after the first: buffers are kept to be used again.
 const GROWTH_MAX_MIB: f64 = 64.0;
-/// Who waits for a server to take or to say something waits so long.
-const PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);
+/// The time-out of the attackers' reads and writes.
+const IO_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(100);
 /// What is held open at once where connections are held.
 const HELD: usize = 128;
 const HELLO: [u8; 4] = 3_u32.to_be_bytes();
@@ -78,7 +78,7 @@ impl Attack {
 
     const fn words(self) -> &'static str {
         match self {
-            Self::None => "nobody",
+            Self::None => "none",
             Self::Malformed => "malformed handshakes and requests",
             Self::Slow => "a byte at a time, answers not read",
             Self::Flood => "connects and leaves",
@@ -123,7 +123,7 @@ pub(crate) fn attack(args: &args::Attack, json: bool) -> anyhow::Result<ExitStat
     let phase = SETTLE_SECONDS + args.seconds + TAIL_SECONDS;
     let length = RAMP_SECONDS + phase * Attack::ALL.len() as u64;
     let jobs = [0, 1].map(|volume| Job::new(volume, WORKING[volume], length));
-    // Who connects over TCP can give up on it; on a Unix socket a full backlog is waited for.
+    // A connect over TCP can time out; one on a Unix socket waits for a full backlog.
     let also = "127.0.0.1:0".parse().expect("an address");
     let live = Live::start_on(&plan, &jobs, &[also])?;
     let socket = live.addresses()[1].to_string().parse().context("a TCP address")?;
@@ -236,9 +236,9 @@ impl Attacker {
     }
 
     fn connect(&self) -> Option<TcpStream> {
-        let stream = TcpStream::connect_timeout(&self.socket, PATIENCE).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        stream.set_write_timeout(Some(PATIENCE)).ok()?;
+        let stream = TcpStream::connect_timeout(&self.socket, IO_TIMEOUT).ok()?;
+        stream.set_read_timeout(Some(IO_TIMEOUT)).ok()?;
+        stream.set_write_timeout(Some(IO_TIMEOUT)).ok()?;
         self.made.fetch_add(1, Ordering::Relaxed);
         Some(stream)
     }
@@ -252,7 +252,7 @@ fn malformed(attacker: &Attacker) {
             return;
         }
         let Some(mut stream) = attacker.connect() else { continue };
-        // Whoever is hung up on, or not listened to, begins anew.
+        // A connection that fails is replaced by the next.
         let _ = stream.write_all(&nbd::fuzz::stream(seed));
         let _ = stream.read(&mut into);
     }
@@ -272,7 +272,7 @@ fn slow(attacker: &Attacker) {
     }
 }
 
-/// One who will be slow.
+/// Opens a connection of a slow client.
 fn open(attacker: &Attacker, number: usize) -> Option<TcpStream> {
     let mut stream = attacker.connect()?;
     stream.write_all(&HELLO).ok()?;
@@ -300,7 +300,7 @@ fn flood(attacker: &Attacker) {
     }
 }
 
-/// As many as there may be, and further ones all along; whoever is dropped comes back.
+/// Takes all connections and tries further ones; dropped connections are replaced.
 fn full(attacker: &Attacker) {
     let mut held: Vec<TcpStream> = Vec::new();
     while attacker.goes_on() {

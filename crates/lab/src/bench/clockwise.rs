@@ -1,4 +1,4 @@
-//! `spindle bench clockwise`: figure 4 of RTAS 2000, the same load on the live engine and in simulation.
+//! `spindle-lab bench clockwise`: figure 4 of RTAS 2000, the same load on the live engine and in simulation.
 //!
 //! One of the figure's three disks, as the other two are alike and know nothing of it. What is compared is the mean latency
 //! of best effort, from a request's arrival at the disk to its answer, in both.
@@ -215,7 +215,7 @@ fn print(done: &Clockwise) {
     };
     print!("{}", table::text(&head, &done.rows.iter().map(row).collect::<Vec<_>>()));
     println!(
-        "live ÷ simulated, mean latency of best effort: within {DIFFERS_MAX} of 1; the paper: \"only differs minimally\""
+        "live ÷ simulated, mean latency of best effort: within {DIFFERS_MAX} of 1; RTAS 2000: \"only differs minimally\""
     );
     for file in &done.files {
         eprintln!("wrote {file}");

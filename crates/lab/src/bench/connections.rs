@@ -1,4 +1,4 @@
-//! `spindle bench connections`: many connections to many volumes on several disks, and whether each volume has its share.
+//! `spindle-lab bench connections`: many connections to many volumes on several disks, and whether each volume has its share.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,17 +15,17 @@ use crate::args;
 const DISKS: usize = 4;
 /// The volumes of each disk, four of each reserve: all of it together.
 const RESERVES_PERCENT: [u32; 16] = [3, 3, 3, 3, 5, 5, 5, 5, 7, 7, 7, 7, 10, 10, 10, 10];
-/// To each volume, each with so many requests outstanding.
+/// Connections to each volume, and requests outstanding on each connection.
 const CONNECTIONS: usize = 4;
 const DEPTH: u32 = 8;
 /// What the volumes of one reserve do, fio's pattern and block.
 const PATTERNS: [(&str, &str); 4] =
     [("randread", "4k"), ("read", "4k"), ("randread", "64k"), ("randrw", "4k")];
-/// Left out at a run's beginning: so many clients need some seconds until all have begun.
+/// Left out at a run's beginning: 256 clients need some seconds to begin.
 const RAMP_SECONDS: u64 = 8;
 const TAIL_SECONDS: u64 = 2;
 const SAMPLE: Duration = Duration::from_secs(1);
-/// So many samples make a window.
+/// The number of samples in a window.
 const WINDOW: usize = 5;
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
 

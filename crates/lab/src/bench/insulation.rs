@@ -1,5 +1,5 @@
-//! `spindle bench insulation`: a victim with half of a disk beside a neighbour who changes what he does, in windows; and a
-//! limit on a disk that nobody else uses.
+//! `spindle-lab bench insulation`: isolation of a volume with half of a disk from a neighbour with a
+//! changing load, in windows; and a limit on an otherwise idle disk.
 
 use std::path::Path;
 
@@ -19,9 +19,9 @@ const VICTIM: usize = 0;
 const NEIGHBOUR: usize = 1;
 const SHARE_PERCENT: u32 = 50;
 const LIMIT_PERCENT: u32 = 30;
-/// What the victim does, a run each; and who is limited.
+/// The measured volume's load in each run; and the limited volume.
 const VICTIMS: [(&str, &str); 2] = [("random 4 KiB", "randread"), ("sequential 4 KiB", "read")];
-/// What the neighbour does in turn: fio's pattern, block and options. Nobody rests: what a neighbour leaves is the victim's,
+/// The neighbour's loads: fio's pattern, block and options. None is idle: unused time is the victim's,
 /// and no error.
 const NEIGHBOURS: [(&str, &str, &[&str]); 5] = [
     ("read", "4k", &[]),
@@ -31,17 +31,18 @@ const NEIGHBOURS: [(&str, &str, &[&str]); 5] = [
     ("randrw", "4k", &["--rwmixread=70"]),
 ];
 const CHANGE_SECONDS: u64 = 5;
-/// What the neighbour did goes on until what he does next has begun.
+/// A load of the neighbour continues until the next one has begun.
 const OVERLAP_SECONDS: u64 = 1;
 /// Left out at a run's beginning: buckets give up to one period's worth at a start.
 const RAMP_SECONDS: u64 = 3;
 /// fio runs on a little longer than we look at it.
 const TAIL_SECONDS: u64 = 2;
 const SAMPLE: Duration = Duration::from_millis(500);
-/// So many samples make a window of shares, of 2 s, and one of throughput, of 5 s.
+/// The samples of a window of shares, 2 s, and of one of throughput, 5 s.
 const SHARE_WINDOW: usize = 4;
 const IOPS_WINDOW: usize = 10;
-/// Who had requests for this part of a window had them all along: the rest is the way to fio and back.
+/// A volume with requests for this part of a window counts as busy: the rest is the path to fio and
+/// back.
 const LOADED_MIN: f64 = 0.995;
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
 const IOPS_ERROR_MAX_PERCENT: f64 = 10.0;
@@ -60,7 +61,7 @@ struct Insulated {
     /// The furthest from the promised one, above or below.
     worst_share: f64,
     worst_share_error_points: f64,
-    /// The same, of windows in which somebody rested, too.
+    /// The same, with the windows in which a volume was idle.
     worst_share_of_all: f64,
     /// The mean of the windows of 5 s, and the furthest from it.
     iops: f64,
@@ -96,7 +97,7 @@ pub(crate) fn insulation(args: &args::Insulation, json: bool) -> anyhow::Result<
     let plan = Plan::parse(PLAN, "the bench's config", Path::new(".")).map_err(bad_input)?;
     let (mut insulation, mut limits, mut end) = (Vec::new(), Vec::new(), None);
     for (name, rw) in VICTIMS {
-        eprintln!("{name}, beside a neighbour who changes every {CHANGE_SECONDS} s");
+        eprintln!("{name}, beside a neighbour that changes every {CHANGE_SECONDS} s");
         let (insulated, status) = insulated(&plan, (name, rw), args.seconds)?;
         insulation.push(insulated);
         end = Some(status);
@@ -152,11 +153,11 @@ fn insulated(
 struct Window {
     share: f64,
     iops: f64,
-    /// Whether both had requests all along. What somebody does not ask for is the other's, and no error.
+    /// Whether both volumes were busy. Time that an idle volume leaves to the other is no error.
     loaded: bool,
 }
 
-/// Each window of so many samples.
+/// Each window of `samples` samples.
 fn windows(samples: &[(Instant, Status)], len: usize) -> Vec<Window> {
     let window = |window: &[(Instant, Status)]| {
         let ((from, first), (to, last)) = (&window[0], &window[len]);
@@ -202,7 +203,7 @@ fn judge(name: &str, samples: &[(Instant, Status)]) -> Insulated {
         iops: mean,
         worst_iops,
         worst_iops_error_percent: iops_error,
-        // Of a run in which somebody rested most of the time nothing can be said.
+        // A run in which a volume was mostly idle proves nothing.
         holds: shares().count() * 2 >= all.len()
             && off(worst_share) <= SHARE_ERROR_MAX_POINTS
             && iops_error <= IOPS_ERROR_MAX_PERCENT,

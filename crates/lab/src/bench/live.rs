@@ -32,7 +32,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Requests of 4 KiB, as many outstanding as it takes, from the start on.
+    /// Requests of 4 KiB, [`DEPTH`] outstanding, from the start on.
     pub(super) const fn new(volume: usize, rw: &'static str, seconds: u64) -> Self {
         Self { volume, rw, block: "4k", depth: DEPTH, start: 0, seconds, more: &[] }
     }
@@ -51,7 +51,7 @@ pub(super) fn volume(plan: &Plan, number: usize) -> (&str, units::Bytes) {
     if let Some(volume) = plan.volumes.get(number) {
         return (&volume.name, volume.size);
     }
-    let pool = plan.pool.as_ref().expect("the plan has so many volumes");
+    let pool = plan.pool.as_ref().expect("the plan has a volume of this number");
     let volume = &pool.volumes[number - plan.volumes.len()];
     (&volume.name, volume.size)
 }
@@ -96,7 +96,7 @@ impl Live {
         Ok(live)
     }
 
-    /// Who changes what is served as `document` says.
+    /// The operator of the daemon, which changes it as `document` says.
     pub(super) fn operator(&self, document: Document) -> Operator {
         self.daemon.operator(document)
     }

@@ -1,4 +1,4 @@
-//! `spindle bench pool`: what a stripe over three disks gives beside one disk, and what a volume's share is worth while another's
+//! `spindle-lab bench pool`: what a stripe over three disks gives beside one disk, and what a volume's share is worth while another's
 //! blocks are moved off its disk.
 
 use config::Document;
@@ -11,7 +11,8 @@ use units::{Duration, Instant};
 use super::live::{self, Job, Live};
 use crate::args;
 
-/// Reserves add up to the whole disk: who has less than its own was not kept from it by somebody's slack.
+/// The reserves add up to the whole disk, so that a share below its reserve is not due to the slack of
+/// another volume.
 const PLAN: &str = r#"
 [[disk]]
 name = "d0"
@@ -192,7 +193,7 @@ fn on_the_way(operator: &Operator) -> Option<u64> {
     volumes.iter().find_map(|volume| Some(volume.moving.as_ref()?.moved.0))
 }
 
-/// The victim's share in each window of so many samples.
+/// The victim's share in each window of `samples` samples.
 fn shares(samples: &[(Instant, Status)], len: usize) -> impl Iterator<Item = f64> + '_ {
     samples.windows(len + 1).map(move |window| {
         let ((from, first), (to, last)) = (&window[0], &window[len]);

@@ -1,4 +1,5 @@
-//! `spindle bench preempt`: who cannot wait beside who reads much, with preemption and without.
+//! `spindle-lab bench preempt`: a latency-sensitive volume beside one with long reads, with preemption
+//! and without.
 
 use std::path::Path;
 
@@ -23,7 +24,7 @@ const BIG: usize = 0;
 const URGENT: usize = 1;
 /// Requests a second of the urgent reader.
 const RATES: [u64; 2] = [1, 10];
-/// What operating systems split long requests into: the paper's non-preemptible IO (FAST 2003 §4).
+/// What operating systems split long requests into: FAST 2003's non-preemptible IO (FAST 2003 §4).
 const SPLIT: Sectors = Sectors(256);
 /// Left out at a run's beginning: the disk's rotation is not known yet.
 const RAMP: Duration = Duration::from_secs(2);
@@ -120,14 +121,14 @@ fn measure(
     let address = Address::Unix(dir.path().join("nbd.sock"));
     let daemon = Daemon::start(plan, &[address]).map_err(bad_input)?;
     let address = daemon.addresses()[0].clone();
-    let dice = |stream| SeededRng::new(plan.seed, stream);
+    let rng = |stream| SeededRng::new(plan.seed, stream);
     let name = |volume: usize| plan.volumes[volume].name.as_str();
-    let big = Load::start(&address, name(BIG), &plan.workloads[BIG], dice(0))?;
+    let big = Load::start(&address, name(BIG), &plan.workloads[BIG], rng(0))?;
     pause(RAMP);
     let mut workload = plan.workloads[URGENT].clone();
     let Requests::Synthetic(drawn) = &mut workload.requests else { unreachable!("it is drawn") };
     drawn.arrival = Arrival::Open { interval: Duration::from_secs(1) / rate };
-    let urgent = OpenLoad::start(&address, name(URGENT), &workload, dice(1))?;
+    let urgent = OpenLoad::start(&address, name(URGENT), &workload, rng(1))?;
     let first = daemon.status();
     pause(length);
     let last = daemon.status();

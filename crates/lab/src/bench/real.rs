@@ -1,4 +1,4 @@
-//! `spindle bench real`: a file or device through us, over NBD, beside the same without us.
+//! `spindle-lab bench real`: a file or device through us, over NBD, beside the same without us.
 //!
 //! fio asks the file itself with io_uring and direct access, and then the same of a volume that is all of it: the same
 //! pattern, blocks, connections (jobs) and requests outstanding. In each round of a row both run one after the other, each
@@ -95,7 +95,7 @@ pub(crate) fn real(args: &args::RealBench, json: bool) -> anyhow::Result<ExitSta
     let disk = Disk::of(&args.path, args.overwrite.as_deref())?;
     let served = Served::start(&disk, args.threads)?;
     let direct = Asked {
-        who: "the file itself",
+        server: "the file itself",
         options: vec![
             "--ioengine=io_uring".to_owned(),
             "--direct=1".to_owned(),
@@ -106,7 +106,7 @@ pub(crate) fn real(args: &args::RealBench, json: bool) -> anyhow::Result<ExitSta
         directory: served.directory.path(),
     };
     let through = Asked {
-        who: "the volume",
+        server: "the volume",
         options: vec!["--ioengine=nbd".to_owned(), format!("--uri={}", served.uri)],
         ..direct.clone()
     };
@@ -240,7 +240,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // Whoever measured has what it wanted.
+        // The measurement is complete.
         drop(self.daemon.take().map(Daemon::stop));
     }
 }
@@ -289,7 +289,7 @@ mod tests {
         assert!(!path.exists(), "what was made goes");
         File::create(&path).and_then(|file| file.set_len(5 << 20)).expect("a file");
         for said in [None, Some(dir.path())] {
-            let refused = Disk::of(&path, said).err().expect("it is somebody's").to_string();
+            let refused = Disk::of(&path, said).err().expect("it is not empty").to_string();
             assert!(refused.contains("--overwrite"), "{refused}");
         }
         let disk = Disk::of(&path, Some(&path)).expect("it was said");

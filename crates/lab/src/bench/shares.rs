@@ -1,4 +1,4 @@
-//! `spindle bench shares`: two exports at several splits, against each job alone.
+//! `spindle-lab bench shares`: two exports at several splits, against each job alone.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `spindle bench vdisk`: figures 4 and 11 of RTAS 2008 with fio over NBD on an emulated drive, beside the simulation of
+//! `spindle-lab bench vdisk`: figures 4 and 11 of RTAS 2008 with fio over NBD on an emulated drive, beside the simulation of
 //! the same scenario file.
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const SPLITS: [u32; 5] = [10, 30, 50, 70, 90];
 const RAMP_SECONDS: u64 = 3;
 /// fio runs on a little longer than we look at it.
 const TAIL_SECONDS: u64 = 1;
-/// The paper samples every half second.
+/// RTAS 2008 samples every half second.
 const SAMPLE: Duration = Duration::from_millis(500);
 /// Live shares, against simulated ones and against the reserve.
 const ERROR_MAX_POINTS: f64 = 2.0;

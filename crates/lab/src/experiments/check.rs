@@ -9,9 +9,9 @@ pub(crate) struct Check {
     pub(crate) name: String,
     /// What we got.
     pub(crate) ours: f64,
-    /// What the paper got, where it gives a number.
+    /// The published figure, if there is one.
     pub(crate) paper: Option<f64>,
-    /// Whether `ours` may be `at most` or must be `at least` the bound, or has to be `within` it of the paper's; `told`
+    /// Whether `ours` may be `at most` or must be `at least` the bound, or has to be `within` it of the published figure; `told`
     /// where there is none.
     pub(crate) relation: &'static str,
     /// The bound.
@@ -45,7 +45,7 @@ impl Check {
         Self::new(name.into(), ours, None, ("at least", bound), unit, ours >= bound)
     }
 
-    /// No further than `bound` from the paper's.
+    /// No further than `bound` from the published figure.
     pub(super) fn within(
         name: impl Into<String>,
         ours: f64,
@@ -57,7 +57,7 @@ impl Check {
         Self::new(name.into(), ours, Some(paper), ("within", bound), unit, holds)
     }
 
-    /// What came out where the paper says in words what did, and not how much.
+    /// The figure beside a published statement that gives no number.
     pub(super) fn told(
         name: impl Into<String>,
         ours: f64,
@@ -80,7 +80,7 @@ impl Check {
         Self { name, ours, paper, relation, bound, unit, holds, reason: None }
     }
 
-    /// The same beside the paper's number, which says nothing of whether it holds.
+    /// The same beside the published number, without a bound.
     pub(super) fn beside(self, paper: f64) -> Self {
         Self { paper: Some(paper), ..self }
     }

@@ -20,7 +20,7 @@ pub(crate) struct Experiment {
     pub(super) run: fn(&mut dyn FnMut(f64)) -> Findings,
 }
 
-/// What an experiment found, in the shape of `spindle sim reproduce ID --json`.
+/// What an experiment found, in the shape of `spindle-lab reproduce ID --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Outcome {
     /// [`SCHEMA`].

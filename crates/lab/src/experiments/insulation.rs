@@ -24,7 +24,7 @@ const BURSTS: usize = 4;
 const LONG: usize = 1;
 const MEBIBYTE: Sectors = Sectors(2_048);
 const SPLITS: [u32; 3] = [20, 50, 80];
-/// A neighbour keeps at least so much of what its share is worth.
+/// The least throughput of a neighbour, as a part of what its share is worth.
 const KEPT_MIN: f64 = 0.95;
 /// A start, in which buckets give what they had saved up, is not looked at.
 const SETTLED: Duration = Duration::from_secs(4);
@@ -151,7 +151,7 @@ fn insulation(told: &mut dyn FnMut(f64)) -> Findings {
 
 /// How far shares are off in windows of two seconds, at worst.
 fn window_checks(plan: &Plan, series: &Series) -> Vec<Check> {
-    // Who bursts has no share of a window in which it does not ask for it. A command is charged when it ends: the one
+    // A bursty volume has no share of a window in which it has no requests. A command is charged when it ends: the one
     // that is under way when a window begins or ends is in one of the two, and one of 1 MiB is long.
     let longest = mechanical(&plan.disks[0]).worst_case(MEBIBYTE);
     let long = WINDOW_ERROR_MAX + longest.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;

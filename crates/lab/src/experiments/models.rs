@@ -37,7 +37,7 @@ const BLOCK: Sectors = Sectors(8);
 fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
     let plan = with_workloads(&scenario("vdisk-pair.toml", PAIR), &[0]);
     let plan = with_reserves(&plan, &[Share::NONE, Share::NONE]);
-    // What the drive's own figures bound, and what the paper took for its worst case.
+    // What the drive's own figures bound, and what RTAS 2008 took for its worst case.
     let worst = mechanical(&plan.disks[0]).worst_case(BLOCK);
     let reservable = 1.0 / worst.as_secs_f64();
     let mut series = Series::new("runs", &["run", "reservable_iops", "maximum_iops"]);
@@ -74,7 +74,7 @@ fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![series], plots: vec![("", plot)] }
 }
 
-/// The plan with runs of so many requests in its first workload.
+/// The plan with runs of `requests` requests in its first workload.
 fn with_run(plan: &Plan, run: u64) -> Plan {
     let mut plan = plan.clone();
     if let Requests::Synthetic(drawn) = &mut plan.workloads[0].requests {
@@ -127,9 +127,9 @@ fn fig7(told: &mut dyn FnMut(f64)) -> Findings {
 /// What to say of shares that were this far off with one estimate for both kinds of requests.
 fn as_one_estimate(error: f64) -> &'static str {
     if error > 2.0 {
-        "as in the paper: where one estimate stands for both kinds of requests, the shares go astray"
+        "as in RTAS 2008: where one estimate stands for both kinds of requests, the shares go astray"
     } else {
-        "otherwise than in the paper the shares hold though one estimate stands for both kinds of requests: each command \
+        "otherwise than in RTAS 2008 the shares hold though one estimate stands for both kinds of requests: each command \
          is put right when it completes, before the next one is sent"
     }
 }
@@ -175,17 +175,17 @@ fn fig8(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series, plots }
 }
 
-/// What to say of a throughput that is so much of what it is without an overestimate.
+/// The remark on a throughput, by its ratio to that without an overestimate.
 fn as_overestimated(ratio: f64) -> &'static str {
     if ratio < FALLS {
-        "it falls, as in the paper"
+        "it falls, as in RTAS 2008"
     } else {
-        "it does not fall as in the paper, which has many requests inside: a turn ends by what its commands took, and only \
+        "it does not fall as in RTAS 2008, which has many requests inside: a turn ends by what its commands took, and only \
          one that is under way is still taken to cost more than it will"
     }
 }
 
-/// A throughput under so much of another has fallen.
+/// A throughput below this part of another has fallen.
 const FALLS: f64 = 0.98;
 
 fn all_splits<const N: usize>(plans: &[(&str, Plan); N], told: &mut dyn FnMut(f64)) -> Vec<Series> {

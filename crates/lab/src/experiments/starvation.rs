@@ -68,7 +68,7 @@ fn ncq_starvation(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series, plots }
 }
 
-/// The plan with so many commands inside the drive, and so many requests of the stream to fill it.
+/// The plan with `depth` commands in the drive, and enough requests of the stream to fill it.
 fn with_stream(plan: &Plan, block: Bytes, depth: u32) -> Plan {
     let mut plan = plan.clone();
     plan.disks[0].depth = depth;

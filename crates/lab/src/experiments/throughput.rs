@@ -1,7 +1,7 @@
 //! "Virtualizing Disk Performance" (RTAS 2008), §4.2 to §4.4: the older driver, which reserves a rate by the worst case.
 //!
-//! Up to 20 requests are at the low-level driver, as in the paper. There Linux's elevator ordered them; here the queue
-//! of the drive does, nearest first, with the half second after which Linux let nobody wait any longer.
+//! Up to 20 requests are at the low-level driver, as in RTAS 2008. There Linux's elevator ordered them; here the queue
+//! of the drive does, nearest first, with the half second after which Linux served a request out of order.
 
 use std::sync::Arc;
 
@@ -40,11 +40,11 @@ pub(super) const FIG10: Experiment = Experiment {
     run: fig10,
 };
 
-/// The paper's driver keeps so many requests at the low-level driver.
+/// Requests that RTAS 2008's driver keeps at the low-level driver.
 const DEPTH: u32 = 20;
 /// Linux's deadline elevator lets a read wait so long.
 const AGE_LIMIT: Duration = Duration::from_millis(500);
-/// What the paper measured with random requests: its reservable rate, a second.
+/// What RTAS 2008 measured with random requests: its reservable rate, a second.
 const RESERVABLE: u32 = 68;
 /// What fills the low-level driver from either stream and still leaves its queue full: "as fast as possible" in §4.2.
 const OUTSTANDING: u32 = 64;
@@ -76,7 +76,7 @@ pub(super) fn twenty_inside(plan: &Plan) -> Plan {
     plan
 }
 
-/// The plan under the throughput policy, with so many requests a second to reserve.
+/// The plan under the throughput policy, with `rate` requests a second to reserve.
 fn by_rate(plan: &Plan, per_second: u32) -> Plan {
     let mut plan = twenty_inside(plan);
     let disk = &mut plan.disks[0];
@@ -194,7 +194,7 @@ fn fig6(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![time, rate], plots: vec![("", plot)] }
 }
 
-/// What a stream of random requests has of the disk to itself, a second: how the paper measured its reservable rate.
+/// What a stream of random requests has of the disk to itself, a second: how RTAS 2008 measured its reservable rate.
 fn measured_rate(plan: &Plan) -> u32 {
     let alone = with_workloads(&by_rate(plan, RESERVABLE), &[1]);
     let volume = &run(&alone).volumes[1];
@@ -207,8 +207,8 @@ fn fig9(told: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("vdisk-pair.toml", PAIR);
     let measured = measured_rate(&plan);
     told(1.0 / 23.0);
-    // With twenty to choose from, the drive's queue makes more of them than the paper's 68. The overestimates are of
-    // what can be had, as the paper's were.
+    // With twenty to choose from, the drive's queue makes more of them than RTAS 2008's 68. The overestimates are of
+    // what can be had, as RTAS 2008's were.
     let name = "random requests alone, twenty inside the drive";
     let mut checks = vec![
         Check::at_least(name, measured.into(), RESERVABLE.into(), "I/Os per s")

@@ -25,7 +25,7 @@ pub(super) const FIG11: Experiment =
 
 pub(super) const PAIR: &str = include_str!("../../experiments/vdisk-pair.toml");
 const FIG11_SCENARIO: &str = include_str!("../../experiments/vdisk-fig11.toml");
-/// The paper samples every half second.
+/// RTAS 2008 samples every half second.
 pub(super) const SAMPLE: Duration = Duration::from_millis(500);
 
 fn fig1(told: &mut dyn FnMut(f64)) -> Findings {
@@ -197,7 +197,7 @@ fn fig11(told: &mut dyn FnMut(f64)) -> Findings {
     for (stream, (volume, (from, to))) in plan.volumes.iter().zip(ACTIVE).enumerate() {
         let reserve = volume.contract.reserve.as_f64();
         let phases = changes.windows(2).filter(|phase| phase[0] >= from && phase[1] <= to);
-        // A bucket's level stays within one period's worth (§2.1): so much may be missing at any moment.
+        // A bucket's level stays within one period's worth (§2.1): as much may be missing at any moment.
         let short = |phase: &[f64]| {
             let from = phase[0] + SETTLED;
             reserve * (phase[1] - from) - (had(stream, phase[1]) - had(stream, from))

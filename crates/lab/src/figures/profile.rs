@@ -9,8 +9,8 @@ use drive_profile::findings::{Geometry, Rotation, Spindle};
 use plot::{Line, Plot};
 use units::Duration;
 
-/// How long after it was seen last a sector's passing is foretold in the figure, in s.
-const FORETOLD_S: f64 = 10.0;
+/// The range of the prediction figure: time since the sector's last observation, in s.
+const PREDICTED_S: f64 = 10.0;
 const POINTS: u32 = 100;
 
 /// Writes the figures of the profile `path` into `out`; returns their paths.
@@ -30,7 +30,7 @@ pub(super) fn write(path: &Path, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
         ),
         ("zones", found.geometry.as_ref().map(|found| zones(stem, found))),
         ("chunks", chunks(stem, dynamics.chunks_read.as_ref(), dynamics.chunks_write.as_ref())),
-        ("rotation", rotation.map(|turn| foretold(stem, turn, found.geometry.as_ref()))),
+        ("rotation", rotation.map(|turn| prediction(stem, turn, found.geometry.as_ref()))),
         ("rates", rates(stem, &measured)),
     ];
     let mut files = Vec::new();
@@ -118,11 +118,11 @@ fn chunks(name: &str, read: Option<&Chunks>, write: Option<&Chunks>) -> Option<P
     })
 }
 
-fn foretold(name: &str, turn: &Rotation, map: Option<&Geometry>) -> Plot {
+fn prediction(name: &str, turn: &Rotation, map: Option<&Geometry>) -> Plot {
     let period = turn.period.value.as_secs_f64();
     let part = turn.period.spread.as_secs_f64() / period;
     let (noise, wander) = (turn.noise.as_secs_f64(), turn.wander.as_secs_f64() / period);
-    let at = |nth: u32| FORETOLD_S * f64::from(nth) / f64::from(POINTS);
+    let at = |nth: u32| PREDICTED_S * f64::from(nth) / f64::from(POINTS);
     let error = |time: f64| {
         let drift = time * part.hypot(wander);
         (time, noise.hypot(drift) * 1e6)
@@ -133,10 +133,10 @@ fn foretold(name: &str, turn: &Rotation, map: Option<&Geometry>) -> Plot {
         map.and_then(|map| map.bands.iter().map(|band| band.sectors_per_track).max())
     {
         let sector = period / f64::from(most) * 1e6;
-        lines.push(line("one sector, outside", vec![(0.0, sector), (FORETOLD_S, sector)], false));
+        lines.push(line("one sector, outside", vec![(0.0, sector), (PREDICTED_S, sector)], false));
     }
     Plot {
-        caption: format!("{name}: how far off the passing of a sector is foretold"),
+        caption: format!("{name}: error of the predicted passing of a sector"),
         x: "time since it was seen last, s".to_owned(),
         y: "error, us".to_owned(),
         lines,

@@ -65,7 +65,7 @@ const WHOLE_DISK_EXCEPTION: (&str, usize, f64) = ("barracuda", 2, 1.1);
 /// The capacities that the files state where they differ from the zones', in sectors.
 const STATED: [(&str, u64); 3] =
     [("atlas10k", 17_938_986), ("barracuda", 4_110_000), ("cheetah9LP", 17_783_240)];
-/// So many that the mean of random ones is known to 0.1 %.
+/// A number at which the mean of random ones is known to 0.1 %.
 const REQUESTS: u64 = 100_000;
 
 /// The mean of [`REQUESTS`].
@@ -77,7 +77,7 @@ fn mean_ms(model: &Arc<Model>, mut operation: impl FnMut(u64) -> units::Operatio
         now = device.next_completion().expect("one is in service");
         device.complete(now).expect("it is done");
     }
-    let count = u32::try_from(REQUESTS).expect("not so many");
+    let count = u32::try_from(REQUESTS).expect("a small number");
     now.since(Instant::ZERO).as_millis_f64() / f64::from(count)
 }
 
@@ -95,12 +95,12 @@ fn one_at_a_time_the_published_drives_take_as_long_as_in_disksim() {
         let whole = model.capacity().0;
         let stated = STATED.iter().find(|(known, _)| *known == name).map_or(whole, |(_, n)| *n);
         for sectors in [whole, stated] {
-            let mut dice = sim::SeededRng::new(1, 0);
+            let mut rng = sim::SeededRng::new(1, 0);
             let at = |block| Extent::new(Lba(block * 8), Sectors(8));
             let found = [
-                mean_ms(&model, |_| units::Operation::read(at(dice.below(sectors / 8)))),
+                mean_ms(&model, |_| units::Operation::read(at(rng.below(sectors / 8)))),
                 mean_ms(&model, |n| units::Operation::read(at(n))),
-                mean_ms(&model, |_| units::Operation::write(at(dice.below(sectors / 8)))),
+                mean_ms(&model, |_| units::Operation::write(at(rng.below(sectors / 8)))),
             ];
             println!("{name}, {sectors} sectors: {found:.3?} for {expected:?}");
             for (cell, (found, expected)) in found.into_iter().zip(expected).enumerate() {
@@ -132,10 +132,10 @@ fn shortest_positioning_in_the_imported_cheetah_does_what_it_does_in_disksim() {
     for (depth, expected) in SHORTEST_POSITIONING {
         let spec = drive_library::disksim::with_shortest_positioning(imported.clone(), 64);
         let model = Arc::new(spec.check().expect("a drive"));
-        let mut dice = sim::SeededRng::new(1, 0);
+        let mut rng = sim::SeededRng::new(1, 0);
         let blocks = model.capacity().0 / 8;
         let mut random =
-            || units::Operation::read(Extent::new(Lba(dice.below(blocks) * 8), Sectors(8)));
+            || units::Operation::read(Extent::new(Lba(rng.below(blocks) * 8), Sectors(8)));
         let mut device = Device::new(model);
         (0..depth).for_each(|tag| device.submit(Instant::ZERO, Tag(tag), random()));
         let (mut now, mut done) = (Instant::ZERO, 0_u32);

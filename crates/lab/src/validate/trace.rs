@@ -6,7 +6,7 @@
 //! │ │      │        │    └ µs that it took
 //! │ │      │        └ sectors
 //! │ │      └ first sector
-//! │ └ a note of whoever measured it, not looked at
+//! │ └ a note from the measurement, not used
 //! └ R or W
 //! ```
 

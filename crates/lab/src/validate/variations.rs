@@ -61,8 +61,8 @@ fn a_published_drive_with_other_settings_is_refused_in_words_or_replays_its_trac
     }
     let mut replayed = 0;
     for seed in 0..SEEDS {
-        let mut dice = SeededRng::new(seed, 0);
-        let mut pick = |len: usize| usize::try_from(dice.below(len as u64)).expect("small");
+        let mut rng = SeededRng::new(seed, 0);
+        let mut pick = |len: usize| usize::try_from(rng.below(len as u64)).expect("small");
         let name = DRIVES[pick(DRIVES.len())];
         let mut settings = Vec::new();
         for _ in 0..=pick(5) {

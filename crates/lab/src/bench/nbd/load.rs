@@ -71,16 +71,16 @@ impl Shape {
             ],
         )?;
         if job.requests() == 0 {
-            bail!("{}: not one request was answered in {seconds} s", asked.who);
+            bail!("{}: not one request was answered in {seconds} s", asked.server);
         }
         Ok(job)
     }
 }
 
-/// Whom fio asks, and how it gets there.
+/// The server that fio loads, and how fio reaches it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<'a> {
-    pub(crate) who: &'static str,
+    pub(crate) server: &'static str,
     pub(crate) options: Vec<String>,
     pub(crate) size: Bytes,
     /// Where it may leave things.
@@ -90,7 +90,7 @@ pub(crate) struct Asked<'a> {
 impl<'a> Asked<'a> {
     fn server(server: &'a Server) -> Self {
         let options = vec!["--ioengine=nbd".to_owned(), format!("--uri={}", server.uri)];
-        Self { who: server.name, options, size: SIZE, directory: server.directory() }
+        Self { server: server.name, options, size: SIZE, directory: server.directory() }
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn ask(asked: &Asked<'_>, options: &[&str]) -> anyhow::Result<Job> {
     let said = String::from_utf8_lossy(&output.stdout);
     let failed = || {
         let complaint = String::from_utf8_lossy(&output.stderr);
-        format!("fio with {}: {}: {}", asked.who, output.status, complaint.trim())
+        format!("fio with {}: {}: {}", asked.server, output.status, complaint.trim())
     };
     // Notes may stand before the report.
     let start = said.find('{').with_context(failed)?;

@@ -1,4 +1,4 @@
-//! `spindle bench nbd`: the whole path of a request, sockets, router, engine and disk, beside other servers.
+//! `spindle-lab bench nbd`: the whole path of a request, sockets, router, engine and disk, beside other servers.
 //!
 //! The disk is of memory and takes no time, so that what is measured is everything else. The other servers are nbdkit's
 //! memory plugin, nbd-server and qemu-nbd on a file in memory, as many of them as are installed. In each round of a row

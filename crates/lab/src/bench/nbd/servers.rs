@@ -30,7 +30,7 @@ const VOLUME: &str = "v";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     Ours,
-    /// Ours, and held against nobody: it keeps nothing.
+    /// Spindle without a backing, which is compared with none.
     OursNull,
     Theirs,
 }

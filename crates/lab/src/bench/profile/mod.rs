@@ -1,4 +1,4 @@
-//! `spindle bench profile`: a drive of the library emulated in real time behind an NBD socket, profiled as a black box, and
+//! `spindle-lab bench profile`: a drive of the library emulated in real time behind an NBD socket, profiled as a black box, and
 //! each figure held against the drive.
 
 mod truth;
@@ -37,7 +37,7 @@ struct Shown {
     /// Before and after.
     load_average: [Option<f64>; 2],
     figures: Vec<Row>,
-    /// What the profile says of itself.
+    /// The notes of the profile.
     notes: Vec<String>,
     holds: bool,
 }
@@ -71,7 +71,7 @@ pub(crate) fn profile(args: &args::LiveProfile, json: bool) -> anyhow::Result<Ex
     Ok(holds.into())
 }
 
-/// Profiles the drive through a socket, writing too: what is on it is nobody's.
+/// Profiles the drive through a socket, writes included: the data on it is disposable.
 fn profiled(drive: &str, model: &Model, quick: bool) -> anyhow::Result<(Findings, Duration)> {
     let dir = tempfile::tempdir().context("no place for a socket")?;
     let path = dir.path().join("plan.toml");

@@ -101,11 +101,11 @@ pub(super) fn rows(findings: &Findings, model: &Model, simulated: &Findings) -> 
 
 fn turn(findings: &Findings, model: &Model) -> Row {
     let Some(Spindle::Rotating(turns)) = findings.spindle else {
-        return Row::exact("one turn", None, model.period().as_nanos());
+        return Row::exact("one revolution", None, model.period().as_nanos());
     };
     let off = apart(turns.period_picos, model.period().as_nanos() * 1_000) * 1e6;
     Row {
-        what: "one turn".to_owned(),
+        what: "one revolution".to_owned(),
         found: turns.period.value.to_string(),
         is: model.period().to_string(),
         off: format!("{off:+.2} ppm"),

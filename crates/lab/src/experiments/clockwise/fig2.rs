@@ -19,10 +19,10 @@ const LINES: [(Layout, &str); 4] = [
     (Layout::Memory, "memory-optimised"),
     (Layout::MemoryLarge, "memory-optimised, large buffers"),
 ];
-/// The shortest period of the first pair, 256 KB at 245 KB/s: the paper's "second". On three disks it is three times as
+/// The shortest period of the first pair, 256 KB at 245 KB/s: RTAS 2000's "second". On three disks it is three times as
 /// long.
 const PERIOD_MS: f64 = 256e3 / 245.0;
-/// What the paper's loads end between, in MB/s.
+/// What RTAS 2000's loads end between, in MB/s.
 const ENDS: [f64; 2] = [15.6, 21.0];
 
 fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
@@ -90,19 +90,19 @@ fn checks(tables: &[Series], profile: &Profile) -> Vec<Check> {
         spared.fold(0.0, f64::max)
     };
     let most = tables.iter().map(gone).fold(0.0, f64::max);
-    let why = "the paper looks at intervals up to the longest period; a longer one has less room, and whoever takes what \
-               the paper's range leaves can make a stream late";
-    checks.push(Check::told("most that the paper's range has too much of slack", most, "ms", why));
+    let why = "RTAS 2000 looks at intervals up to the longest period; a longer one has less slack, and taking what \
+               RTAS 2000's range leaves can make a stream late";
+    checks.push(Check::told("most that RTAS 2000's range has too much of slack", most, "ms", why));
     checks
 }
 
-/// Why random blocks end sooner than the paper's least.
+/// Why random blocks end sooner than RTAS 2000's least.
 fn slow_zones(load: f64, profile: &Profile) -> String {
     let disk = Extent::new(Lba(0), profile.capacity());
     let worst = profile.worst_case(disk, SLOT, TransferKind::Read).as_millis_f64();
     let wanted = worst * load / ENDS[0];
     format!(
-        "1 MB takes {worst:.0} ms at worst in the innermost zone, and {ENDS0} MB/s want {wanted:.0} ms: the paper measured \
+        "1 MB takes {worst:.0} ms at worst in the innermost zone, and {ENDS0} MB/s want {wanted:.0} ms: RTAS 2000 measured \
          what its drives' zones take, and the zones of atlas-ii here are estimates (drive file), the innermost with 117 \
          sectors a track",
         ENDS0 = ENDS[0],

@@ -2,7 +2,7 @@
 //!
 //! Beside the busiest twenty minutes of the day, too, at the highest load: what LST wastes shows where best effort is much.
 //!
-//! The paper runs a whole day; here every twentieth minute of it is, which has the busiest twenty minutes' part of it.
+//! RTAS 2000 runs a whole day; here every twentieth minute of it is, which has the busiest twenty minutes' part of it.
 
 use engine::PolicyName;
 use engine::stream::TaskSet;
@@ -21,7 +21,7 @@ pub(crate) const FIG3: Experiment = Experiment {
     run: fig3,
 };
 
-/// The paper's three and ours, in the order of the columns.
+/// RTAS 2000's three and ours, in the order of the columns.
 const POLICIES: [(PolicyName, &str); 4] = [
     (PolicyName::Edf, "EDF"),
     (PolicyName::Lst, "LST"),
@@ -33,9 +33,9 @@ const LST: usize = 1;
 const DELTA_L: usize = 2;
 const DELTA_STAR: usize = 3;
 const LAYOUTS: [(Layout, &str); 2] = [(Layout::Rotation, "rotation"), (Layout::Random, "random")];
-/// Of the minutes of the day every so many is run, the first of the busiest among them.
+/// The step between the minutes of the day that are run, with the first of the busiest among them.
 const MINUTES_APART: u32 = 20;
-/// Of the loads that are admitted every so many is run, from the second on, and the last.
+/// The step between the admitted loads that are run, from the second on; the last one is run too.
 const LOADS_APART: usize = 4;
 /// Up to this part of the load that is admitted it is light or moderate; from that part on it is extreme.
 const MODERATE: f64 = 0.6;
@@ -137,7 +137,7 @@ impl Curves {
         format!(
             "the last pair that is admitted leaves a slack of {slack:.0} ms in the {PERIOD_S:.1} s between two blocks of a stream on \
              one disk, and that has to do for the best effort of all of them; LST asks for none, and is safe beside \
-             small requests only. The paper's text does not say how little slack its last load left"
+             small requests only. RTAS 2000's text does not say how little slack its last load left"
         )
     }
 
@@ -156,7 +156,7 @@ impl Curves {
         for policy in [EDF, LST] {
             let what = format!("{}: blocks of streams late, all loads", POLICIES[policy].1);
             let remark =
-                "it promises nothing; the paper saw none beside requests as small as these";
+                "it promises nothing; RTAS 2000 saw none beside requests as small as these";
             checks.push(Check::told(name(&what), late(policy), "blocks", remark));
         }
         let answered = |(_, measured): &(f64, [Measured; 4])| {
@@ -178,12 +178,12 @@ impl Curves {
             let what = "LST ÷ ΔL at the highest load";
             checks.push(Check::at_least(name(what), over(LST, DELTA_L), 1.0, "times"));
             let what = "EDF ÷ LST at the highest load";
-            let remark = "the paper has LST \"to a lesser extent\" worse than EDF there";
+            let remark = "RTAS 2000 has LST \"to a lesser extent\" worse than EDF there";
             checks.push(Check::told(name(what), over(EDF, LST), "times", remark));
             let what = "EDF ÷ delta-star at the highest load";
             checks.push(Check::at_least(name(what), over(EDF, DELTA_STAR), 10.0, "times"));
             let what = "EDF ÷ ΔL at the highest load";
-            let remark = "far apart in the paper's figure, of which the text gives no number";
+            let remark = "far apart in RTAS 2000's figure, of which the text gives no number";
             checks.push(Check::told(name(what), over(EDF, DELTA_L), "times", remark));
         } else {
             let ratios = || self.ratios(LST, DELTA_L, 0.0, BELOW_THE_LAST);
@@ -216,7 +216,7 @@ fn busiest(measured: &[Measured]) -> Vec<Check> {
     ]
 }
 
-/// What the paper says of the two layouts beside each other.
+/// What RTAS 2000 says of the two layouts beside each other.
 fn between(all: &[Curves]) -> Vec<Check> {
     let [rotation, random] = all else { unreachable!("two layouts") };
     let lost = random.last().0 / rotation.last().0;

@@ -16,7 +16,7 @@ const STREAM_SLOTS: usize = 32;
 /// Blocks of a best-effort partition on each disk: a third of a CELLO disk.
 pub(super) const PARTITION_SLOTS: usize =
     (sim::loads::Cello::UNIT.0 / SLOT.0).div_ceil(DISKS as u64) as usize;
-/// The paper's streams: its KB are 1,024 bytes, as 172 of them a second are CD-quality sound.
+/// RTAS 2000's streams: its KB are 1,024 bytes, as 172 of them a second are CD-quality sound.
 const KB: u64 = 1 << 10;
 
 /// How blocks are given out.
@@ -98,8 +98,8 @@ impl Layout {
 
 impl Stream {
     /// When its blocks are there.
-    pub(super) fn media(&self, dice: SeededRng) -> Media {
-        Media::new(self.kind.pace(), self.kind.rate(), self.block, dice)
+    pub(super) fn media(&self, rng: SeededRng) -> Media {
+        Media::new(self.kind.pace(), self.kind.rate(), self.block, rng)
     }
 
     /// What it is promised by one of its disks.
@@ -116,7 +116,7 @@ impl Stream {
     }
 }
 
-/// Where an address of a partition lies on its disk; behind its end it begins anew.
+/// Where an address of a partition lies on its disk; behind its end it wraps around.
 pub(super) fn place(slots: &[Lba], at: Lba) -> Lba {
     let slot = usize::try_from(at.0 / SLOT.0).expect("disks have few blocks") % slots.len();
     slots[slot] + Sectors(at.0 % SLOT.0)
@@ -140,7 +140,7 @@ impl<'a> Ground<'a> {
             }
             slots.into()
         });
-        // As in the paper: nobody interrupts a request.
+        // As in RTAS 2000: no request is preempted.
         let sets = vec![TaskSet::new(DiskTime::ZERO); DISKS];
         Self { layout, profile, free: free.collect(), sets, streams: Vec::new() }
     }
@@ -162,7 +162,7 @@ impl<'a> Ground<'a> {
         bytes as f64 / f64::from(1 << 20)
     }
 
-    /// The loads that these disks admit, from the least on: so many large videos, each number of them without and with
+    /// The loads that these disks admit, from the least on: a number of large videos, each number of them without and with
     /// a small one beside, every video with its sound. A pair is admitted whole or not at all.
     pub(super) fn loads(self) -> Vec<Self> {
         let mut loads = Vec::new();

@@ -13,8 +13,8 @@ use sim::{SeededRng, Simulation};
 const SCENARIO: &str = include_str!("../../../experiments/clockwise.toml");
 /// How long behind the last request a run goes on, so that all are answered.
 const REST: Duration = Duration::from_secs(60);
-/// The streams of dice: the day has those of its minutes, and streams of media those from here on.
-const MEDIA_DICE: u64 = 1 << 32;
+/// The first random number stream of media; the minutes of the day have those below.
+const MEDIA_RNG: u64 = 1 << 32;
 
 /// What is run: everything but the policy.
 #[derive(Clone, Debug)]
@@ -106,8 +106,8 @@ pub(crate) struct OneDisk {
 }
 
 impl OneDisk {
-    /// At so many loads, evenly spread up to the highest that is admitted, with best effort of the busiest minutes of the
-    /// day that make up `length` or more, as the paper's figure 4 has it.
+    /// At `count` loads, evenly spread up to the highest that is admitted, with best effort of the busiest minutes of the
+    /// day that make up `length` or more, as RTAS 2000's figure 4 has it.
     pub(crate) fn loads(count: usize, length: Duration) -> Vec<Self> {
         let profile = super::settings::profile();
         let minutes = length.as_nanos().div_ceil(60_000_000_000);
@@ -156,7 +156,7 @@ fn partitioned(ground: &mut Ground<'_>, timed: &[Timed]) -> Vec<Vec<(Duration, O
 fn add_stream(plan: &mut Plan, ground: &Ground<'_>, nth: usize, length: Duration) {
     let stream = &ground.streams()[nth];
     // All streams begin at once: the worst that can happen to them, and what ΔL is worked out for.
-    let mut media = stream.media(SeededRng::new(SEED, MEDIA_DICE + nth as u64));
+    let mut media = stream.media(SeededRng::new(SEED, MEDIA_RNG + nth as u64));
     let mut lists = vec![Vec::new(); DISKS];
     for block in 0.. {
         let at = media.next_block();

@@ -2,12 +2,12 @@
 
 use drive_profile::Profile;
 
-/// Where the dice of these experiments start.
+/// The seed of these experiments.
 pub(super) const SEED: u64 = 1;
-/// The paper's drive.
+/// RTAS 2000's drive.
 pub(super) const DRIVE: &str = "atlas-ii";
 
-/// What is known of the paper's drive.
+/// The assumed profile of RTAS 2000's drive.
 pub(super) fn profile() -> Profile {
     let spec = drive_library::find_mechanical(DRIVE).expect("a drive of the library");
     drive_library::profile::assumed(&spec.check().expect("the library's drives are sound"))

@@ -1,4 +1,4 @@
-//! Ours against the paper's: which decision gives what.
+//! This implementation's settings against FAST 2003's: the effect of each decision.
 
 use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
 use plot::{Line, Plot};
@@ -7,21 +7,21 @@ use units::{Duration, Op};
 use super::super::check::Check;
 use super::super::experiment::{Experiment, Findings, Series};
 use super::point::{Low, Measured, Point, lost};
-use super::settings::{JIT, PAPER, SIZES, SPLIT, WHOLE, of_the_paper, ours};
+use super::settings::{JIT, PAPER, SIZES, SPLIT, WHOLE, as_published, ours};
 use super::traces::{video_server, video_server_by_elevator};
 
 pub(crate) const BETTER: Experiment = Experiment {
     id: "spio-better",
-    title: "semi-preemptible execution better than the paper's, and why",
+    title: "semi-preemptible execution better than FAST 2003's, and why",
     run: better,
 };
 
-/// From the paper's settings to ours, and what each does without a part. The numbers of the tables' rows.
+/// From FAST 2003's settings to ours, and what each does without a part. The numbers of the tables' rows.
 fn ways() -> [Execution; 6] {
-    let (paper, ours) = (of_the_paper(Some(JIT), SPLIT), Preemptible::default());
+    let (paper, ours) = (as_published(Some(JIT), SPLIT), Preemptible::default());
     let ahead = Preemptible { jit: Some(Jit { approach: Approach::Ahead, ..JIT }), ..paper };
     [
-        // 1: the paper's.
+        // 1: FAST 2003's.
         paper,
         // 2: the same, a seek split only where the slack hides what that costs.
         Preemptible { seek_split: Some(SeekSplit::Hidden), ..paper },
@@ -111,7 +111,7 @@ fn better(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series, plots }
 }
 
-/// How many times less waiting there must be at how much throughput lost in %, beside the paper's.
+/// The least ratio of waiting times, and the largest loss of throughput in %, against FAST 2003's.
 fn bounds(what: &str, ours: [f64; 6], bounds: [f64; 2], paper: [f64; 2]) -> Vec<Check> {
     let (times, lost) =
         (format!("{what}: waiting of npIO ÷ ours"), format!("{what}: throughput lost"));
@@ -172,10 +172,10 @@ fn plot(sizes: &Series, first: usize, y: &str) -> Plot {
         dashed: false,
     };
     Plot {
-        caption: "Semi-preemptible execution, the paper's and ours (first come first served, random reads, st318437lw)".into(),
+        caption: "Semi-preemptible execution, FAST 2003's and ours (first come first served, random reads, st318437lw)".into(),
         x: "size of a request, kB".into(),
         y: y.into(),
-        lines: vec![line("the paper's", first), line("ours", first + 1)],
+        lines: vec![line("FAST 2003's", first), line("ours", first + 1)],
         x_log: true,
         ..Plot::default()
     }

@@ -21,7 +21,7 @@ pub(crate) const FIG6: Experiment = Experiment {
     run: fig6,
 };
 
-/// Commands of so many sectors.
+/// Lengths of commands, in sectors.
 const CHUNKS: [u32; 16] = [2, 4, 8, 16, 24, 32, 40, 44, 48, 50, 52, 56, 64, 100, 200, 256];
 /// From which part of the best throughput on a chunk is an optimal one.
 const OPTIMAL: f64 = 0.95;
@@ -89,7 +89,7 @@ fn against_chunks(op: Op, told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![table], plots: vec![("", plot)] }
 }
 
-/// Throughput with chunks of so many sectors, between those that were measured on a straight line.
+/// Throughput with chunks of `sectors` sectors, interpolated between the measured ones.
 fn at(table: &Series, chunk: f64) -> f64 {
     let points = table.points(0, 2);
     let pair = points.windows(2).find(|pair| pair[0].0 <= chunk && chunk <= pair[1].0);

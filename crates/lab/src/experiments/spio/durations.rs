@@ -1,4 +1,4 @@
-//! Figure 13: how long nobody can interrupt the disk (FAST 2003 §4.1.1).
+//! Figure 13: the durations of commands, in which the disk is not preemptible (FAST 2003 §4.1.1).
 
 use plot::{Line, Plot};
 use units::{Duration, Extent, Lba, Op};
@@ -11,13 +11,13 @@ use super::settings::{CHUNK, PAPER, PAPER_PREFETCHING, WHOLE};
 pub(crate) const FIG13: Experiment =
     Experiment { id: "spio-fig13", title: "distribution of command durations", run: fig13 };
 
-/// Size in kB, and the paper's P(3–16 ms).
+/// Size in kB, and FAST 2003's P(3–16 ms).
 const SIZES: [(u32, f64); 3] = [(50, 0.168), (500, 0.056), (2_000, 0.017)];
 /// How far the figures go, in ms.
 const SHOWN: f64 = 120.0;
 
 /// Without free prefetching a third of a 50 kB request's commands at least would be long: it is two chunks, and one
-/// of them moves the arm. The paper's 0.168 is a distribution with it, whose chunks in the slack are commands, too.
+/// of them moves the arm. FAST 2003's 0.168 is a distribution with it, whose chunks in the slack are commands, too.
 fn fig13(told: &mut dyn FnMut(f64)) -> Findings {
     let ms = Duration::from_millis;
     let long = |measured: &Measured| measured.commands.fraction(ms(3), ms(16));

@@ -21,7 +21,7 @@ const ROTATION: Duration = Duration::from_millis(7);
 const SUB_SEEK: Duration = Duration::from_millis(9);
 const CHUNK: Duration = Duration::from_millis(1);
 const CHUNKS: u64 = 25;
-/// The paper gives two digits behind the point.
+/// FAST 2003 gives two digits behind the point.
 const DIGITS: f64 = 0.005;
 /// Movements there and back between two places 20,000 cylinders apart.
 const TRIPS: u32 = 500;

@@ -32,9 +32,9 @@ pub(crate) const MEASURED: Experiment = Experiment {
 const WITHIN_PERCENT: f64 = 5.0;
 /// How late or early the profiler sees completions.
 const NOISE: Duration = Duration::from_micros(200);
-/// The dice of the noise.
+/// The seed of the noise.
 const SEED: u64 = 1;
-/// The drive of which what is assumed is what it does. Of others it is assumed that their arms vary as the paper's
+/// The drive of which what is assumed is what it does. Of others it is assumed that their arms vary as FAST 2003's
 /// does; a profile that found out that they do not may do better.
 const PAPERS: &str = "st318437lw";
 /// Drives, and the sizes of requests in kB.
@@ -53,7 +53,7 @@ fn measured(told: &mut dyn FnMut(f64)) -> Findings {
     with_dice(SEED, told)
 }
 
-/// With noise from these dice.
+/// With noise from these rng.
 fn with_dice(seed: u64, told: &mut dyn FnMut(f64)) -> Findings {
     let mut findings = Findings { checks: Vec::new(), series: Vec::new(), plots: Vec::new() };
     for (drive, sizes) in DRIVES {
@@ -71,7 +71,7 @@ fn with_dice(seed: u64, told: &mut dyn FnMut(f64)) -> Findings {
                     [&[f64::from(*size), flag(op == Op::Write), flag(is_paper)], &row[..]].concat(),
                 );
                 let name = |what: &str| {
-                    let whose = if is_paper { "the paper's" } else { "ours" };
+                    let whose = if is_paper { "FAST 2003's" } else { "ours" };
                     format!("{drive}, {size} kB {op}s, {whose}: {what}, measured beside assumed")
                 };
                 let [wait, waited, rate, rated] = row;

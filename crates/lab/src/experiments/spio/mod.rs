@@ -1,6 +1,6 @@
-//! "Design and Implementation of Semi-preemptible IO" (FAST 2003): what short commands spare those who wait.
+//! "Design and Implementation of Semi-preemptible IO" (FAST 2003): the waiting time that short commands save.
 //!
-//! The paper's kB are taken for 1,024 bytes: it calls Linux's longest command, of 256 sectors, 128 kB.
+//! FAST 2003's kB are taken for 1,024 bytes: it calls Linux's longest command, of 256 sectors, 128 kB.
 //!
 //! ```text
 //! example            the worked example of §1.1
@@ -10,7 +10,7 @@
 //! fig14, fig15       traces
 //! fig16, fig17       what each part gives
 //! table2 … table4    responses while requests of higher priority come
-//! better, hgst       ours against the paper's, and a drive of today
+//! better, hgst       ours against FAST 2003's, and a drive of today
 //! measured           a profile that was measured against the one that is assumed
 //! ```
 

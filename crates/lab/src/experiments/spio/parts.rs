@@ -8,7 +8,7 @@ use units::Op;
 use super::super::check::Check;
 use super::super::experiment::{Experiment, Findings, Series};
 use super::point::Point;
-use super::settings::{JIT, PAPER, PAPER_PREFETCHING, SIZES, WHOLE, of_the_paper};
+use super::settings::{JIT, PAPER, PAPER_PREFETCHING, SIZES, WHOLE, as_published};
 use super::sizes::elevator;
 
 pub(crate) const FIG16: Experiment = Experiment {
@@ -23,8 +23,8 @@ pub(crate) const FIG17: Experiment = Experiment {
     run: fig17,
 };
 
-const CHUNKING: Execution = Execution::Preemptible(of_the_paper(None, None));
-const JUST_IN_TIME: Execution = Execution::Preemptible(of_the_paper(Some(JIT), None));
+const CHUNKING: Execution = Execution::Preemptible(as_published(None, None));
+const JUST_IN_TIME: Execution = Execution::Preemptible(as_published(Some(JIT), None));
 const STEPS: [(&str, Execution); 3] = [
     ("chunking", CHUNKING),
     ("chunking + JIT-seek", JUST_IN_TIME),

@@ -11,7 +11,7 @@ use super::settings::kb;
 use sim::{NonPreemptible, Simulation};
 
 const SCENARIO: &str = include_str!("../../../experiments/spio.toml");
-/// At least so many requests of higher priority are averaged over.
+/// The least number of requests of higher priority for a mean.
 const HIGH_LEAST: f64 = 200.0;
 
 /// What is run.
@@ -29,10 +29,10 @@ pub(super) struct Point {
 /// The requests of low priority.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Low {
-    /// From dice.
+    /// Generated at random.
     Synthetic { op: Op, access: Access, block: Bytes },
     /// None.
-    Nobody,
+    None,
     /// From a list, once.
     Listed(Arc<[Operation]>),
 }
@@ -57,7 +57,7 @@ pub(super) struct Measured {
 static RUNS: Mutex<Vec<(Point, Measured)>> = Mutex::new(Vec::new());
 
 impl Point {
-    /// The paper's drive, requests of `size` kB at random places, first come first served, nobody of higher priority.
+    /// FAST 2003's drive, requests of `size` kB at random places, first come first served, no request of higher priority.
     pub(super) fn new(execution: Execution, op: Op, size: u32) -> Self {
         let low = Low::Synthetic { op, access: Access::Random, block: kb(size) };
         Self { drive: "st318437lw", execution, low, rate: 0.0, profile: None }
@@ -116,7 +116,7 @@ impl Point {
                 Requests::Synthetic(Synthetic { mix, access: *access, block: *block, arrival })
             }
             Low::Listed(operations) => Requests::Listed(Arc::clone(operations)),
-            Low::Nobody => Requests::Listed(Arc::new([])),
+            Low::None => Requests::Listed(Arc::new([])),
         };
         if self.rate == 0.0 {
             plan.workloads.truncate(1);
@@ -133,7 +133,7 @@ impl Point {
         let mut simulation = Simulation::new(&plan);
         let mut end = Instant::ZERO + length(&plan);
         if let Low::Listed(operations) = &self.low {
-            // To the second in which the last was answered: what is left of it is idle, and counted nowhere.
+            // To the second in which the last was answered: the rest of that second is idle, and not counted.
             let all = operations.len() as u64;
             end = Instant::ZERO;
             while simulation.volume(VolumeIndex(0)).requests < all {
@@ -179,7 +179,7 @@ fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 
-/// The time between two requests of so many a second.
+/// The time between two requests at `rate` a second.
 fn interval(rate: f64) -> Duration {
     Duration::from_nanos(whole(1e9 / rate))
 }

@@ -3,28 +3,28 @@
 use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
 use units::{Bytes, Duration, Sectors};
 
-/// The sizes of the paper's figures, in kB.
+/// The sizes of FAST 2003's figures, in kB.
 pub(super) const SIZES: [u32; 6] = [50, 100, 250, 500, 1_000, 2_000];
-/// What the paper's cells are held to.
+/// What FAST 2003's cells are held to.
 pub(super) const TOLERANCE: f64 = 0.2;
 
-/// The paper's chunk.
+/// FAST 2003's chunk.
 pub(super) const CHUNK: Sectors = Sectors(50);
 /// Half of the cylinders of its drive: longer seeks are split.
 pub(super) const HALF_THE_CYLINDERS: u32 = 15_137;
 
-/// Non-preemptible: commands of 128 kB, and none of anybody else's between those of a request.
+/// Non-preemptible: commands of 128 kB, and no other request's between those of a request.
 pub(super) const WHOLE: Execution = Execution::Whole { split: Some(Sectors(256)) };
-/// The paper's prototype.
+/// FAST 2003's prototype.
 pub(super) const PAPER: Execution = Execution::as_published(CHUNK, HALF_THE_CYLINDERS);
 /// The same with free prefetching.
 pub(super) const PAPER_PREFETCHING: Execution =
-    Execution::Preemptible(Preemptible { free_prefetch: true, ..of_the_paper(Some(JIT), SPLIT) });
+    Execution::Preemptible(Preemptible { free_prefetch: true, ..as_published(Some(JIT), SPLIT) });
 pub(super) const JIT: Jit = Jit { offset: Duration::from_millis(1), approach: Approach::InTime };
 pub(super) const SPLIT: Option<SeekSplit> = Some(SeekSplit::Always(HALF_THE_CYLINDERS));
 
-/// The paper's chunks, with or without its other parts.
-pub(super) const fn of_the_paper(jit: Option<Jit>, seek_split: Option<SeekSplit>) -> Preemptible {
+/// FAST 2003's chunks, with or without its other parts.
+pub(super) const fn as_published(jit: Option<Jit>, seek_split: Option<SeekSplit>) -> Preemptible {
     Preemptible { chunk: Some(CHUNK), jit, seek_split, free_prefetch: false, preempt_writes: true }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn ours() -> Execution {
     Execution::Preemptible(Preemptible::default())
 }
 
-/// So many of the paper's kB.
+/// A size in FAST 2003's kB.
 pub(super) const fn kb(size: u32) -> Bytes {
     Bytes((size as u64) << 10)
 }

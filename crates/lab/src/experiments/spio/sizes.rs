@@ -99,7 +99,7 @@ fn waiting(access: Access, order: &str, told: &mut dyn FnMut(f64)) -> Findings {
         y: "expected waiting, ms".into(),
         lines: vec![
             line("non-preemptible", 1),
-            line("semi-preemptible, the paper's", 2),
+            line("semi-preemptible, FAST 2003's", 2),
             line("semi-preemptible, ours", 3),
         ],
         x_log: true,
@@ -169,7 +169,7 @@ fn throughput(access: Access, order: &str, told: &mut dyn FnMut(f64)) -> Finding
         y: "throughput, MB/s".into(),
         lines: vec![
             line("non-preemptible", 1),
-            line("semi-preemptible, the paper's", 2),
+            line("semi-preemptible, FAST 2003's", 2),
             line("the same with free prefetching", 3),
             line("semi-preemptible, ours", 4),
         ],

@@ -26,7 +26,7 @@ pub(crate) const TABLE4: Experiment = Experiment {
     run: table4,
 };
 
-/// One row of table 2 or 4 as the paper has it: size in kB, requests of higher priority a second, responses in ms of
+/// One row of table 2 or 4 as FAST 2003 has it: size in kB, requests of higher priority a second, responses in ms of
 /// npIO and spIO, throughput of both in MB/s.
 type Row = (u32, f64, [f64; 2], [f64; 2]);
 
@@ -115,20 +115,20 @@ fn responses(op: Op, rows: &[Row; 12], told: &mut dyn FnMut(f64)) -> Findings {
 fn firmware(size: u32, how: usize) -> [String; 3] {
     let execution = [WHOLE, PAPER][how];
     let measured = Point::new(execution, Op::Write, size).with_rate(1.0).measure();
-    let service = Point { low: Low::Nobody, ..Point::new(execution, Op::Read, size) };
+    let service = Point { low: Low::None, ..Point::new(execution, Op::Read, size) };
     let service = service.with_rate(1.0).measure().high_ms;
     let row = WAITS.iter().find(|row| row.0 == size).expect("the sizes of table 4 are in table 3");
     let (paper_wait, paper_response) = (row.1[2 * how + 1], row.2[2 * how + 1]);
     let wait = measured.wait();
     let [ours, papers] = [measured.high_ms - wait - service, paper_response - paper_wait - service];
-    let who = format!("writes of {size} kB, {}", HOW[how]);
+    let what = format!("writes of {size} kB, {}", HOW[how]);
     let waiting = format!(
-        "{who}: a write command lasts until the drive's memory takes its data, {wait:.1} ms of expected waiting here and \
-         {paper_wait:.1} in the paper: what its firmware keeps in memory and for how long the paper does not say"
+        "{what}: a write command lasts until the drive's memory takes its data, {wait:.1} ms of expected waiting here and \
+         {paper_wait:.1} in FAST 2003: what its firmware keeps in memory and for how long FAST 2003 does not say"
     );
     let response = format!(
-        "{who}: behind {wait:.1} ms of expected waiting and {service:.1} of service, {ours:.1} ms are external waiting, \
-         {papers:.1} in the paper: the drive's own writing back, which the paper calls large and often unpredictable"
+        "{what}: behind {wait:.1} ms of expected waiting and {service:.1} of service, {ours:.1} ms are external waiting, \
+         {papers:.1} in FAST 2003: the drive's own writing back, which FAST 2003 calls large and often unpredictable"
     );
     let brought = WRITES.iter().filter(|row| row.0 == size).nth(1).map(|row| row.3[how]);
     let each = |mb: f64| f64::from(size) * 1.024 / mb;
@@ -136,8 +136,8 @@ fn firmware(size: u32, how: usize) -> [String; 3] {
         let (ours, papers) = (each(measured.mb_per_s), each(brought));
         let turns = (papers - ours) / TURN_MS;
         format!(
-            "{who}: {ours:.1} ms a request with one of high priority a second, {papers:.1} in the paper, {turns:.1} turns \
-             of the disk more: what its firmware loses around a write the paper does not say"
+            "{what}: {ours:.1} ms a request with one of high priority a second, {papers:.1} in FAST 2003, {turns:.1} turns \
+             of the disk more: what its firmware loses around a write FAST 2003 does not say"
         )
     });
     [waiting, response, throughput]
@@ -151,7 +151,7 @@ enum Cell {
     Throughput,
 }
 
-/// A cell beside the paper's. Only a cell of writes may be out of its bound with a reason.
+/// A cell beside FAST 2003's. Only a cell of writes may be out of its bound with a reason.
 fn cell(
     (op, size, how): (Op, u32, usize),
     what: Cell,
@@ -174,7 +174,7 @@ fn cell(
     })
 }
 
-/// Lines of one size each, which has six rows, npIO's and spIO's columns from `columns` on, the paper's dashed.
+/// Lines of one size each, which has six rows, npIO's and spIO's columns from `columns` on, FAST 2003's dashed.
 fn plot(op: Op, table: &Series, columns: [usize; 2], y: &str) -> Plot {
     let line = |(rows, how, paper): (&[Vec<f64>], usize, bool)| Line {
         name: format!("{} kB, {}{}", rows[0][0], HOW[how], if paper { ", paper" } else { "" }),

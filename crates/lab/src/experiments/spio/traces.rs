@@ -1,11 +1,11 @@
-//! Figures 14 and 15: traces (FAST 2003 §4.1.2), as seeded equivalents: the paper's traces are not to be had.
+//! Figures 14 and 15: traces (FAST 2003 §4.1.2), as seeded equivalents: FAST 2003's traces are not to be had.
 //!
 //! Made up from Table 1, counts, mean sizes and ranges of blocks, and from what the text says of them:
 //! `DV15`, 15 video clients served first come first served by one process: each in its turn gets 256 kB, half a
 //! second of a video of 4 Mbit/s, in the order of its file, as requests of 128 blocks; `Elevator15`, the same clients
 //! asking at once, each one request of 128 blocks, the 15 of them served by an elevator; `TPC`, a database of 20
 //! warehouses: requests of 128 blocks at random places. Every fiftieth request or so is longer or shorter, so that
-//! the mean is the paper's. Of TPC's 1,376,482 requests the first [`TPC_RUN`] are run. All of them read.
+//! the mean is FAST 2003's. Of TPC's 1,376,482 requests the first [`TPC_RUN`] are run. All of them read.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ const TRACES: [Facts; 3] = [
         make: scattered,
     },
 ];
-/// So many of TPC's requests are run.
+/// The number of TPC's requests that are run.
 const TPC_RUN: usize = 20_000;
 const CLIENTS: usize = 15;
 /// Requests of one client's turn.
@@ -87,8 +87,8 @@ fn made(facts: &Facts, stream: u64) -> Arc<[Operation]> {
 }
 
 impl Facts {
-    /// A size such that the mean is the paper's.
-    fn size(&self, dice: &mut SeededRng) -> u64 {
+    /// A size such that the mean is FAST 2003's.
+    fn size(&self, rng: &mut SeededRng) -> u64 {
         let usual = USUAL * 10;
         let (other, apart) = if self.tenths > usual {
             (LONG, self.tenths - usual)
@@ -97,7 +97,7 @@ impl Facts {
         };
         let ppb = apart * 100_000_000 / other.abs_diff(USUAL);
         let odd = Share::from_ppb(u32::try_from(ppb).expect("a few hundredths"));
-        if dice.chance(odd) { other } else { USUAL }
+        if rng.chance(odd) { other } else { USUAL }
     }
 
     /// How many are run.
@@ -106,10 +106,10 @@ impl Facts {
     }
 
     /// Where each client's file begins, and from where it is read: a random place in its fifteenth of the blocks.
-    fn clients(&self, dice: &mut SeededRng) -> Vec<u64> {
+    fn clients(&self, rng: &mut SeededRng) -> Vec<u64> {
         let part = self.block_max / CLIENTS as u64;
         let room = part - part / 4;
-        (0..CLIENTS as u64).map(|client| client * part + dice.below(room)).collect()
+        (0..CLIENTS as u64).map(|client| client * part + rng.below(room)).collect()
     }
 
     fn read(start: u64, len: u64) -> Operation {
@@ -118,15 +118,15 @@ impl Facts {
 }
 
 /// Each client's turn in a fixed order that is not that of the disk.
-fn by_turns(facts: &Facts, mut dice: SeededRng) -> Vec<Operation> {
-    let mut at = facts.clients(&mut dice);
+fn by_turns(facts: &Facts, mut rng: SeededRng) -> Vec<Operation> {
+    let mut at = facts.clients(&mut rng);
     for place in (1..CLIENTS).rev() {
-        let other = usize::try_from(dice.below(place as u64 + 1)).expect("under fifteen");
+        let other = usize::try_from(rng.below(place as u64 + 1)).expect("under fifteen");
         at.swap(place, other);
     }
     let mut next = |nth: usize| {
         let client = nth / TURN % CLIENTS;
-        let len = facts.size(&mut dice);
+        let len = facts.size(&mut rng);
         at[client] += len;
         Facts::read(at[client] - len, len)
     };
@@ -134,10 +134,10 @@ fn by_turns(facts: &Facts, mut dice: SeededRng) -> Vec<Operation> {
 }
 
 /// One request of each client, in the order of the disk.
-fn swept(facts: &Facts, mut dice: SeededRng) -> Vec<Operation> {
-    let mut at = facts.clients(&mut dice);
+fn swept(facts: &Facts, mut rng: SeededRng) -> Vec<Operation> {
+    let mut at = facts.clients(&mut rng);
     let mut next = |nth: usize| {
-        let len = facts.size(&mut dice);
+        let len = facts.size(&mut rng);
         let client = nth % CLIENTS;
         at[client] += len;
         Facts::read(at[client] - len, len)
@@ -145,15 +145,15 @@ fn swept(facts: &Facts, mut dice: SeededRng) -> Vec<Operation> {
     (0..facts.run()).map(&mut next).collect()
 }
 
-fn scattered(facts: &Facts, mut dice: SeededRng) -> Vec<Operation> {
+fn scattered(facts: &Facts, mut rng: SeededRng) -> Vec<Operation> {
     let mut next = |_| {
-        let len = facts.size(&mut dice);
-        Facts::read(dice.below(facts.block_max - len), len)
+        let len = facts.size(&mut rng);
+        Facts::read(rng.below(facts.block_max - len), len)
     };
     (0..facts.run()).map(&mut next).collect()
 }
 
-/// Non-preemptible, the paper's, ours.
+/// Non-preemptible, FAST 2003's, ours.
 fn ways() -> [Execution; 3] {
     [WHOLE, PAPER, ours()]
 }
@@ -241,12 +241,12 @@ fn findings(name: &str, y: &str, what: &str, rows: &[[f64; 3]], checks: Vec<Chec
         dashed: false,
     };
     let plot = Plot {
-        caption: format!("{what} with seeded equivalents of the paper's traces (st318437lw)"),
+        caption: format!("{what} with seeded equivalents of FAST 2003's traces (st318437lw)"),
         x: "trace: 1 DV15, 2 Elevator15, 3 TPC".into(),
         y: y.into(),
         lines: vec![
             line(1, "non-preemptible"),
-            line(2, "semi-preemptible, the paper's"),
+            line(2, "semi-preemptible, FAST 2003's"),
             line(3, "semi-preemptible, ours"),
         ],
         bars: true,
