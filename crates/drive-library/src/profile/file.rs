@@ -14,13 +14,18 @@ use super::form::{self, Form, Record};
 use super::values::{CpuCost, MeasuredDevice, MeasurementRun, ProfileFile};
 use super::{dynamics, flash, geometry, rotation};
 use input::InputError;
-use input::{Source, read_text};
+use input::{Source, TableKeys, read_text};
 
 /// The version of the format. A file of another version is refused.
 pub const SCHEMA: u32 = 1;
 /// The size limit of a profile.
 pub const PROFILE_BYTES_MAX: u64 = 16 << 20;
 const LENGTHS_MAX: usize = 256;
+
+/// Every table and key of a profile file, with the type of its value.
+pub fn keys() -> Vec<TableKeys> {
+    form::described::<ProfileFile>(String::new(), String::new())
+}
 
 impl ProfileFile {
     /// Reads the profile at `path`.

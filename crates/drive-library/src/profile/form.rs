@@ -56,7 +56,26 @@ pub(super) enum Form<'a> {
     /// Sets the values from the table.
     Reader(&'a Table<'a>),
     /// Collects the keys.
-    Keys(Vec<&'static str>),
+    Keys(KeyList),
+}
+
+/// The keys of a table, and of the tables within it.
+#[derive(Default)]
+pub(super) struct KeyList {
+    /// The table's full name, such as `found.flash`; empty at the top.
+    path: String,
+    keys: Vec<Key>,
+    below: Vec<TableKeys>,
+}
+
+impl KeyList {
+    /// Adds the key of a table or of tables in `brackets`, and their keys.
+    fn nest<T: Record>(&mut self, key: &'static str, brackets: (&str, &str), shape: &str) {
+        self.keys.push(Key::new(key, shape, ""));
+        let path = if self.path.is_empty() { key.into() } else { format!("{}.{key}", self.path) };
+        let header = format!("{}{path}{}", brackets.0, brackets.1);
+        self.below.extend(described::<T>(path, header));
+    }
 }
 
 /// The text of a table, and of the tables within it.
@@ -87,10 +106,16 @@ impl Writer {
 
 /// The keys of a record's table.
 fn keys<T: Record>() -> TableKeys {
-    let mut form = Form::Keys(Vec::new());
+    described::<T>(String::new(), String::new()).swap_remove(0)
+}
+
+/// The keys of a record's table, and of each table within it.
+pub(super) fn described<T: Record>(path: String, header: String) -> Vec<TableKeys> {
+    let mut form = Form::Keys(KeyList { path, ..KeyList::default() });
     T::blank().visit(&mut form).expect("keys are no values");
-    let Form::Keys(keys) = form else { return TableKeys::default() };
-    TableKeys::new("", "", keys.into_iter().map(|key| Key::new(key, "", "")).collect())
+    let Form::Keys(list) = form else { return Vec::new() };
+    let own = TableKeys::new(header, "", list.keys);
+    core::iter::once(own).chain(list.below).collect()
 }
 
 /// The file of a record.
@@ -128,7 +153,7 @@ impl Form<'_> {
         match self {
             Self::Writer(writer) => writer.line(key, &value.text()),
             Self::Reader(table) => *value = T::read(&table.require(key, T::EXPECTED)?)?,
-            Self::Keys(keys) => keys.push(key),
+            Self::Keys(list) => list.keys.push(Key::new(key, T::EXPECTED, "").required()),
         }
         Ok(())
     }
@@ -145,7 +170,7 @@ impl Form<'_> {
             (Self::Reader(table), value) => {
                 *value = table.value(key).map(|value| T::read(&value)).transpose()?;
             }
-            (Self::Keys(keys), _) => keys.push(key),
+            (Self::Keys(list), _) => list.keys.push(Key::new(key, T::EXPECTED, "")),
         }
         Ok(())
     }
@@ -173,7 +198,9 @@ impl Form<'_> {
                     None => None,
                 };
             }
-            (Self::Keys(keys), _) => keys.push(key),
+            (Self::Keys(list), _) => {
+                list.keys.push(Key::new(key, format!("a figure: {}", T::EXPECTED), ""))
+            }
         }
         Ok(())
     }
@@ -214,7 +241,9 @@ impl Form<'_> {
                 let elements = value.elements(count_max, T::EXPECTED)?;
                 *all = elements.iter().map(T::read).collect::<Result<_, _>>()?;
             }
-            Self::Keys(keys) => keys.push(key),
+            Self::Keys(list) => {
+                list.keys.push(Key::new(key, format!("a list of {}", T::EXPECTED), ""))
+            }
         }
         Ok(())
     }
@@ -242,7 +271,7 @@ impl Form<'_> {
                 let rows = value.elements(count_max, T::EXPECTED)?;
                 *all = rows.iter().map(row).collect::<Result<_, _>>()?;
             }
-            Self::Keys(keys) => keys.push(key),
+            Self::Keys(list) => list.keys.push(Key::new(key, format!("rows {}", T::EXPECTED), "")),
         }
         Ok(())
     }
@@ -262,7 +291,7 @@ impl Form<'_> {
                     None => None,
                 };
             }
-            (Self::Keys(keys), _) => keys.push(key),
+            (Self::Keys(list), _) => list.nest::<T>(key, ("[", "]"), "a table"),
         }
         Ok(())
     }
@@ -281,7 +310,7 @@ impl Form<'_> {
                     within.ok_or_else(|| table.missing(key, format_args!("a table `[{key}]`")))?;
                 *record = filled(&within)?;
             }
-            Self::Keys(keys) => keys.push(key),
+            Self::Keys(list) => list.nest::<T>(key, ("[", "]"), "a table"),
         }
         Ok(())
     }
@@ -311,7 +340,7 @@ impl Form<'_> {
                     return Err(value.refuse(format_args!("{number}, the only version there is")));
                 }
             }
-            Self::Keys(keys) => keys.push(key),
+            Self::Keys(list) => list.keys.push(Key::new(key, number.to_string(), "").required()),
         }
         Ok(())
     }
@@ -333,7 +362,7 @@ impl Form<'_> {
                 let tables = table.tables(key, &keys::<T>(), count_max)?;
                 *records = tables.iter().map(filled).collect::<Result<_, _>>()?;
             }
-            Self::Keys(keys) => keys.push(key),
+            Self::Keys(list) => list.nest::<T>(key, ("[[", "]]"), "tables"),
         }
         Ok(())
     }

@@ -12,6 +12,6 @@ mod value;
 mod values;
 
 pub use assumed::{PERIOD_OFF_PPB, SEEK_VARIATION, assumed, on_host};
-pub use file::{PROFILE_BYTES_MAX, SCHEMA};
+pub use file::{PROFILE_BYTES_MAX, SCHEMA, keys};
 pub use model::MissingFindings;
 pub use values::{CpuCost, MeasuredDevice, MeasurementRun, ProfileFile};
