@@ -1,7 +1,8 @@
-//! Measures the zone maps of many drives with many seeds of noise, and holds each against the truth: the long form of
-//! what the tests do with a few.
+//! Measures the zone maps of many drives with many seeds of noise, and compares each with the
+//! drive: the long form of the tests.
 //!
-//! `maps DRIVE|all|drawn|invented FIRST COUNT`: one line a run, and in the end how many were missed; exit code 1 if any was.
+//! `maps DRIVE|all|random-zones|synthetic FIRST COUNT`: one line for each run, and the number of
+//! runs with errors at the end; exit code 1 if there are any.
 
 #[path = "../tests/judged/mod.rs"]
 mod judged;
@@ -16,7 +17,7 @@ use judged::{NOISE, SKEWS_OFF_MAX, held, mapped, period_off, runs, skews_off};
 use sim::BenchTarget;
 use spindle_profiler::Budget;
 
-/// Whether the whole map of this drive was found, with noise of this seed.
+/// Whether the map of this drive was found, with noise of this seed.
 fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
     let target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, seed).read_only();
     let Some(measured) = mapped(target, Budget::DEFAULT) else {
@@ -45,7 +46,7 @@ fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
     good
 }
 
-/// Says where the map is not the drive's.
+/// Prints the differences between the map and the drive.
 fn differences(map: &Geometry, model: &Model) {
     let mut before = 0;
     for (facts, zone) in model.zones().zip(&model.spec().zones) {

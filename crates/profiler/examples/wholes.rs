@@ -1,8 +1,10 @@
-//! Takes whole profiles of many drives and holds every figure that is promised against the truth: the turn, each zone and
-//! its skews, heads, seeks before reads and writes, ranges of chunks, buffers, and the time that it took.
+//! Takes whole profiles of many drives and compares every guaranteed figure with the drive: period,
+//! zones and skews, heads, seeks before reads and writes, chunk ranges, buffers, and the drive
+//! time.
 //!
-//! `wholes DRIVE|all|invented FIRST COUNT [--quick]`: a line for each run, what it missed under it; exit code 1 if anything was.
-//! A glance is held to what it says: seeks to their own errors, too, and the rest as far as it goes.
+//! `profiles DRIVE|all|synthetic FIRST COUNT [--quick]`: one line for each run, its errors under
+//! it; exit code 1 if there are any. A quick profile is compared as far as it extends: seek times
+//! with their own errors, too.
 
 #[path = "../tests/judged/mod.rs"]
 mod judged;
@@ -26,10 +28,10 @@ const NOISE: Duration = Duration::from_micros(200);
 const NANOS: u64 = 1_000_000_000;
 const TIME: Duration = Duration::from_secs(600);
 
-/// What a glance may take.
+/// The most time of a quick profile.
 const TIME_QUICK: Duration = Duration::from_secs(60);
 
-/// What a glance says that is not so.
+/// The errors of a quick profile.
 fn missed_at_a_glance(model: &Arc<Model>, found: &Findings) -> Vec<String> {
     let Some(Spindle::Rotating(_)) = found.spindle else { return vec!["no turn".to_owned()] };
     let dynamics = &found.dynamics;
@@ -39,7 +41,7 @@ fn missed_at_a_glance(model: &Arc<Model>, found: &Findings) -> Vec<String> {
     missed
 }
 
-/// What a profile misses of the drive's own figures.
+/// The errors of a full profile.
 fn missed(model: &Arc<Model>, found: &Findings) -> Vec<String> {
     let mut missed = Vec::new();
     let Some(Spindle::Rotating(turns)) = found.spindle else { return vec!["no turn".to_owned()] };
@@ -83,10 +85,10 @@ fn missed(model: &Arc<Model>, found: &Findings) -> Vec<String> {
     missed
 }
 
-/// Whether all was found of this drive, with noise of this seed.
+/// Whether all of this drive was found, with noise of this seed.
 fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
     let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, seed);
-    // What each stage took.
+    // The time of each stage.
     let mut stages: Vec<(Stage, Duration)> = Vec::new();
     let mut before = Duration::ZERO;
     let mut watcher = |progress: &Progress| {

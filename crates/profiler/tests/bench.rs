@@ -1,4 +1,4 @@
-//! The bench keeps to its budget, and what a simulated target says has noise that does not add up.
+//! The bench keeps to its budget, and a simulated target's noise does not accumulate.
 
 use core::ops::ControlFlow;
 
@@ -48,7 +48,7 @@ fn noise_is_as_large_as_told_and_does_not_add_up() {
     let mut noisy = target(Duration::from_micros(200));
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut noisy, Budget::DEFAULT, Findings::default(), &mut watcher);
-    // The same sector again and again is a hit: what it takes varies by the noise alone.
+    // Repeated reads of one sector are cache hits: their time varies by the noise alone.
     let _ = bench.time(read(5)).expect("in time");
     let mut sum = 0.0_f64;
     let mut square = 0.0_f64;

@@ -1,4 +1,4 @@
-//! What is found of a drive's dynamics is what the drive does, through noise, for drives of every kind.
+//! Measured seeks, overheads and caches equal the drive's, under noise, for drives of every kind.
 //!
 //! `make soak` runs more seeds: `SPINDLE_CASES=20`.
 
@@ -17,13 +17,13 @@ use spindle_profiler::dynamics::{self};
 use spindle_profiler::{Bench, Budget, Progress};
 use units::Duration;
 
-/// How late or early completions are seen.
+/// The standard deviation of observed completion times.
 const NOISE: Duration = Duration::from_micros(200);
-/// What this half of the default profile may take of ten minutes.
+/// The time of these stages in a full profile of ten minutes.
 const TIME: Duration = Duration::from_secs(270);
-/// As much as the map leaves it, at least.
+/// The time that the zone map leaves them at least.
 const BUDGET: Budget = Budget { total: TIME, quick: false };
-/// And of the minute of a quick one.
+/// Their time in a quick profile of a minute.
 const TIME_QUICK: Duration = Duration::from_secs(32);
 
 fn mechanical() -> impl Iterator<Item = (&'static str, Arc<Model>)> {
@@ -37,7 +37,7 @@ fn target(model: &Arc<Model>, noise: Duration, seed: u64) -> BenchTarget {
     BenchTarget::new(AnyModel::from(Arc::clone(model)), noise, seed)
 }
 
-/// What was found of a drive, and what that took of its time.
+/// The findings of a drive, and the drive time that they took.
 fn measured(model: &Arc<Model>, budget: Budget, seed: u64) -> (Findings, Duration) {
     found_of(&mut target(model, NOISE, seed), &profile::assumed(model), budget)
 }
@@ -54,7 +54,7 @@ fn found_of(
     (bench.findings, spent)
 }
 
-/// So many seeds; `make soak` asks for more.
+/// The number of seeds; `make soak` uses more.
 fn seeds() -> u64 {
     std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(1)
 }
@@ -96,7 +96,7 @@ fn a_glance_is_half_a_minute() {
     }
 }
 
-/// A drive of no library: one that is in it, with another arm, spindle, memory and electronics.
+/// A drive outside the library: a library drive with another arm, spindle, cache and electronics.
 fn foreign(name: &str, dice: &mut SeededRng) -> Model {
     let mut spec = drive_library::find_mechanical(name).expect("in it");
     let mut part =
@@ -149,8 +149,8 @@ fn who_may_not_write_is_told_of_reads_alone() {
     assert!(found.write_buffer.is_none() && found.overheads.cached.is_none());
 }
 
-/// Through a socket and past other work, without a command that moves the arm alone: seeks within 5 % or 0.1 ms, which is by
-/// how much the path itself is longer now and then; the rest as through noise.
+/// Through a socket on a loaded host, without seek commands: seek times within 5 % or 0.1 ms, by
+/// which the path latency itself varies; the other figures as under noise.
 #[test]
 fn drives_are_found_though_the_path_to_them_wanders() {
     for name in ["atlas-ii", "barracuda-st32171w", "deskstar-34gxp"] {
@@ -175,7 +175,8 @@ fn drives_are_found_though_the_path_to_them_wanders() {
             let (distance, off, part) = worst;
             println!("{name}, seed {seed}: {spent}; {off:.3} ms over {distance}, {part:.2}");
             assert!(part <= 1.0, "{name}, seed {seed}: {off} ms off over {distance} cylinders");
-            // Commands are to be longer through a path that nobody can time apart: 128 sectors take 5.4 % more by it.
+            // Commands seem longer through a path that cannot be timed alone: 128 sectors take 5.4
+            // % more.
             if name == "atlas-ii" {
                 let chunks = dynamics.chunks_read.as_ref().expect("found");
                 let found = CHUNK_STEPS.iter().position(|step| *step == chunks.optimal.0.0);
@@ -190,7 +191,7 @@ fn drives_are_found_though_the_path_to_them_wanders() {
     }
 }
 
-/// The way to a drive and back is in none of its figures where it can be timed on its own.
+/// The path latency is in none of the drive's figures where it can be timed alone.
 #[test]
 fn a_path_that_can_be_timed_is_not_the_drive_s() {
     for (name, seed) in [("atlas-ii", 1), ("atlas-ii", 2), ("st318437lw", 1), ("st318437lw", 2)] {

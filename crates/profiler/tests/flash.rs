@@ -1,4 +1,4 @@
-//! What is said of devices on which nothing turns: what they are, and no more.
+//! Devices that do not rotate: their rate limits, throughput and writes, and no false ones.
 
 use core::ops::ControlFlow;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use spindle_profiler::{
 };
 use units::{Duration, Instant, Op, Operation, Sectors, Share};
 
-/// Memory: every command takes what its bytes take to be copied.
+/// Memory: every command takes the time of copying its bytes.
 struct Memory {
     now: Instant,
     done: VecDeque<Completion>,
@@ -62,13 +62,13 @@ impl Target for Memory {
     }
 }
 
-/// A disk as a provider sells it: commands go on as there are tokens.
+/// A disk with a rate limit: commands continue as there are tokens.
 struct Rationed<T> {
     inner: T,
     of: LimitedQuantity,
     per_second: u64,
     bucket: u64,
-    /// When the bucket would have been empty, had nothing been taken of it since.
+    /// When the bucket would be empty without further commands.
     empty_at: i128,
     waiting: VecDeque<(Tag, Operation, Instant, Instant)>,
     asked: Vec<(Tag, Instant)>,
@@ -82,7 +82,7 @@ impl<T: Target> Rationed<T> {
         Self { inner, of, per_second, bucket, empty_at: -full, waiting, asked, done }
     }
 
-    /// When a command that comes now may go on.
+    /// When a command that arrives now gets its tokens.
     fn taken(&mut self, operation: Operation, now: Instant) -> Instant {
         let tokens = match self.of {
             LimitedQuantity::Commands => 1,
@@ -94,7 +94,7 @@ impl<T: Target> Rationed<T> {
         Instant::from_nanos(u64::try_from(self.empty_at.max(now)).expect("a time"))
     }
 
-    /// Hands on what has its token by `at`, and takes what is done.
+    /// Passes on commands with tokens by `at`, and collects completions.
     fn run(&mut self, at: Instant) {
         while let Some((tag, operation, _, _)) =
             self.waiting.front().filter(|first| first.3 <= at).copied()
@@ -146,13 +146,13 @@ impl<T: Target> Target for Rationed<T> {
     }
 }
 
-/// A host with far more to run than processors: who has been busy for some milliseconds waits for tens of them, whatever has
-/// ended meanwhile; who has slept is woken at once, mostly.
+/// An overloaded host: a thread that ran for some milliseconds waits for tens of them, whatever
+/// completes meanwhile. A thread that slept is mostly woken at once.
 struct Starved<T> {
     inner: T,
     dice: SeededRng,
     busy: Duration,
-    /// Since when it runs again.
+    /// When the thread runs again.
     back: Instant,
 }
 
@@ -161,7 +161,7 @@ impl<T: Target> Starved<T> {
     const AWAY: Duration = Duration::from_millis(40);
     const COMMAND: Duration = Duration::from_micros(20);
     const LOOK: Duration = Duration::from_nanos(50);
-    /// Whoever sleeps for so long has a slice again.
+    /// A thread that sleeps for this time has a new time slice.
     const SLEPT: Duration = Duration::from_micros(500);
 
     fn new(inner: T, seed: u64) -> Self {
@@ -184,11 +184,11 @@ impl<T: Target> Starved<T> {
         self.busy = Duration::ZERO;
     }
 
-    /// It slept since then, if it was not at once.
+    /// The thread slept since then, if it waited at all.
     fn woken(&mut self, since: Instant) {
         if self.inner.now().since(since) > Self::SLEPT {
             self.busy = Duration::ZERO;
-            // One of ten finds somebody else there.
+            // One wake-up in ten finds the processor busy.
             if self.dice.chance(Share::from_percent(10)) {
                 self.leave(Self::SLICE);
             }
@@ -230,7 +230,7 @@ fn drive(name: &str) -> BenchTarget {
     BenchTarget::new(model, Duration::from_micros(2), 1)
 }
 
-/// Everything about it, in the time of a glance.
+/// All findings, in the time of a quick profile.
 fn findings(target: &mut dyn Target) -> (RotationTest, Findings) {
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(target, Budget::QUICK, Findings::default(), &mut watcher);
@@ -308,12 +308,12 @@ fn rationed_bytes_are_told_with_their_rate_and_burst() {
         let [limit] = found.flash.limits[..] else { panic!("{rate}: {:?}", found.flash.limits) };
         assert_eq!(limit.of, LimitedQuantity::Bytes, "{rate}");
         assert!(within(limit.per_second.value, rate, 3), "{rate}: {limit:?}");
-        // Four commands are no burst that can be seen.
+        // A burst of four commands is not observable.
         assert!(bucket == 1 << 20 || within(limit.burst.value, bucket, 10), "{bucket}: {limit:?}");
     }
 }
 
-/// Answers are noticed late, never early: more than half of them by milliseconds.
+/// Completions are observed late, never early: more than half of them by milliseconds.
 #[test]
 fn what_turns_is_told_from_what_does_not_though_most_answers_are_noticed_late() {
     let late = Lateness {
@@ -337,7 +337,7 @@ fn what_turns_is_told_from_what_does_not_though_most_answers_are_noticed_late() 
     }
 }
 
-/// A limiter that looks at what waits with each tick of a clock, of which there are 250 a second.
+/// A limiter that checks its queue at each tick of a 250 Hz clock.
 struct Ticking<T>(T);
 
 impl<T: Target> Target for Ticking<T> {
@@ -366,7 +366,8 @@ impl<T: Target> Target for Ticking<T> {
     }
 }
 
-/// Reads that end with the ticks of a clock have a period, which is that of no spindle: it is one everywhere.
+/// Reads that complete at the ticks of a clock have a period, but one phase at all addresses,
+/// unlike a rotating disk.
 #[test]
 fn the_ticks_of_a_clock_are_no_spindle() {
     for seed in 1..=4 {
@@ -381,7 +382,8 @@ fn the_ticks_of_a_clock_are_no_spindle() {
     }
 }
 
-/// Alone such a device is slow, too: what it does of each length is all that tells.
+/// A single command is slow as well on such a device: only the throughput of each length shows the
+/// limit.
 #[test]
 fn rations_that_are_handed_out_with_the_ticks_of_a_clock_are_told() {
     for (of, rate) in [(LimitedQuantity::Commands, 500), (LimitedQuantity::Bytes, 10 << 20)] {

@@ -1,4 +1,4 @@
-//! Geometry from timing alone, held against the drives that were timed.
+//! Zone maps from timing alone equal the drives'.
 
 mod judged;
 
@@ -18,7 +18,7 @@ fn map(measured: &Measured) -> &Geometry {
     measured.findings.geometry.as_ref().expect("a map")
 }
 
-/// Measures a drive of the library, with noise of one seed, and holds it against the truth.
+/// Measures a library drive with noise of one seed, and compares it with the drive.
 fn holds(name: &str, seed: u64) {
     let model = library(name);
     let measured = measured(&model, Budget::DEFAULT, seed);
@@ -31,7 +31,8 @@ fn the_zones_of_an_atlas_ii_are_found() {
     holds("atlas-ii", 1);
 }
 
-/// Nine of its zones have as many sectors a track as the one before them, and skews that differ by a sector or two.
+/// Nine of its zones have as many sectors per track as the zone before them, and skews that differ
+/// by a sector or two.
 #[test]
 fn the_zones_of_a_drive_with_ten_whole_tracks_in_its_memory_are_found() {
     holds("atlas10k", 1);
@@ -47,7 +48,8 @@ fn the_zones_of_a_drive_with_spares_after_each_six_cylinders_are_found() {
     holds("barracuda-st32171w", 1);
 }
 
-/// Hundreds of slipped sectors move its tracks by one block here and there, also just before a zone ends.
+/// Hundreds of slipped sectors move its tracks by one block in many locations, also just before a
+/// zone ends.
 #[test]
 fn the_zones_of_a_drive_with_slipped_sectors_are_found() {
     holds("cheetah9LP", 1);
@@ -83,8 +85,8 @@ fn the_zones_of_a_drive_whose_arm_varies_are_found() {
     holds("st318437lw", 1);
 }
 
-/// Zones that differ by little, spares and slips lie right by chance here and there, each time elsewhere. These seeds
-/// missed a zone or a skew once.
+/// Zones that differ little, spares and slipped sectors may agree by chance, with each seed
+/// elsewhere. Earlier versions missed a zone or a skew with these seeds.
 #[test]
 fn zones_that_are_hard_to_tell_apart_are_found_with_other_noise_too() {
     let missed: [(&str, &[u64]); 8] = [
@@ -104,7 +106,7 @@ fn zones_that_are_hard_to_tell_apart_are_found_with_other_noise_too() {
     }
 }
 
-/// Phases that have no noise still lie apart: sectors and instants are whole numbers.
+/// Phases without noise still differ: sectors and instants are whole numbers.
 #[test]
 fn the_zones_of_drives_that_are_timed_exactly_are_found() {
     for name in ["atlas-ii", "deskstar-34gxp", "st318437lw"] {
@@ -140,8 +142,8 @@ fn a_quick_map_is_exact_as_far_as_it_goes_and_says_how_rough_the_rest_is() {
     }
 }
 
-/// The angle that bands say, held against the drive: half of all blocks and nine of ten are off by no more than so
-/// much of a turn, one constant aside.
+/// The angles of the bands equal the drive's: half of all blocks and nine in ten deviate by at most
+/// these parts of a revolution, up to one constant.
 #[test]
 fn bands_say_at_which_angle_a_sector_lies() {
     for (name, half, most) in [("deskstar-34gxp", 0.004, 0.012), ("hp_c3323a", 0.004, 0.012)] {
@@ -171,7 +173,7 @@ fn bands_say_at_which_angle_a_sector_lies() {
     }
 }
 
-/// Ten of them in a suite that everybody runs.
+/// Ten drives, in a suite that every run includes.
 #[test]
 fn drives_that_nobody_has_built_are_found_too() {
     let mut missed = Vec::new();

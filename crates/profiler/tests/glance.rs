@@ -1,7 +1,8 @@
-//! What a glance says through a path that wanders is what the drive does, as far as it goes.
+//! A quick profile through a path with varying latency equals the drive, as far as it extends.
 //!
-//! The map of a glance ends long before the disk does. What stands on it is to be right all the same: an overhead that
-//! holds a change of heads is not the drive's, and seeks that are differences to it are none.
+//! The zone map of a quick profile ends long before the disk does. The figures based on it must be
+//! right all the same: an overhead must not contain a head switch, and seek times are differences
+//! to overheads.
 
 mod judged;
 
@@ -17,14 +18,14 @@ use sim::{BenchTarget, Lateness};
 use spindle_profiler::Budget;
 use units::{Duration, Lba};
 
-/// The longest way to the drive and back: all that [`Lateness::URGENT`] has, but for those that are late beyond it.
+/// The longest path latency of [`Lateness::URGENT`] without its late completions.
 const PATH_MAX: f64 = 0.24;
-/// By how much what varies with the path may be off.
+/// The largest error of figures that vary with the path.
 const OFF_MAX: f64 = 0.1;
-/// And how many of its own errors a point of the curve.
+/// The largest error of a point of the curve, in its standard errors.
 const ERRORS: f64 = 3.0;
 
-/// Addresses that are looked at on a map.
+/// The addresses that are checked on a map.
 const SAMPLES: u64 = 1_000;
 
 fn glance(model: &Arc<Model>, seed: u64) -> Findings {
@@ -36,7 +37,7 @@ fn glance(model: &Arc<Model>, seed: u64) -> Findings {
     findings
 }
 
-/// Whether the map has nearly all addresses on their cylinders and under their heads, as far as it goes.
+/// Whether the map has nearly all addresses on the right cylinders and heads, as far as it extends.
 fn is_right(findings: &Findings, model: &Model) -> bool {
     let (Some(map), Some(Spindle::Rotating(turns))) = (&findings.geometry, &findings.spindle)
     else {
@@ -51,8 +52,7 @@ fn is_right(findings: &Findings, model: &Model) -> bool {
     (0..SAMPLES).filter(|nth| right(*nth)).count() as u64 * 100 >= SAMPLES * 95
 }
 
-/// Says what is off, in ms; whether nothing is by more than it may be. Nothing where the
-/// arm was left out.
+/// Prints the errors in ms. Whether all are within their limits. `None` if seeks were skipped.
 fn held(name: &str, model: &Model, seed: u64) -> Option<bool> {
     let model = Arc::new(model.clone());
     let findings = glance(&model, seed);
@@ -61,14 +61,14 @@ fn held(name: &str, model: &Model, seed: u64) -> Option<bool> {
         println!("{name}, seed {seed}: no seeks");
         return None;
     };
-    // What stands on a wrong map is the map's fault.
+    // A wrong map explains wrong figures.
     if !is_right(&findings, &model) {
         println!("{name}, seed {seed}: the map is wrong");
         return None;
     }
     let overhead = (spec.overheads.read_miss + behind(spec)).as_millis_f64();
     let path = read.value.as_millis_f64() - overhead;
-    // A glance says by how much a point may be off, and is held to that, too.
+    // A quick profile states the error of each point, and is checked against it as well.
     let off = |point: &SeekPoint| {
         let (found, is) = (point.time.as_millis_f64(), model.seek(point.distance).as_millis_f64());
         let may = (is * 0.05).max(OFF_MAX) + ERRORS * point.error.as_millis_f64();

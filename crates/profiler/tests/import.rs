@@ -1,4 +1,4 @@
-//! A drive that is made of its own profile does what the drive did that was measured.
+//! A drive that is made of a measured profile performs as the measured drive.
 
 use core::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use sim::{BenchTarget, SeededRng};
 use spindle_profiler::{Bench, Budget, Progress, dynamics};
 use units::{Duration, Extent, Lba, Operation, Sectors, Share};
 
-/// How late or early the profiler sees completions.
+/// The standard deviation of observed completion times.
 const NOISE: Duration = Duration::from_micros(200);
-/// By how many parts in a thousand the two may differ.
+/// The largest difference of the two, in thousandths.
 const WITHIN: i64 = 50;
 
 fn mechanical() -> impl Iterator<Item = (&'static str, Arc<Model>)> {
@@ -23,7 +23,7 @@ fn mechanical() -> impl Iterator<Item = (&'static str, Arc<Model>)> {
         .map(|(name, spec)| (name, Arc::new(spec.check().expect("a drive"))))
 }
 
-/// Where sectors lie and how fast the spindle turns, as somebody finds who makes no mistakes: that is another half of a profile.
+/// An exact zone map and rotation: these are measured elsewhere.
 fn map(model: &Model) -> (Findings, Profile) {
     let known = Profile { rotation_period: model.period(), ..assumed(model) };
     let period = Figure {
@@ -58,7 +58,7 @@ fn map(model: &Model) -> (Findings, Profile) {
     (findings, known)
 }
 
-/// The drive that comes out of a profile of this one.
+/// The drive that is made of this one's profile.
 fn imported(name: &str, model: &Arc<Model>, seed: u64) -> Arc<Model> {
     let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, seed);
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
@@ -83,11 +83,11 @@ fn imported(name: &str, model: &Arc<Model>, seed: u64) -> Arc<Model> {
 /// A pattern of commands.
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// In a row, one at a time, from this part of the disk on, in hundredths.
+    /// Sequential commands, one at a time, from this hundredth of the disk on.
     InARow { from: u64, len: u64, writes: bool },
-    /// At drawn places, one at a time.
+    /// Commands at random addresses, one at a time.
     Random { len: u64, writes: bool },
-    /// Reads of 4 KiB at drawn places, so many at once.
+    /// Reads of 4 KiB at random addresses, `depth` in flight.
     AtOnce { depth: u32 },
 }
 
@@ -107,12 +107,12 @@ const LOADS: [Load; 13] = [
     Load::AtOnce { depth: 32 },
 ];
 
-/// What nothing in a profile tells of: a log on the disk for scattered writes.
+/// A property that no profile contains: a log on the disk for scattered writes.
 fn is_unseen(model: &Model, load: Load) -> bool {
     matches!(load, Load::Random { writes: true, .. }) && model.spec().firmware.media_cache.is_some()
 }
 
-/// What a command of a load takes on the mean.
+/// The mean service time of a load.
 fn takes(model: &Arc<Model>, load: Load) -> Duration {
     let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), Duration::ZERO, 1);
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
@@ -128,7 +128,7 @@ fn takes(model: &Arc<Model>, load: Load) -> Duration {
     let mut began = bench.now();
     let depth = if let Load::AtOnce { depth } = load { depth.min(bench.depth_max()) } else { 1 };
     for nth in 0..2 * count {
-        // The first half fills memory.
+        // The first half fills the cache.
         if nth == count {
             bench.drain();
             began = bench.now();

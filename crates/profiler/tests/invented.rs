@@ -1,4 +1,4 @@
-//! Maps of drives that nobody has built, with library drives' firmware and memory as dice have it.
+//! Zone maps of synthetic drives, with the firmware and caches of library drives at random.
 
 mod judged;
 
@@ -11,7 +11,7 @@ use judged::{Measured, SKEWS_OFF_MAX, assert_held, held, measured};
 use spindle_profiler::Budget;
 use units::Duration;
 
-/// The drive of a seed, and its map through noise of the same.
+/// The drive of a seed, and its map under noise of the same seed.
 fn mapped(seed: u64, budget: Budget) -> (String, Model, Measured) {
     let (name, spec) = invented(seed);
     let model = Arc::new(spec.check().expect("a drive"));
@@ -23,28 +23,29 @@ fn map(measured: &Measured) -> &Geometry {
     measured.findings.geometry.as_ref().expect("a map")
 }
 
-/// Holds the map of a drive against the drive.
+/// Compares the map of a drive with the drive.
 fn holds(seed: u64) {
     let (name, model, measured) = mapped(seed, Budget::DEFAULT);
     assert_held(&name, &model, &measured);
 }
 
-/// Its bus takes as long for a sector as the media for three, and its memory keeps what seven reads left: a read of many
-/// sectors ends when the bus is done, and says nothing of where its last one lies.
+/// Its bus takes three times the media time of a sector, and its cache holds seven reads: a read of
+/// many sectors completes when the bus is done, and does not show its last sector's angle.
 #[test]
 fn the_zones_of_a_drive_are_found_whose_bus_is_slow_and_whose_memory_keeps_much() {
     holds(24);
     holds(17);
 }
 
-/// Forty places have to be read in turn, and rounds of so many reads take nearly equally long.
+/// Forty blocks must be read in turn, and rounds of forty reads take nearly equal times.
 #[test]
 fn the_turn_of_a_drive_is_found_whose_memory_keeps_what_thirty_two_reads_left() {
     holds(36);
     holds(46);
 }
 
-/// It keeps whole tracks from before what was read, so that a block behind another is never read off the media after it.
+/// It caches whole tracks before a read, so that a block behind another is never read from the
+/// media after it.
 #[test]
 fn the_zones_of_a_drive_are_found_that_keeps_seventy_whole_tracks() {
     let (_, model, measured) = mapped(23, Budget::DEFAULT);
@@ -57,8 +58,9 @@ fn the_zones_of_a_drive_are_found_that_keeps_seventy_whole_tracks() {
     }
 }
 
-/// A change of heads takes them nearly as long as one of cylinders, so that both skews are alike, and their arms vary by more
-/// than the two differ. Two heads were taken for sure once.
+/// Their head switches take nearly as long as cylinder switches, so that both skews are nearly
+/// equal, and their seek times vary by more than the skews differ. An earlier version was certain
+/// of two heads.
 #[test]
 fn the_heads_of_drives_are_found_whose_skews_are_alike_and_whose_arms_vary() {
     for seed in [1, 21, 40, 102] {
@@ -77,15 +79,15 @@ fn drives_with_one_head_are_seen_to_have_one() {
     }
 }
 
-/// Slips and spares here and there, tracks of a tenth of what a long read would be, and a bus that is slower than the media: to
-/// read again what was kept took more time than there was, and four zones of ten were found.
+/// Slipped and spare sectors, tracks of a tenth of a long read, and a bus slower than the media: an
+/// earlier version ran out of time for reading cached blocks again, and found four zones of ten.
 #[test]
 fn the_zones_of_old_drives_with_slips_and_spares_are_found() {
     holds(19);
     holds(30);
 }
 
-/// What was slipped in the first tracks of a zone moves all tracks behind it by a sector.
+/// Slipped sectors in the first tracks of a zone move all tracks behind it by a sector.
 #[test]
 fn zones_begin_where_they_do_though_sectors_were_slipped_next_to_it() {
     for seed in [189, 203] {
@@ -100,7 +102,7 @@ fn zones_begin_where_they_do_though_sectors_were_slipped_next_to_it() {
     }
 }
 
-/// What a spindle of 15,000 rpm takes is more than this budget has for the map.
+/// A spindle of 15,000 rpm needs more time than this budget has for the map.
 #[test]
 fn a_map_that_is_broken_off_is_one_as_far_as_it_goes_and_leaves_the_rest_its_share() {
     let total = Duration::from_secs(240);

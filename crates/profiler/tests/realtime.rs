@@ -1,4 +1,5 @@
-//! What a host that has other things to do sees of a drive: completions noticed late, by milliseconds now and then.
+//! A drive as a loaded host observes it: completions are observed late, by milliseconds now and
+//! then.
 
 mod judged;
 
@@ -12,7 +13,7 @@ use sim::{BenchTarget, Lateness};
 use spindle_profiler::{Bench, Budget, Progress, rotation};
 use units::{Duration, Share};
 
-/// Twice as bad as a loaded host: every fifth is late.
+/// Twice as late as a loaded host: every fifth completion is late.
 const OVERLOADED: Lateness = Lateness { often: Share::from_percent(20), ..Lateness::LOADED };
 
 #[expect(clippy::cast_precision_loss, reason = "times of a drive")]
@@ -20,7 +21,7 @@ const fn real(number: u64) -> f64 {
     number as f64
 }
 
-/// By how many millionths a turn of this drive is measured too long.
+/// The error of the measured period of this drive, in parts per million.
 fn off(name: &str, lateness: Lateness, quick: bool, seed: u64) -> f64 {
     let model =
         Arc::new(drive_library::find_mechanical(name).expect("in it").check().expect("a drive"));
@@ -66,7 +67,8 @@ fn a_turn_is_measured_where_all_completions_are_noticed_at_once() {
     }
 }
 
-/// This drive forgets what it has handed out, so that two blocks read in turn come out of its memory every other time.
+/// This drive drops data that it has returned, so that two blocks read in turn are cached every
+/// other time.
 #[test]
 fn reads_out_of_memory_are_not_taken_for_noise() {
     for seed in 1..=6 {
@@ -87,7 +89,7 @@ fn reads_out_of_memory_are_not_taken_for_noise() {
     }
 }
 
-/// A map whose every zone is where it is, through a path whose length wanders as a loaded host has it.
+/// A map with every zone, through a path whose latency varies as on a loaded host.
 #[test]
 fn zones_are_found_though_the_path_between_drive_and_host_wanders() {
     let drives = [

@@ -1,4 +1,4 @@
-//! A whole profile, by default and at a glance: what it takes of a drive's time.
+//! Whole profiles, full and quick: the drive time that they take.
 
 mod judged;
 
@@ -12,7 +12,7 @@ use sim::BenchTarget;
 use spindle_profiler::Budget;
 use units::Duration;
 
-/// What is found of a drive, noticed with 0.2 ms of noise, and what that took of its time.
+/// The findings of a drive, observed with 0.2 ms of noise, and the drive time that they took.
 fn profiled(model: &Arc<Model>, budget: Budget) -> (Findings, Duration) {
     let target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, 1);
     let (findings, spent, ended) = judged::profiled(target, budget);
@@ -35,7 +35,7 @@ fn the_whole_profile_takes_less_than_ten_minutes() {
     }
 }
 
-/// Over a map that was measured, which is off by some ten us here and there, and not over the drive's own.
+/// On a measured map, which deviates by some ten us, and not on the drive's own.
 #[test]
 fn seeks_are_found_over_the_map_that_was_measured() {
     for name in ["atlas-ii", "barracuda-2t", "hgst-7k8"] {
@@ -51,7 +51,7 @@ fn seeks_are_found_over_the_map_that_was_measured() {
     }
 }
 
-/// A stage that takes longer than its share ends; the others do not.
+/// A stage that exceeds its share ends; the others run.
 #[test]
 fn a_glance_takes_less_than_a_minute_and_goes_on_where_a_stage_was_cut_short() {
     for name in ["atlas10k", "barracuda-2t", "deskstar-34gxp", "hgst-7k8", "nearline-20t"] {
@@ -59,7 +59,7 @@ fn a_glance_takes_less_than_a_minute_and_goes_on_where_a_stage_was_cut_short() {
         println!("{name}: {spent}, {:?}", found.notes);
         assert!(spent < Duration::from_secs(60), "{name}: {spent}");
         assert!(found.geometry.is_some(), "{name}: a map, as far as it goes");
-        // What comes last has been come to.
+        // The last stage ran.
         assert!(found.is_done(Stage::Depth), "{name}: {:?}", found.notes);
     }
 }

@@ -1,4 +1,4 @@
-//! A block device or a file of this machine.
+//! A block device or a file of this host.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -18,36 +18,37 @@ use units::{Bytes, Duration, Instant, Operation, Sectors};
 use crate::call::{Caller, Cost};
 use crate::workers::Workers;
 
-/// Threads, and so commands at once: as many as a SATA drive's queue holds.
+/// The number of threads, and so of commands in flight: the queue depth of a SATA drive.
 const WORKERS: u32 = 32;
-/// The smallest device of which anything can be said.
+/// The smallest device that can be measured.
 const CAPACITY_MIN: Sectors = Sectors(2_048);
-/// Lengths of transfers whose cost is told apart.
+/// The most lengths of transfers with separate processor times.
 const LENGTHS_MAX: usize = 64;
 
-/// How a device is to be opened.
+/// How to open a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// Whether it may be overwritten.
     pub write: bool,
-    /// Whether the page cache may stand between: for what takes no direct access.
+    /// Whether the page cache may be used: for devices without direct access.
     pub buffered: bool,
 }
 
 /// Why a device cannot be measured.
 #[derive(Debug)]
 pub enum OpenError {
-    /// It cannot be opened or asked. Cure: as the system says.
+    /// It cannot be opened or queried. Cure: as the system says.
     Io(io::Error),
     /// It is neither a block device nor a regular file.
     NoDevice,
-    /// It takes no direct access. Cure: `--buffered`, which measures memory as much as the device.
+    /// It does not support direct access. Cure: `--buffered`, which measures the page cache as much
+    /// as the device.
     NoDirectAccess,
     /// It is too small.
     TooSmall(Bytes),
-    /// It is not to be overwritten.
+    /// It is in use, and must not be overwritten.
     InUse(InUse),
-    /// It cannot be written to.
+    /// It is read-only.
     ReadOnly,
 }
 
@@ -78,12 +79,12 @@ impl From<io::Error> for OpenError {
     }
 }
 
-/// What transfers of one length took of a processor.
+/// The processor time of transfers of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Processor {
-    /// How many there were.
+    /// The number of transfers.
     pub count: u64,
-    /// What they took, without what interrupts took.
+    /// Their processor time, without interrupts.
     pub time: Duration,
 }
 
@@ -94,10 +95,10 @@ pub struct BlockTarget {
     clock: Clock,
     caller: Caller,
     workers: Workers,
-    /// The last command, if nothing was outstanding when it came: it is carried out where it is waited for, without waking
-    /// anybody.
+    /// The last command, if nothing was in flight when it was submitted: the caller's thread
+    /// performs it in `complete`, without waking another thread.
     waiting: Option<(Tag, Operation)>,
-    /// What the threads have.
+    /// The number of commands that the threads have.
     given: u32,
     processor: BTreeMap<Sectors, Processor>,
     sparse: bool,
@@ -135,7 +136,8 @@ impl BlockTarget {
             seeks: false,
             depth_max: WORKERS,
         };
-        // A device's completion is worth its microseconds; without the privilege to say so pauses are merely longer.
+        // A timer slack of 1 ns keeps waits exact. Without the privilege for it they are merely
+        // longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let (file, clock) = (Arc::new(file), Clock::start());
         let workers = Workers::start(&file, clock, WORKERS)?;
@@ -144,28 +146,28 @@ impl BlockTarget {
         Ok(Self { kernel, facts, clock, caller, workers, waiting, given, processor, sparse })
     }
 
-    /// What the kernel says of it.
+    /// The properties that the kernel states.
     pub const fn kernel(&self) -> &kernel::DeviceInfo {
         &self.kernel
     }
 
-    /// Whether parts of the file are on no disk: they are read out of nowhere.
+    /// Whether parts of the file are not allocated: reads of them reach no disk.
     pub const fn is_sparse(&self) -> bool {
         self.sparse
     }
 
-    /// What it takes to hand a command to a thread and to hear of its end, beyond the command: at depth 1 nothing is
-    /// handed to anybody.
+    /// The time of handing a command to a thread and receiving its completion, beyond the command.
+    /// At depth 1 no thread is involved.
     pub const fn overhead(&self) -> Duration {
         self.workers.overhead
     }
 
-    /// What transfers took of a processor, by their length.
+    /// The processor time of transfers, by length.
     pub const fn processor(&self) -> &BTreeMap<Sectors, Processor> {
         &self.processor
     }
 
-    /// Has the threads carry out what waits.
+    /// Hands the waiting command to the threads.
     fn give(&mut self) {
         if let Some((tag, operation)) = self.waiting.take() {
             self.workers.carry_out(tag, operation);
@@ -183,11 +185,12 @@ impl BlockTarget {
     }
 }
 
-/// Opens it for reading alone unless it may be overwritten; then nobody else may have a block device.
+/// Opens a device read-only unless it may be overwritten. A block device that may be overwritten is
+/// opened exclusively.
 fn open(path: &Path, access: Access) -> Result<File, OpenError> {
     let kind = std::fs::metadata(path)?.file_type();
     if !kind.is_block_device() && !kind.is_file() {
-        // Opening a pipe would wait for somebody to write into it.
+        // Opening a pipe would block until it has a writer.
         return Err(OpenError::NoDevice);
     }
     let mut flags = OFlags::empty();

@@ -1,4 +1,4 @@
-//! One system call, timed.
+//! A timed system call.
 
 use std::fs::File;
 use std::io::IoSlice;
@@ -11,19 +11,19 @@ use profiler::{Completion, Outcome, Tag};
 use rustix::io::{ReadWriteFlags, pwritev2};
 use units::{Duration, Op, Operation, SECTOR_BYTES, Sectors};
 
-/// What a transfer took of a processor, in this process: what interrupts took is nobody's.
+/// The processor time of a transfer in this process, without interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
     pub(crate) len: Sectors,
     pub(crate) processor: Duration,
 }
 
-/// Someone who makes system calls, with a buffer of his own.
+/// Makes system calls with a buffer of its own.
 pub(crate) struct Caller {
     file: Arc<File>,
     clock: Clock,
     memory: AlignedBuffer,
-    /// How many bytes of memory are not zeroes.
+    /// The bytes of the buffer that hold write data.
     filled: usize,
 }
 
@@ -32,7 +32,8 @@ impl Caller {
         Self { file, clock, memory: AlignedBuffer::new(0, MEMORY_ALIGN), filled: 0 }
     }
 
-    /// Does it, and says what it took. The clock is read beside the call, and nothing lies between.
+    /// Performs an operation and times it. The clock is read directly before and after the system
+    /// call.
     pub(crate) fn call(&mut self, tag: Tag, operation: Operation) -> (Completion, Cost) {
         let len = operation.extent.len;
         let bytes = len.bytes_usize();
@@ -74,7 +75,7 @@ impl Caller {
     }
 }
 
-/// Bytes that no device makes shorter than they are (Marsaglia, Xorshift RNGs, 2003: 13, 7, 17).
+/// Fills a buffer with data that no device compresses (Marsaglia, Xorshift RNGs, 2003: 13, 7, 17).
 pub(crate) fn fill(bytes: &mut [u8]) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for piece in bytes.chunks_mut(8) {

@@ -1,4 +1,5 @@
-//! An emulated drive in real time: what `spindle serve` does with it, without sockets and without an engine.
+//! An emulated drive in real time, as `spindle serve` runs it, without sockets and without an
+//! engine.
 
 use core::fmt;
 use std::collections::VecDeque;
@@ -28,7 +29,7 @@ impl fmt::Debug for EmulatedTarget {
 }
 
 impl EmulatedTarget {
-    /// The drive at rest, holding zeroes.
+    /// An idle drive that holds zeroes.
     pub fn new(model: AnyModel, writable: bool) -> Self {
         let seeks = model.mechanical().is_some_and(|model| model.spec().arm.seek_command);
         let facts = Facts {
@@ -50,7 +51,7 @@ impl EmulatedTarget {
         }
     }
 
-    /// Takes what is done by now.
+    /// Collects the completions up to `now`.
     fn reap(&mut self, now: Instant) {
         while let Some(finished) = self.disk.reap(now) {
             let tag = Tag(finished.tag.0);

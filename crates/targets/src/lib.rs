@@ -1,4 +1,5 @@
-//! What a profiler measures, in real time: block devices and files, NBD exports, emulated drives.
+//! The devices that the profiler measures in real time: block devices and files, NBD exports,
+//! emulated drives.
 //!
 //! ```text
 //!                      ┌─ BlockTarget ── one thread's system call, or many threads'
@@ -6,10 +7,12 @@
 //!                      └─ EmulatedTarget a drive model, and the clock
 //! ```
 //!
-//! No policy: a target does what it is told and says when that began and ended. Times are taken as close to the
-//! device as can be, by the daemon's clock. What lies between, threads or a socket, is measured and told.
+//! A target has no policy: it performs operations and reports when each began and ended. Times are
+//! taken as close to the device as possible, by [`host::Clock`]. The overhead between, of threads
+//! or a socket, is measured and reported.
 //!
-//! Invariant: a device is opened for reading alone unless writing was allowed, and then only if nobody uses it.
+//! Invariant: a device is opened read-only unless writing was allowed, and then only if it is not
+//! in use.
 
 mod block;
 mod call;

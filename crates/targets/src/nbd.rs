@@ -1,4 +1,4 @@
-//! An export of an NBD server, this project's or another.
+//! An export of an NBD server, of this project or another.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -15,25 +15,25 @@ use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use crate::call::fill;
 
-/// Requests at once: what most servers take of one client.
+/// Requests in flight: most servers accept this number of one client.
 const DEPTH: u32 = 16;
-/// The transmission flags of the protocol that matter here ("Transmission flags"): flushes, forced unit access.
+/// Transmission flags of the protocol ("Transmission flags"): flush, forced unit access.
 const SEND_FLUSH: u16 = 1 << 2;
 const SEND_FUA: u16 = 1 << 3;
 
-/// The name of a question that is no command of the profiler's.
+/// The cookie of a block status request, which is no command of the profiler.
 const ASKED: u64 = u64::MAX;
 
 /// Why an export cannot be measured.
 #[derive(Debug)]
 pub enum NbdError {
-    /// It is no address of an export. Cure: as its message says.
+    /// The text is no address of an export. Cure: as its message says.
     Uri(String),
     /// The server cannot be reached, or has no such export.
     Client(ClientError),
-    /// Writing was asked for, and the server takes no writes.
+    /// Writing was requested, and the export is read-only.
     ReadOnly,
-    /// Nobody can hear the answers: the system has no more threads.
+    /// The system has no more threads to receive replies with.
     Thread(std::io::Error),
 }
 
@@ -59,7 +59,7 @@ impl From<ClientError> for NbdError {
     }
 }
 
-/// What the thread hears: the cookie, whether it was done, when.
+/// A reply: the cookie, whether it succeeded, and when it arrived.
 type Heard = (u64, bool, Instant);
 
 /// An export of a server.
@@ -70,9 +70,9 @@ pub struct NbdTarget {
     heard: mpsc::Receiver<Heard>,
     listener: Option<JoinHandle<()>>,
     outstanding: BTreeMap<u64, Instant>,
-    /// Whether the server may be asked for a block's status.
+    /// Whether the server supports block status requests.
     tells_status: bool,
-    /// Whether the server hangs up on us: what is outstanding then has failed.
+    /// Whether the connection is lost: the commands in flight have failed.
     broken: bool,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Debug for NbdTarget {
     }
 }
 
-/// The server and the name of the export (NBD URI specification).
+/// The server and the export name of a URI (NBD URI specification).
 fn parse(uri: &str) -> Option<(Address, String)> {
     let decoded = |text: &str| percent_decode_str(text).decode_utf8().ok().map(String::from);
     if let Some(rest) = uri.strip_prefix("nbd+unix://") {
@@ -98,7 +98,7 @@ fn parse(uri: &str) -> Option<(Address, String)> {
 }
 
 impl NbdTarget {
-    /// Whether a device's name is meant for this.
+    /// Whether a device name is an NBD URI.
     pub fn is_named(name: &str) -> bool {
         name.starts_with("nbd+unix:") || name.starts_with("nbd:")
     }
@@ -143,7 +143,7 @@ fn facts(export: &ClientExport, writable: bool) -> Facts {
     }
 }
 
-/// Hears answers until there are no more.
+/// Receives replies until the connection ends.
 fn listen(mut receiver: Receiver, clock: Clock, tell: &mpsc::Sender<Heard>) {
     let mut data = Vec::new();
     while let Ok((cookie, outcome)) = receiver.receive_into(&mut data) {
@@ -173,7 +173,7 @@ impl Target for NbdTarget {
         let mut data = vec![0; bytes];
         fill(&mut data);
         let now = self.clock.now();
-        // A server that is gone answers nothing more; the completions say so.
+        // A lost server sends no more replies; the completions report the failure.
         self.broken |= self.sender.send(tag.0, operation, &data).is_err();
         self.outstanding.insert(tag.0, now);
         now
@@ -193,7 +193,7 @@ impl Target for NbdTarget {
         Completion { tag: Tag(cookie), submitted, completed, outcome }
     }
 
-    /// The status of a block is the server's to tell: no disk is asked.
+    /// The server answers a block status request itself, without the disk.
     fn path(&mut self) -> Option<Duration> {
         assert!(self.outstanding.is_empty(), "nothing else is on its way");
         if !self.tells_status || self.broken {
@@ -209,7 +209,8 @@ impl Target for NbdTarget {
 
 impl Drop for NbdTarget {
     fn drop(&mut self) {
-        // The listener ends when the server hangs up, which it does after a goodbye.
+        // The listener ends when the server closes the connection, which it does after a
+        // disconnect.
         let _ = self.sender.disconnect();
         let _ = self.sender.hang_up();
         if let Some(listener) = self.listener.take() {

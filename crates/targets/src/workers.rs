@@ -1,8 +1,9 @@
-//! Several commands at once, by threads that each carry out one at a time.
+//! Several commands in flight, by threads that each perform one at a time.
 //!
-//! A thread is woken for each command and wakes the caller when it ends: times are taken beside the system call, so that
-//! this shows in when a command begins and never in what it takes. What waking costs is measured when the threads are
-//! started, and told: at depth it is what limits a fast device.
+//! A thread is woken for each command, and wakes the caller when the command ends. Times are taken
+//! beside the system call, so that the wake-up delays a command's beginning, but is no part of its
+//! service time. The wake-up time is measured when the threads are started, and reported: at depth
+//! it limits a fast device.
 
 use std::fs::File;
 use std::io;
@@ -17,17 +18,17 @@ use units::{Duration, Instant, Operation};
 
 use crate::call::{Caller, Cost};
 
-/// Commands that do nothing, to see what waking a thread costs.
+/// The empty jobs that measure the wake-up time.
 const IDLE_CALLS: u64 = 64;
 
-/// What a thread is asked for.
+/// A job for a thread.
 enum Job {
     Do(Tag, Operation),
-    /// Nothing: answered at once.
+    /// An empty job, completed at once.
     Nothing,
 }
 
-/// What a thread tells.
+/// A thread's reply.
 pub(crate) struct Ended {
     pub(crate) completion: Completion,
     pub(crate) cost: Option<Cost>,
@@ -38,7 +39,7 @@ pub(crate) struct Workers {
     jobs: Option<Sender<Job>>,
     ended: Receiver<Ended>,
     threads: Vec<JoinHandle<()>>,
-    /// From handing a command over until its thread has it, and back: the mean of both ways.
+    /// The mean time of handing a job to a thread, and of its reply.
     pub(crate) overhead: Duration,
 }
 
@@ -63,7 +64,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// What it takes to have nothing done.
+    /// Measures the time of an empty job.
     fn waking(&self, clock: Clock) -> Duration {
         let before = clock.now();
         for _ in 0..IDLE_CALLS {
@@ -78,12 +79,12 @@ impl Workers {
         jobs.send(job).expect("threads end when there are no more jobs");
     }
 
-    /// Has a command carried out.
+    /// Hands a command to a thread.
     pub(crate) fn carry_out(&self, tag: Tag, operation: Operation) {
         self.give(Job::Do(tag, operation));
     }
 
-    /// Waits for the next end. Something is outstanding.
+    /// Waits for the next completion. At least one command is in flight.
     pub(crate) fn wait(&self) -> Ended {
         self.ended.recv().expect("threads end when there are no more jobs")
     }
@@ -93,7 +94,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.jobs = None;
         for thread in self.threads.drain(..) {
-            // A thread that panicked has taken the process with it, or said why.
+            // A thread that panicked has ended the process, or printed its message.
             let _ = thread.join();
         }
     }
@@ -102,7 +103,7 @@ impl Drop for Workers {
 fn work(mut caller: Caller, jobs: &Mutex<Receiver<Job>>, tell: &Sender<Ended>) {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     loop {
-        // Whoever holds the lock waits for the next job; the others wait for the lock.
+        // The thread that holds the lock waits for the next job; the others wait for the lock.
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let ended = match job {
             Ok(Job::Do(tag, operation)) => {

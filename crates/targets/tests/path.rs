@@ -1,4 +1,5 @@
-//! The way to a drive behind an NBD server is timed where the server answers for itself, and reads are what they were.
+//! The path to a drive behind an NBD server is timed if the server supports block status, and
+//! commands complete as without it.
 
 use std::thread::JoinHandle;
 
@@ -8,7 +9,7 @@ use profiler::{Outcome, Tag, Target};
 use spindle_targets::NbdTarget;
 use units::{Bytes, Extent, Instant, Lba, Operation, Sectors};
 
-/// A server of one disk of memory.
+/// A server of one memory disk.
 struct Running {
     handle: Handle,
     thread: Option<JoinHandle<()>>,
@@ -45,7 +46,7 @@ fn a_server_that_tells_a_block_s_status_has_a_path() {
     for nth in 0..20 {
         let path = target.path().expect("it answers");
         assert!(path.as_nanos() > 0);
-        // Reads of what is there and of what is not, and writes, end as they do without it.
+        // Reads of written and unwritten blocks, and writes, complete as without path requests.
         let extent = Extent::new(Lba(nth * 8), Sectors(8));
         let operation =
             if nth % 3 == 0 { Operation::write(extent) } else { Operation::read(extent) };

@@ -1,5 +1,5 @@
-//! One set of facts for every target in real time: an answer to each command, later than it was given, and nothing written
-//! unasked.
+//! Facts about every target in real time: each command completes, later than it was submitted, and
+//! nothing is written unless allowed.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use units::{Duration, Extent, Lba, Operation, Sectors};
 
 const BYTES: usize = 4 << 20;
 
-/// A file with something in it, on a file system that takes direct access.
+/// A file with data, on a file system with direct access.
 fn file(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut file = fs::File::create(&path).expect("a scratch file");
@@ -24,7 +24,7 @@ fn read(lba: u64, len: u64) -> Operation {
     Operation::read(Extent::new(Lba(lba), Sectors(len)))
 }
 
-/// Alone, and as many at once as it takes.
+/// One command at a time, and as many as the target accepts.
 fn answers_what_it_is_asked(target: &mut dyn Target) {
     let block = target.facts().block.0;
     for nth in 0..4 {

@@ -1,4 +1,4 @@
-//! Drives that nobody has built, out of dice.
+//! Synthetic drives from a seeded random number generator.
 
 use drive::{Mapping, ReadAhead, SeekCurve, Skip, Spec, Zone};
 use sim::SeededRng;
@@ -6,7 +6,7 @@ use units::{Angle, Duration, Sectors};
 
 use super::real;
 
-/// A drive that nobody has built: zones, skews, heads and speed as dice have it.
+/// A synthetic drive: random zones, skews, heads and speed.
 pub(crate) fn drawn(seed: u64) -> Spec {
     let mut dice = SeededRng::new(seed, 77);
     let mut between = |low: u64, high: u64| low + dice.below(high - low + 1);
@@ -18,7 +18,7 @@ pub(crate) fn drawn(seed: u64) -> Spec {
     spec.mapping = [Mapping::Cylinder, Mapping::SerpentineZone, Mapping::Serpentine]
         [usize::try_from(between(0, 2)).expect("small")];
     spec.arm.variation = Duration::ZERO;
-    // The fastest of these tracks pass at 260 MB/s, and a bus is faster than the media.
+    // The fastest of these tracks pass at 260 MB/s, and the bus is faster than the media.
     spec.bus_sector = Duration::from_micros(1);
     let zone = spec.zones[0].clone();
     spec.zones.clear();
@@ -38,25 +38,25 @@ pub(crate) fn drawn(seed: u64) -> Spec {
         first = last + 1;
         sectors = sectors * between(84, 97) / 100;
     }
-    // The arm is the library's: it reaches as far as there are cylinders.
+    // The arm is a library drive's, up to the number of cylinders.
     spec.seek.points.retain(|point| point.0 < first);
     spec
 }
 
-/// What drives of an age have in common: what dice may choose for one of it.
+/// What drives of one era have in common.
 struct Age {
-    /// Whose firmware it has.
+    /// The library drives whose firmware it may have.
     like: &'static [&'static str],
     rpm: &'static [u32],
     surfaces: (u64, u64),
     zones: (u64, u64),
     cylinders: (u64, u64),
-    /// On the outermost track.
+    /// Sectors on the outermost track.
     sectors: (u64, u64),
     segments: (u64, u64),
-    /// KiB of each.
+    /// KiB of each segment.
     segment: (u64, u64),
-    /// Whether sectors are slipped past and spared here and there.
+    /// Whether it has slipped and spare sectors.
     defects: bool,
 }
 
@@ -96,8 +96,9 @@ const AGES: [Age; 3] = [
     },
 ];
 
-/// A whole drive of any age with a library drive's firmware and all else as dice have it: heads, zones, spares, skews, arm,
-/// electronics and memory. Its skews are as long as a change of track takes, as an engineer would have them.
+/// A synthetic drive of any era with a library drive's firmware; heads, zones, spares, skews, arm,
+/// electronics and cache are random. Its skews equal the time of a track switch, as an engineer
+/// would choose them.
 pub(crate) fn invented(seed: u64) -> (String, Spec) {
     let mut dice = SeededRng::new(seed, 78);
     let age = &AGES[index(&mut dice, AGES.len())];
@@ -148,7 +149,7 @@ fn electronics(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
     spec.write_buffer = Sectors(spec.write_buffer.0 * between(dice, (50, 200)) / 100);
 }
 
-/// Times rise as a power of the distance, as in drives' data sheets.
+/// Seek times rise as a power of the distance, as in data sheets.
 fn arm(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
     let high = 2 * age.cylinders.1;
     let reach = real(high / 2);
@@ -191,7 +192,7 @@ fn zones(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
         let wide = cylinders / count * between(dice, (60, 140)) / 100;
         let last = first + u32::try_from(wide.max(30)).expect("small");
         let tracks = (u64::from(last - first) + 1) * surfaces;
-        // Defects lie anywhere in the zone, well before what is spared at its end.
+        // Defects are anywhere in the zone, well before the spare sectors at its end.
         let room = (tracks - 4 * surfaces) * sectors;
         let mut slipped: Vec<u64> = (0..slips / count).map(|_| dice.below(room)).collect();
         slipped.sort_unstable();
@@ -216,7 +217,7 @@ fn zones(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
         sectors -= (step * between(dice, (50, 150)) / 100).max(2);
     }
     spec.seek.points.retain(|point| point.0 < first);
-    // Where the library's drive has a bus that is faster than its media, this one has too.
+    // Where the library drive's bus is faster than its media, this drive's is too.
     let fastest = spec.period / u64::from(spec.zones[0].sectors_per_track);
     if spec.bus_sector < Duration::from_micros(70) {
         spec.bus_sector = spec.bus_sector.min(fastest * 4 / 5);

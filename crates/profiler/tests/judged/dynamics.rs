@@ -1,4 +1,4 @@
-//! Dynamics that were measured, held against the drives that were timed.
+//! Compares measured seeks, chunks and buffers with the drives.
 
 use core::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use spindle_profiler::{Bench, Budget, Progress};
 use spindle_profiler::{CHUNK_STEPS, OPTIMAL_SHARE};
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
-/// The worst of a found curve: at which distance, by how many µs, and by which part of what is allowed, which is 3 % or
-/// 50 µs, whichever is more.
+/// The worst point of a measured curve: its distance, its error in µs, and the error as a part of
+/// the allowed one, 3 % or 50 µs, whichever is more.
 pub(crate) fn worst(model: &Model, found: &Seeks) -> (u32, f64, f64) {
     let curve = found.curve();
     let micros = |time: Duration| time.as_millis_f64() * 1e3;
@@ -24,7 +24,7 @@ pub(crate) fn worst(model: &Model, found: &Seeks) -> (u32, f64, f64) {
     all.fold((0, 0.0, 0.0), |worst, one| if one.2 > worst.2 { one } else { worst })
 }
 
-/// Throughput of a host that is never late, in sectors a second: what the range is about.
+/// The throughput for a host without delays in sectors per second, on which the range is based.
 pub(crate) fn streamed(model: &Arc<Model>, chunk: u64, writes: bool) -> u64 {
     let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), Duration::ZERO, 1);
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
@@ -42,7 +42,7 @@ pub(crate) fn streamed(model: &Arc<Model>, chunk: u64, writes: bool) -> u64 {
         }
         bench.now().since(began)
     };
-    // What memory takes, first, in commands that fill it fastest.
+    // First fills the cache, by the commands that fill it fastest.
     let memory = if writes { 3 * model.spec().write_buffer.0 } else { 4_096 };
     run(&mut bench, 2_048, memory.max(4_096));
     let sectors = (48 * chunk).max(131_072);
@@ -58,7 +58,7 @@ pub(crate) fn true_range(model: &Arc<Model>, writes: bool) -> (usize, usize) {
         Duration::from_nanos(*rate).as_secs_f64()
             >= OPTIMAL_SHARE * Duration::from_nanos(best).as_secs_f64()
     };
-    // The first of the longest runs of good ones.
+    // The first of the longest runs of optimal lengths.
     let runs = (0..rates.len()).map(|first| {
         let len = rates[first..].iter().take_while(|rate| optimal(rate)).count();
         (len, rates.len() - first)
@@ -67,7 +67,7 @@ pub(crate) fn true_range(model: &Arc<Model>, writes: bool) -> (usize, usize) {
     (rates.len() - behind, rates.len() - behind + len - 1)
 }
 
-/// What is missed of the ranges of chunks, which are to be found to within a step at either end.
+/// The errors of the chunk ranges, which must be right to within a step at either end.
 pub(crate) fn missed_of_chunks(model: &Arc<Model>, found: &Dynamics) -> Vec<String> {
     let mut missed = Vec::new();
     for (chunks, writes) in [(&found.chunks_read, false), (&found.chunks_write, true)] {
@@ -90,7 +90,7 @@ pub(crate) fn missed_of_chunks(model: &Arc<Model>, found: &Dynamics) -> Vec<Stri
     missed
 }
 
-/// What is missed of the memory for reads and writes, which is to be found to within a segment.
+/// The errors of the caches for reads and writes, which must be right to within a segment.
 pub(crate) fn missed_of_buffers(model: &Model, found: &Dynamics) -> Vec<String> {
     let spec = model.spec();
     let is = spec.read_buffer;
@@ -122,11 +122,12 @@ pub(crate) fn missed_of_buffers(model: &Model, found: &Dynamics) -> Vec<String> 
     missed
 }
 
-/// How many of its own errors a point of a glance's curve may be off.
+/// The largest error of a point of a quick profile's curve, in its standard errors.
 const ERRORS: f64 = 3.0;
 
-/// What of a glance's map and seeks is not so, as far as they go: zones that begin where none does or have other tracks, and
-/// seeks that are off by more than a twentieth, 0.1 ms and what they say of themselves.
+/// The errors of a quick profile's map and seeks, as far as they extend: zones that begin where
+/// none does or have other tracks, and seek times that are off by more than a twentieth, 0.1 ms and
+/// their own errors.
 pub(crate) fn missed_of_glance(model: &Model, found: &Findings) -> Vec<String> {
     let mut missed = Vec::new();
     let zones = found.geometry.iter().flat_map(|map| &map.zones);
@@ -161,14 +162,14 @@ pub(crate) fn missed_of_glance(model: &Model, found: &Findings) -> Vec<String> {
     missed
 }
 
-/// What is between a read's last sector and its completion, which is in every time that a host sees.
+/// The delay of a read's completion after its last sector, which is in every observed time.
 pub(crate) fn behind(spec: &Spec) -> Duration {
     let bus = spec.firmware.bus;
     spec.bus_sector + bus.reselect.max(bus.prepare) + bus.read_done
 }
 
-/// The worst of the curve before writes, with what comes before the arm moves: the two cannot be told apart where data has
-/// to come over a bus first.
+/// The worst point of the curve before writes, with the overhead before the arm moves: the two are
+/// not separable where data crosses a bus first.
 pub(crate) fn worst_of_writes(model: &Model, found: &Dynamics) -> (u32, f64, f64) {
     let curve = found.seek_write.as_ref().expect("found").curve();
     let overhead = found.overheads.write.expect("found").value;

@@ -1,4 +1,4 @@
-//! Maps that were measured, held against the drives that were timed.
+//! Compares measured zone maps with the drives.
 
 #![allow(dead_code, reason = "each file of tests uses its part of this")]
 
@@ -28,18 +28,18 @@ pub(crate) struct Measured {
     pub(crate) spent: Duration,
 }
 
-/// Measures a drive through reads alone, noticed with noise.
+/// Measures a drive by reads alone, observed with noise.
 pub(crate) fn measured(model: &Arc<Model>, budget: Budget, seed: u64) -> Measured {
     let model = AnyModel::from(Arc::clone(model));
     measured_by(BenchTarget::new(model, NOISE, seed).read_only(), budget)
 }
 
-/// The same through a bench as it is.
+/// The same through a given target.
 pub(crate) fn measured_by(target: BenchTarget, budget: Budget) -> Measured {
     mapped(target, budget).expect("it turns")
 }
 
-/// The same, where it may not be seen to turn.
+/// The same, where the rotation may not be detected.
 pub(crate) fn mapped(mut target: BenchTarget, budget: Budget) -> Option<Measured> {
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let mut bench = Bench::new(&mut target, budget, Findings::default(), &mut watcher);
@@ -52,7 +52,7 @@ pub(crate) fn mapped(mut target: BenchTarget, budget: Budget) -> Option<Measured
     Some(Measured { findings, rotation, spent })
 }
 
-/// A whole profile: what was found, what that took of the drive's time, and how it ended.
+/// A whole profile: the findings, the drive time that they took, and how the measurement ended.
 pub(crate) fn profiled(
     mut target: BenchTarget,
     budget: Budget,
@@ -64,7 +64,8 @@ pub(crate) fn profiled(
     (bench.findings, spent, ended)
 }
 
-/// Holds the map that was measured of a drive against the drive: the turn, zones, skews, heads, and that it goes to the end.
+/// Compares the measured map of a drive with the drive: period, zones, skews and heads, to the end
+/// of the disk.
 pub(crate) fn assert_held(name: &str, model: &Model, measured: &Measured) {
     let map = measured.findings.geometry.as_ref().expect("a map");
     let (off, held) = (period_off(measured, model), held(map, model));
@@ -77,11 +78,11 @@ pub(crate) fn assert_held(name: &str, model: &Model, measured: &Measured) {
     assert_eq!(map.known, model.capacity(), "{name}");
 }
 
-/// Drives out of dice: each seed's name and what it is.
+/// Synthetic drives: the name and the drive of each seed.
 pub(crate) type Dealt = fn(u64) -> (String, Spec);
 
-/// What the examples do: `DRIVE|all|NAME FIRST COUNT`, where dealt drives have names too. Says how many runs missed something;
-/// exit code 1 if any did.
+/// The examples' main function: `DRIVE|all|NAME FIRST COUNT`, where synthetic drives have names
+/// too. Prints the number of runs with errors; exit code 1 if there are any.
 pub(crate) fn runs(
     dealt: &[(&str, Dealt)],
     run: impl Fn(&str, &Arc<Model>, u64) -> bool,
@@ -115,23 +116,23 @@ pub(crate) fn library(name: &str) -> Arc<Model> {
     Arc::new(drive_library::find_mechanical(name).expect("in it").check().expect("a drive"))
 }
 
-/// By how many millionths the period is off.
+/// The error of the period, in parts per million.
 pub(crate) fn period_off(measured: &Measured, model: &Model) -> f64 {
     let truth = real(model.period().as_nanos()) * 1e3;
     (real(measured.rotation.period_picos) / truth - 1.0) * 1e6
 }
 
-/// What became of the zones whose tracks have other lengths than those before them.
+/// The comparison of the zones whose tracks differ in length from those before them.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pub(crate) zones: usize,
-    /// Found to the sector, and their sectors a track exactly.
+    /// Found to the sector, with the exact number of sectors per track.
     pub(crate) found: usize,
-    /// By how much skews are off at most, in parts.
+    /// The largest relative error of skews.
     pub(crate) skews_off: f64,
 }
 
-/// By how much the skews that were found are off, in parts.
+/// The relative errors of the skews that were found.
 pub(crate) fn skews_off(
     found: &drive_profile::findings::Zone,
     zone: &drive::Zone,
@@ -167,7 +168,8 @@ pub(crate) fn held(geometry: &Geometry, model: &Model) -> Held {
             continue;
         }
         held.found += 1;
-        // Zones that differ in their skews alone are one zone of the map, with the skews of one of them.
+        // Zones that differ only in their skews are one zone of the map, with the skews of one of
+        // them.
         let alike = model.spec().zones.iter().filter(|zone| zone.sectors_per_track == before);
         let off = alike.map(|zone| skews_off(found, zone, model)).fold(f64::INFINITY, f64::min);
         held.skews_off = held.skews_off.max(off);
@@ -175,5 +177,5 @@ pub(crate) fn held(geometry: &Geometry, model: &Model) -> Held {
     held
 }
 
-/// By how much skews may be off, in parts.
+/// The largest accepted relative error of skews.
 pub(crate) const SKEWS_OFF_MAX: f64 = 0.02;
