@@ -23,7 +23,7 @@ use units::{Duration, Instant, Sectors};
 use crate::bench::{Bench, StopReason};
 use crate::cache::firmware_policies;
 use crate::cache::hit_timing::{self, HitTime};
-use crate::cache::read_buffer::{self, Memory};
+use crate::cache::read_buffer::{self, HitDetector};
 use crate::cache::write_buffer;
 use crate::estimate::number::ns;
 use crate::host_path::idle_latency;
@@ -219,7 +219,7 @@ impl Run<'_, '_> {
     }
 
     fn read_buffer(&mut self) -> Result<(), StopReason> {
-        let Some(memory) = Memory::find(&mut self.prober)? else {
+        let Some(memory) = HitDetector::find(&mut self.prober)? else {
             self.prober.bench.findings.add_note("the drive has no cache for reads".into());
             return Ok(());
         };
@@ -244,7 +244,7 @@ impl Run<'_, '_> {
         self.prober.bench.findings.dynamics.overheads = found;
         self.idle_latency()?;
         let mut base = self.base_of(ProbeKind::Read);
-        base.find(&mut self.prober, overheads::PROBES_FIRST)?;
+        base.measure(&mut self.prober, overheads::PROBES_FIRST)?;
         found.head_switch = overheads::head_switch(&mut self.prober, ProbeKind::Read, &base)?;
         self.prober.bench.findings.dynamics.overheads = found;
         self.firmware_policies()?;
@@ -272,7 +272,7 @@ impl Run<'_, '_> {
 
     fn forced_writes(&mut self) -> Result<(), StopReason> {
         let mut base = self.base_of(ProbeKind::ForcedWrite);
-        base.find(&mut self.prober, overheads::PROBES)?;
+        base.measure(&mut self.prober, overheads::PROBES)?;
         let mut found = self.prober.bench.findings.dynamics.overheads;
         found.write = base.figure();
         let switch = overheads::head_switch(&mut self.prober, ProbeKind::ForcedWrite, &base)?;
@@ -285,8 +285,8 @@ impl Run<'_, '_> {
     fn firmware_policies(&mut self) -> Result<(), StopReason> {
         if let Some(mut memory) = self.prober.bench.findings.dynamics.read_buffer {
             memory.waits =
-                firmware_policies::waits(&mut self.prober, self.base, memory.ahead.value)?;
-            memory.keeps = firmware_policies::keeps(&mut self.prober)?;
+                firmware_policies::serves_passing(&mut self.prober, self.base, memory.ahead.value)?;
+            memory.keeps = firmware_policies::keeps_after_use(&mut self.prober)?;
             self.prober.bench.findings.dynamics.read_buffer = Some(memory);
         }
         let bus = self.prober.bench.findings.dynamics.overheads.bus_read;
@@ -316,7 +316,7 @@ impl Run<'_, '_> {
         // The heads may be ready before the data, which crosses the bus.
         let data = bus
             .map_or(0.0, |hits| hits.sector * crate::estimate::number::real(self.prober.block().0));
-        ZeroDistance::new(&self.prober, kind, segments, data).knowing(self.own)
+        ZeroDistance::new(&self.prober, kind, segments, data).with_track_delay(self.own)
     }
 
     /// Records the latency of the path, as far as it was timed.
@@ -330,7 +330,7 @@ impl Run<'_, '_> {
         let cylinders = self.prober.profile.cylinders;
         self.idle_latency()?;
         let mut base = self.base_of(ProbeKind::Read);
-        base.find(&mut self.prober, overheads::PROBES_FIRST)?;
+        base.measure(&mut self.prober, overheads::PROBES_FIRST)?;
         if let Some(base) = base.estimate() {
             self.base = base.time;
             self.prober.takeover = base.time + TAKEOVER;
@@ -359,12 +359,12 @@ impl Run<'_, '_> {
         // seek times depend on, is measured again.
         let more = self.more(Stage::Seeks);
         self.prober.bench.begin(Stage::Seeks, more);
-        base.find(&mut self.prober, overheads::PROBES)?;
-        curve.place(&self.prober, &mut base);
+        base.measure(&mut self.prober, overheads::PROBES)?;
+        curve.apply_residuals(&self.prober, &mut base);
         self.own = base.own();
         if let Some(known) = base.estimate() {
             self.base = known.time;
-            curve.rest_on(known.time);
+            curve.set_base(known.time);
             let found = &mut self.prober.bench.findings.dynamics;
             found.overheads.read = base.figure();
             found.seek = curve.seeks(cylinders);
@@ -379,7 +379,7 @@ impl Run<'_, '_> {
             return Ok(());
         }
         self.prober.bench.begin(Stage::Seeks, spare);
-        let ended = curve.sharpen_alone(&mut self.prober, base);
+        let ended = curve.refine_alone(&mut self.prober, base);
         let cylinders = self.prober.profile.cylinders;
         self.prober.bench.findings.dynamics.seek = curve.seeks(cylinders);
         match ended {

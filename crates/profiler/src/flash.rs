@@ -23,7 +23,7 @@ pub fn measure(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     if bench.facts().writable {
         stage(bench, Stage::WriteBuffer, 90, |bench| {
             writes::buffer(bench)?;
-            writes::beside(bench)?;
+            writes::during_writes(bench)?;
             writes::flushes(bench)
         })?;
     }

@@ -10,7 +10,7 @@ use crate::mechanics::prober::Prober;
 use drive_profile::findings::Figure;
 
 /// The number of answers to a question.
-const ASKED: u32 = 7;
+const ANSWERS: u32 = 7;
 /// The most attempts for each answer: some find the heads at an unsuitable place.
 const TRIES: u32 = 4;
 /// The least overhead before the arm moves, in ns, in which a sector passes for certain.
@@ -34,7 +34,7 @@ const APART: f64 = 0.1;
 /// `base` is the time from a command to the first sector that can pass for it, in ns, and `ahead`
 /// the length of the read-ahead.
 ///
-pub(crate) fn waits(
+pub(crate) fn serves_passing(
     prober: &mut Prober<'_, '_>,
     base: f64,
     ahead: Sectors,
@@ -43,11 +43,11 @@ pub(crate) fn waits(
         return Ok(None);
     }
     let (mut yes, mut no) = (0, 0);
-    for _ in 0..TRIES * ASKED {
-        if yes.max(no) > ASKED / 2 {
+    for _ in 0..TRIES * ANSWERS {
+        if yes.max(no) > ANSWERS / 2 {
             break;
         }
-        let Some(begun) = begin(prober)? else { continue };
+        let Some(begun) = read_uncached(prober)? else { continue };
         let Some(track) = prober.track_of(begun.start) else { continue };
         let from = instant_ns(prober.bench.now()) + PASSES * base;
         let (extent, pass) = prober.first_from(&track, from);
@@ -60,11 +60,11 @@ pub(crate) fn waits(
         prober.clear_head_position();
         if served { yes += 1 } else { no += 1 }
     }
-    Ok((yes + no > ASKED / 2).then_some(yes > no))
+    Ok((yes + no > ANSWERS / 2).then_some(yes > no))
 }
 
 /// Reads an uncached block in the first half of a track. `None` if it was cached.
-fn begin(prober: &mut Prober<'_, '_>) -> Result<Option<Extent>, StopReason> {
+fn read_uncached(prober: &mut Prober<'_, '_>) -> Result<Option<Extent>, StopReason> {
     let block = prober.block().0;
     let random = prober.random_extent(Sectors(block));
     let Some(track) = prober.track_of(random.start) else { return Ok(None) };
@@ -78,13 +78,13 @@ fn begin(prober: &mut Prober<'_, '_>) -> Result<Option<Extent>, StopReason> {
 }
 
 /// Whether data that was read from the cache stays cached.
-pub(crate) fn keeps(prober: &mut Prober<'_, '_>) -> Result<Option<bool>, StopReason> {
+pub(crate) fn keeps_after_use(prober: &mut Prober<'_, '_>) -> Result<Option<bool>, StopReason> {
     let (mut yes, mut no) = (0, 0);
-    for _ in 0..TRIES * ASKED {
-        if yes.max(no) > ASKED / 2 {
+    for _ in 0..TRIES * ANSWERS {
+        if yes.max(no) > ANSWERS / 2 {
             break;
         }
-        let Some(begun) = begin(prober)? else { continue };
+        let Some(begun) = read_uncached(prober)? else { continue };
         let now = prober.bench.now();
         prober.bench.wait_until(now + duration(2.0 * prober.rotation.period()));
         let behind = Extent::new(begun.end(), begun.len);
@@ -96,7 +96,7 @@ pub(crate) fn keeps(prober: &mut Prober<'_, '_>) -> Result<Option<bool>, StopRea
         }
         if again < prober.hit_most { yes += 1 } else { no += 1 }
     }
-    Ok((yes + no > ASKED / 2).then_some(yes > no))
+    Ok((yes + no > ANSWERS / 2).then_some(yes > no))
 }
 
 /// The share of a read that comes off the media before its bus transfer begins, where the two do

@@ -32,7 +32,7 @@ const PASSED: f64 = 7.0 / 8.0;
 
 /// Distinguishes cache hits from reads from the media.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory {
+pub(crate) struct HitDetector {
     /// The longest service time of a cache hit of one block, in ns.
     pub(crate) limit: f64,
     /// The median service time of a cache hit, in ns.
@@ -41,7 +41,7 @@ pub(crate) struct Memory {
     fine: u64,
 }
 
-impl Memory {
+impl HitDetector {
     /// Times blocks directly behind a block that was just read.
     pub(crate) fn find(prober: &mut Prober<'_, '_>) -> Result<Option<Self>, StopReason> {
         let block = prober.block();
@@ -68,7 +68,7 @@ impl Memory {
     }
 
     /// Whether a block is cached, by a read that takes most of a revolution longer if it is not.
-    fn holds(&self, prober: &mut Prober<'_, '_>, lba: Lba) -> Result<bool, StopReason> {
+    fn is_cached(&self, prober: &mut Prober<'_, '_>, lba: Lba) -> Result<bool, StopReason> {
         let extent = Extent::new(lba, prober.block());
         prober.clear_head_position();
         let end = prober.end_on_map(extent);
@@ -83,20 +83,20 @@ impl Memory {
 
 /// The location of a block on its track.
 #[derive(Clone, Copy, Debug)]
-enum On {
+enum TrackPosition {
     Start,
     Middle,
     End,
 }
 
 /// Measures one drive's cache.
-struct Look<'p, 'a, 'b> {
+struct CacheProbe<'p, 'a, 'b> {
     prober: &'p mut Prober<'a, 'b>,
-    memory: Memory,
+    detector: HitDetector,
     test: SequentialTest,
 }
 
-impl Look<'_, '_, '_> {
+impl CacheProbe<'_, '_, '_> {
     fn block(&self) -> u64 {
         self.prober.block().0
     }
@@ -106,35 +106,35 @@ impl Look<'_, '_, '_> {
         &mut self,
         unit: u64,
         most: u64,
-        mut ask: impl FnMut(&mut Prober<'_, '_>, &Memory, u64) -> Result<bool, StopReason>,
+        mut ask: impl FnMut(&mut Prober<'_, '_>, &HitDetector, u64) -> Result<bool, StopReason>,
     ) -> Result<u64, StopReason> {
-        let Self { prober, memory, test } = self;
-        test.largest(unit, (most, memory.fine), |len| ask(prober, memory, len))
+        let Self { prober, detector, test } = self;
+        test.largest(unit, (most, detector.fine), |len| ask(prober, detector, len))
     }
 
     /// A length with the error of its precision.
     fn length(&mut self, unit: u64, len: u64) -> Figure<Sectors> {
-        let off = (unit / 2).max(len / self.memory.fine / 2).max(1);
+        let off = (unit / 2).max(len / self.detector.fine / 2).max(1);
         self.test.figure(Sectors(len), Sectors(off))
     }
 
     /// The length of the read-ahead behind a block.
-    fn ahead(&mut self, on: On) -> Result<u64, StopReason> {
+    fn ahead(&mut self, on: TrackPosition) -> Result<u64, StopReason> {
         let block = self.block();
-        self.largest(block, SEGMENT_MAX.0, |prober, memory, far| {
+        self.largest(block, SEGMENT_MAX.0, |prober, detector, far| {
             let (first, len) = one_of_many(prober, 0);
             let into = match on {
-                On::Start => 0,
-                On::Middle => len / 2,
-                On::End => len - block,
+                TrackPosition::Start => 0,
+                TrackPosition::Middle => len / 2,
+                TrackPosition::End => len - block,
             };
             let start = (first + into).div_ceil(block) * block;
             if start + far + block > prober.profile.capacity().0 {
                 return Ok(false);
             }
             prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(block))))?;
-            read_on(prober, Lba(start), far);
-            memory.holds(prober, Lba(start + far))
+            wait_for_read_ahead(prober, Lba(start), far);
+            detector.is_cached(prober, Lba(start + far))
         })
     }
 
@@ -142,7 +142,7 @@ impl Look<'_, '_, '_> {
     /// read-ahead.
     fn segments(&mut self) -> Result<u32, StopReason> {
         let block = self.block();
-        let Self { prober, memory, test } = self;
+        let Self { prober, detector, test } = self;
         let kept = test.largest(1, (SEGMENTS_MAX.into(), FINE[0]), |count| {
             let mut first = None;
             for _ in 0..count {
@@ -155,7 +155,7 @@ impl Look<'_, '_, '_> {
                 prober.bench.wait_until(now + duration(passed));
                 first.get_or_insert(Lba(room.start.0 + block));
             }
-            first.map_or(Ok(false), |lba| memory.holds(prober, lba))
+            first.map_or(Ok(false), |lba| detector.is_cached(prober, lba))
         })?;
         Ok(u32::try_from(kept).unwrap_or(SEGMENTS_MAX))
     }
@@ -163,18 +163,18 @@ impl Look<'_, '_, '_> {
     /// The length of the read-ahead behind a run of `back` sectors.
     fn behind(&mut self, back: u64, ahead: u64) -> Result<u64, StopReason> {
         let block = self.block();
-        self.largest(unit(block), SEGMENT_MAX.0 / 2, |prober, memory, far| {
+        self.largest(unit(block), SEGMENT_MAX.0 / 2, |prober, detector, far| {
             let run = long_run(prober, back, ahead.max(far))?;
-            memory.holds(prober, Lba(run.end().0 + far - block))
+            detector.is_cached(prober, Lba(run.end().0 + far - block))
         })
     }
 
     /// The cached sectors at the end of a run, of `back` sectors or of the queried length.
     fn before(&mut self, back: Option<u64>, ahead: u64) -> Result<u64, StopReason> {
         let (block, most) = (self.block(), back.unwrap_or(SEGMENT_MAX.0 / 2));
-        self.largest(unit(block), most, |prober, memory, far| {
+        self.largest(unit(block), most, |prober, detector, far| {
             let run = long_run(prober, back.unwrap_or(far), ahead)?;
-            memory.holds(prober, Lba(run.end().0 - far))
+            detector.is_cached(prober, Lba(run.end().0 - far))
         })
     }
 
@@ -199,7 +199,7 @@ impl Look<'_, '_, '_> {
 }
 
 /// Waits until the drive has read ahead `ahead` sectors behind `lba`.
-fn read_on(prober: &mut Prober<'_, '_>, lba: Lba, ahead: u64) {
+fn wait_for_read_ahead(prober: &mut Prober<'_, '_>, lba: Lba, ahead: u64) {
     let revolutions = 2.0 + 1.4 * real(ahead) / real(prober.track_sectors(lba));
     let now = prober.bench.now();
     prober.bench.wait_until(now + duration(revolutions * prober.rotation.period()));
@@ -221,7 +221,7 @@ fn long_run(prober: &mut Prober<'_, '_>, len: u64, ahead: u64) -> Result<Extent,
         prober.bench.time(Operation::read(Extent::new(Lba(start), Sectors(some))))?;
         start += some;
     }
-    read_on(prober, extent.start, ahead);
+    wait_for_read_ahead(prober, extent.start, ahead);
     Ok(extent)
 }
 
@@ -246,24 +246,24 @@ fn one_of_many(prober: &mut Prober<'_, '_>, len: u64) -> (u64, u64) {
 /// confidence.
 pub(crate) fn read_buffer(
     prober: &mut Prober<'_, '_>,
-    memory: Memory,
+    detector: HitDetector,
 ) -> Result<(ReadBuffer, Result<(), StopReason>), StopReason> {
     let test = SequentialTest::new(prober.bench.budget().quick);
-    let mut look = Look { prober, memory, test };
-    let block = look.block();
-    let from_start = look.ahead(On::Start)?;
-    let from_middle = look.ahead(On::Middle)?;
-    let from_end = look.ahead(On::End)?;
+    let mut cache = CacheProbe { prober, detector, test };
+    let block = cache.block();
+    let from_start = cache.ahead(TrackPosition::Start)?;
+    let from_middle = cache.ahead(TrackPosition::Middle)?;
+    let from_end = cache.ahead(TrackPosition::End)?;
     // Read-ahead that stops at the end of a track is shorter from its middle.
     let ends_with_track = from_middle + from_middle / 4 < from_start;
     let farthest = from_start.max(from_middle);
-    let ahead = look.length(block, farthest);
-    let count = look.segments()?;
-    let segments = look.test.figure(count, 0);
+    let ahead = cache.length(block, farthest);
+    let count = cache.segments()?;
+    let segments = cache.test.figure(count, 0);
     // The read-ahead of a single block was cached, too.
     let mut longest = farthest.max(from_end);
-    let ended = look.segment(longest, &mut longest);
-    let mut segment = look.length(2 * unit(block), longest);
+    let ended = cache.segment(longest, &mut longest);
+    let mut segment = cache.length(2 * unit(block), longest);
     if ended.is_err() {
         segment.confidence = Share::from_percent(1);
     }

@@ -21,14 +21,14 @@ const WIDTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 pub(crate) const AGREES: f64 = 2.0;
 
 /// A point is uncertain if its error is this multiple of its neighbours' errors.
-const VAGUE: f64 = 3.0;
+const UNCERTAIN: f64 = 3.0;
 /// The number of neighbours on either side that replace an uncertain point.
-const STAND_IN: usize = 3;
+const REPLACED_BY: usize = 3;
 
 /// The smoothed points.
 pub(crate) fn smooth(samples: &[Sample], agrees: f64) -> Vec<Sample> {
     let all: Vec<Sample> = (0..samples.len()).map(|nth| around(samples, nth, agrees)).collect();
-    (0..all.len()).map(|nth| stand_in(&all, nth).unwrap_or(all[nth])).collect()
+    (0..all.len()).map(|nth| replace_uncertain(&all, nth).unwrap_or(all[nth])).collect()
 }
 
 /// All points at their mean, if they are consistent with a constant. `least` ns is the least
@@ -41,7 +41,7 @@ pub(crate) fn level(samples: &[Sample], least: f64) -> Option<Vec<Sample>> {
     let squares: f64 =
         samples.iter().map(|sample| weight(sample) * (sample.time - mean).powi(2)).sum();
     let free = real(samples.len() as u64) - 1.0;
-    let agrees = free > 1.0 && by_chance(squares, free);
+    let agrees = free > 1.0 && is_by_chance(squares, free);
     let at_mean = |sample: &Sample| Sample { time: mean, error: all.powf(-0.5), ..*sample };
     agrees.then(|| samples.iter().map(at_mean).collect())
 }
@@ -49,11 +49,11 @@ pub(crate) fn level(samples: &[Sample], least: f64) -> Option<Vec<Sample>> {
 /// The value of its neighbours for a point that disagrees with them and is far less certain than
 /// each: of hundreds of points some are off by chance, and no curve has a bend at one distance
 /// alone.
-fn stand_in(all: &[Sample], nth: usize) -> Option<Sample> {
-    let low = nth.checked_sub(STAND_IN)?;
-    let high = all.get(nth + 1..=nth + STAND_IN)?;
+fn replace_uncertain(all: &[Sample], nth: usize) -> Option<Sample> {
+    let low = nth.checked_sub(REPLACED_BY)?;
+    let high = all.get(nth + 1..=nth + REPLACED_BY)?;
     let beside: Vec<Sample> = all[low..nth].iter().chain(high).copied().collect();
-    let known = beside.iter().all(|one| VAGUE * one.error < all[nth].error);
+    let known = beside.iter().all(|one| UNCERTAIN * one.error < all[nth].error);
     let line = fit(&beside, all[nth].distance).filter(|_| known)?;
     let apart = beside.iter().map(|one| one.error).fold(0.0, f64::max);
     Some(Sample { error: line.error.max(apart), ..line })
@@ -71,7 +71,7 @@ fn around(samples: &[Sample], nth: usize, agrees: f64) -> Sample {
         }
         // One in twenty sets of three points is not straight by chance, and then the seven around
         // it are. Where the curve bends, wider sets are not straight either.
-        if !straight(&samples[low..=high]) {
+        if !is_straight(&samples[low..=high]) {
             continue;
         }
         best = line;
@@ -117,7 +117,7 @@ fn line(samples: &[Sample], x: f64) -> Option<(f64, f64, (f64, f64), f64)> {
 }
 
 /// Whether the samples are on a line, within their errors.
-fn straight(samples: &[Sample]) -> bool {
+fn is_straight(samples: &[Sample]) -> bool {
     let Some((height, slope, ..)) = line(samples, 0.0) else { return false };
     let squares: f64 = samples
         .iter()
@@ -125,12 +125,12 @@ fn straight(samples: &[Sample]) -> bool {
         .map(|off| off * off)
         .sum();
     let free = real(samples.len() as u64) - 2.0;
-    by_chance(squares, free)
+    is_by_chance(squares, free)
 }
 
 /// Whether a sum of squares with `free` degrees of freedom is within two standard deviations of its
 /// expectation.
-fn by_chance(squares: f64, free: f64) -> bool {
+fn is_by_chance(squares: f64, free: f64) -> bool {
     squares <= free + 2.0 * (2.0 * free).sqrt()
 }
 

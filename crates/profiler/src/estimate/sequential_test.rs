@@ -10,9 +10,9 @@ use drive_profile::findings::Figure;
 /// The lead at which a question is decided, of a full and of a quick profile.
 const LEAD: [u32; 2] = [2, 1];
 /// The most repetitions of a question.
-const ASKED_MAX: u32 = 11;
+const REPETITIONS_MAX: u32 = 11;
 /// The highest and the lowest confidence, in per cent.
-const SURE: (f64, f64) = (99.0, 1.0);
+const CONFIDENCE_PERCENT: (f64, f64) = (99.0, 1.0);
 
 /// The questions and answers so far.
 #[derive(Clone, Copy, Debug)]
@@ -31,13 +31,13 @@ impl SequentialTest {
     }
 
     /// Whether the answer to a question is yes. The question is repeated until one answer leads.
-    pub(crate) fn mostly(
+    pub(crate) fn majority(
         &mut self,
-        mut ask: impl FnMut() -> Result<bool, StopReason>,
+        mut answer: impl FnMut() -> Result<bool, StopReason>,
     ) -> Result<bool, StopReason> {
         let (mut yes, mut no) = (0_u32, 0_u32);
-        while yes.abs_diff(no) < self.lead && yes + no < ASKED_MAX {
-            if ask()? { yes += 1 } else { no += 1 }
+        while yes.abs_diff(no) < self.lead && yes + no < REPETITIONS_MAX {
+            if answer()? { yes += 1 } else { no += 1 }
         }
         self.questions += 1;
         self.answers += yes + no;
@@ -51,17 +51,17 @@ impl SequentialTest {
         &mut self,
         unit: u64,
         (most, fine): (u64, u64),
-        mut ask: impl FnMut(u64) -> Result<bool, StopReason>,
+        mut answer: impl FnMut(u64) -> Result<bool, StopReason>,
     ) -> Result<u64, StopReason> {
         let mut low = 0;
         let mut high = unit;
-        while high <= most && self.mostly(|| ask(high))? {
+        while high <= most && self.majority(|| answer(high))? {
             low = high;
             high *= 2;
         }
         while high - low > unit.max(low / fine / unit * unit) {
             let middle = low.midpoint(high) / unit * unit;
-            let yes = middle <= most && self.mostly(|| ask(middle))?;
+            let yes = middle <= most && self.majority(|| answer(middle))?;
             (low, high) = if yes { (middle, high) } else { (low, middle) };
         }
         Ok(low)
@@ -69,17 +69,19 @@ impl SequentialTest {
 
     /// The probability that no question was decided wrongly, with the share of outvoted answers as
     /// the error rate.
-    fn sure(&self) -> Share {
+    fn confidence(&self) -> Share {
         let wrong = (f64::from(self.outvoted) + 0.5) / (f64::from(self.answers) + 1.0);
         let odds = wrong / (1.0 - wrong).max(wrong);
         let decided = (0..self.lead).fold(1.0, |chance, _| chance * odds);
         let right = 1.0 - f64::from(self.questions) * decided / (1.0 + decided);
-        Share::from_percent(round_u32((right * 100.0).floor().clamp(SURE.1, SURE.0)))
+        Share::from_percent(round_u32(
+            (right * 100.0).floor().clamp(CONFIDENCE_PERCENT.1, CONFIDENCE_PERCENT.0),
+        ))
     }
 
     /// A figure with the samples and the confidence of all questions since the last figure.
     pub(crate) fn figure<T>(&mut self, value: T, spread: T) -> Figure<T> {
-        let (samples, confidence) = (self.answers, self.sure());
+        let (samples, confidence) = (self.answers, self.confidence());
         (self.questions, self.answers, self.outvoted) = (0, 0, 0);
         Figure { value, spread, samples, confidence }
     }
@@ -119,7 +121,7 @@ mod tests {
             Ok((asked <= 100) != (nth % 10 == 0))
         });
         assert_eq!(found.expect("in time"), 100);
-        let sure = test.figure(0, 0).confidence;
-        assert!(sure < Share::from_percent(95), "{sure}");
+        let confidence = test.figure(0, 0).confidence;
+        assert!(confidence < Share::from_percent(95), "{confidence}");
     }
 }

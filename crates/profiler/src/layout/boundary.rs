@@ -338,19 +338,19 @@ fn candidates(
     for nth in 0..CANDIDATES {
         let at = if nth % 2 == 0 {
             // Distributed as the boundary is.
-            let sum = probe.even() * all;
+            let sum = probe.next_random() * all;
             search.from + sums.partition_point(|other| *other < sum) as u64
         } else {
             // Evenly within the uncertain range.
             let reach = real(best.width / 2 + 2);
-            round(real(best.at) - 0.5 + (probe.even() - 0.5) * 2.0 * reach)
+            round(real(best.at) - 0.5 + (probe.next_random() - 0.5) * 2.0 * reach)
         };
         // A block just before a candidate is as informative as one just behind it.
         found.push(at.saturating_sub(nth / 2 % 2));
     }
     // From one track boundary to the next the difference of the rules is nearly constant.
     for stretch in search.begins.windows(2) {
-        found.push(stretch[0] + floor(probe.even() * real(stretch[1] - stretch[0])));
+        found.push(stretch[0] + floor(probe.next_random() * real(stretch[1] - stretch[0])));
     }
     found
 }

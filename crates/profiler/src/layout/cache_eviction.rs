@@ -24,7 +24,7 @@ const PLACES_QUICK: u32 = 8;
 /// The ratio of the lengths of consecutive tests.
 const LONGER: u64 = 4;
 /// The most consecutive evictions without effect.
-const IN_VAIN_MAX: u32 = 3;
+const INEFFECTIVE_MAX: u32 = 3;
 /// The most mean deviation of the ends of longer reads, in its standard deviations.
 const OFF_MAX: f64 = 2.8;
 
@@ -33,16 +33,16 @@ impl Probe<'_, '_> {
     ///
     /// # Errors
     /// As [`crate::Bench::check`].
-    pub(crate) fn trust_long(&mut self) -> Result<(), StopReason> {
+    pub(crate) fn calibrate_long_reads(&mut self) -> Result<(), StopReason> {
         let room = self.blocks.saturating_sub(LONG_MAX + 1);
-        if room == 0 || !self.forgets_late() {
+        if room == 0 || !self.evicts_slowly() {
             return Ok(());
         }
         let places = if self.bench.budget().quick { PLACES_QUICK } else { PLACES };
         let off_max = OFF_MAX * self.sigma * (2.0 / f64::from(places)).sqrt();
         let mut alone = Vec::new();
         for nth in 0..places {
-            let even = (f64::from(nth) + self.even()) / f64::from(places);
+            let even = (f64::from(nth) + self.next_random()) / f64::from(places);
             alone.extend(self.sample(LONG_MAX + floor(even * real(room)))?);
         }
         let mut longer = 2;
@@ -50,7 +50,7 @@ impl Probe<'_, '_> {
             let mut off = Vec::new();
             for one in &alone {
                 let read = self.read_from(one.at.saturating_sub(longer - 1), one.at)?;
-                let off_media = read.filter(|(took, _)| *took >= self.hit);
+                let off_media = read.filter(|(took, _)| *took >= self.hit_max);
                 off.extend(off_media.map(|(_, end)| wrap(self.phase(&end) - self.phase(one))));
             }
             let reach = 5.0 * self.sigma;
@@ -75,25 +75,25 @@ impl Probe<'_, '_> {
     /// As [`crate::Bench::check`].
     pub(crate) fn samples_of(&mut self, mut blocks: Vec<Block>) -> Result<Vec<Sample>, StopReason> {
         let mut found = Vec::new();
-        if !self.forgets_late() || self.long_max == LONG_MAX {
+        if !self.evicts_slowly() || self.long_max == LONG_MAX {
             for at in blocks {
                 found.extend(self.sample_again(at)?);
             }
             return Ok(found);
         }
-        let mut in_vain = 0;
-        while in_vain < IN_VAIN_MAX {
+        let mut ineffective = 0;
+        while ineffective < INEFFECTIVE_MAX {
             let (before, mut kept) = (found.len(), Vec::new());
             for at in blocks {
                 match self.read(at)? {
-                    Some((took, sample)) if took >= self.hit => found.push(sample),
+                    Some((took, sample)) if took >= self.hit_max => found.push(sample),
                     Some(_) => kept.push(at),
                     None => {}
                 }
             }
             let Some(first) = kept.first() else { break };
-            in_vain = if found.len() > before { 0 } else { in_vain + 1 };
-            self.forget(*first)?;
+            ineffective = if found.len() > before { 0 } else { ineffective + 1 };
+            self.evict(*first)?;
             blocks = kept;
         }
         found.sort_by_key(|sample| core::cmp::Reverse(sample.at));
@@ -104,9 +104,9 @@ impl Probe<'_, '_> {
     ///
     /// # Errors
     /// As [`crate::Bench::check`].
-    pub(crate) fn in_turn(&mut self, at: Block) -> Result<bool, StopReason> {
-        let (forgets, most) = (u64::from(self.forgets), self.blocks / 4);
-        let size = BLOCKS_PER_EVICTION * forgets;
+    pub(crate) fn read_pool_block(&mut self, at: Block) -> Result<bool, StopReason> {
+        let (eviction_reads, most) = (u64::from(self.eviction_reads), self.blocks / 4);
+        let size = BLOCKS_PER_EVICTION * eviction_reads;
         if self.pool.apart == 0 {
             self.pool.clear(APART);
         }
@@ -123,7 +123,7 @@ impl Probe<'_, '_> {
         if len < size {
             let block = self.pool.from + len * self.pool.apart;
             let Some((took, sample)) = self.read(block)? else { return Ok(false) };
-            if took < self.hit {
+            if took < self.hit_max {
                 let apart = 2 * self.pool.apart;
                 self.pool.clear(apart);
             } else {
@@ -133,14 +133,16 @@ impl Probe<'_, '_> {
             return Ok(true);
         }
         let ready = (self.now() + self.lead) / self.period;
-        let Some((nth, wait)) = self.pool.soonest(at, ready, forgets) else { return Ok(false) };
+        let Some((nth, wait)) = self.pool.soonest(at, ready, eviction_reads) else {
+            return Ok(false);
+        };
         let expected = self.lead + wait * self.period;
         if let Some((took, sample)) = self.read(self.pool.known[nth].at)? {
             self.lead_missed(took > expected + self.period / 2.0);
             let phase = self.phase(&sample);
             let known = &mut self.pool.known[nth];
             known.read = read;
-            if took >= self.hit {
+            if took >= self.hit_max {
                 known.phase = phase;
             }
         }

@@ -92,7 +92,7 @@ pub(crate) struct Angles {
 struct Extra {
     mean: f64,
     precision: f64,
-    against: f64,
+    evidence: f64,
 }
 
 impl Angles {
@@ -109,13 +109,13 @@ impl Angles {
             both += tooth * late;
         }
         if head_layout.heads == 1 || n < 2.0 {
-            return Extra { mean: 0.0, precision: prior, against: 0.0 };
+            return Extra { mean: 0.0, precision: prior, evidence: 0.0 };
         }
         let variance = self.noise * self.noise;
         let precision = prior + (square - sum * sum / n).max(0.0) / variance;
         let mean = (both - sum * off / n) / variance / precision;
-        let against = (precision / prior).ln() - mean * mean * precision;
-        Extra { mean, precision, against }
+        let evidence = (precision / prior).ln() - mean * mean * precision;
+        Extra { mean, precision, evidence }
     }
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn explain(leads: &[Lead], angles: &Angles) -> Option<HeadLayout> {
     let mut all: Vec<[(f64, HeadLayout); 3]> = Vec::new();
     let level = level(leads);
     for heads in 1..=HEADS_MAX {
-        all.push(ORDERS.map(|order| likeliest((leads, angles), (heads, order), level)));
+        all.push(ORDERS.map(|order| most_likely((leads, angles), (heads, order), level)));
     }
     let least = |orders: &[(f64, HeadLayout); 3]| orders[0].0.min(orders[1].0).min(orders[2].0);
     all.sort_by(|one, other| least(one).total_cmp(&least(other)));
@@ -146,7 +146,7 @@ fn level(leads: &[Lead]) -> f64 {
 }
 
 /// The most likely head layout with a number of heads and an order, and the evidence against it.
-fn likeliest(
+fn most_likely(
     (leads, angles): (&[Lead], &Angles),
     (heads, order): (u32, Option<HeadOrder>),
     level: f64,
@@ -156,11 +156,11 @@ fn likeliest(
     let chance = 2.0 * f64::from(heads).ln();
     (0..heads)
         .flat_map(|before| {
-            let (against, ways) = ways(leads, head_layout(before), level);
+            let (evidence, pairs) = pairs(leads, head_layout(before), level);
             let extra = angles.extra(&head_layout(before));
             NOISES.map(|noise| {
-                let (more, head_layout) = weigh(&ways, (head_layout(before), extra), noise);
-                (against + extra.against + more + chance, head_layout)
+                let (more, head_layout) = weigh(&pairs, (head_layout(before), extra), noise);
+                (evidence + extra.evidence + more + chance, head_layout)
             })
         })
         .min_by(|one, other| one.0.total_cmp(&other.0))
@@ -169,7 +169,7 @@ fn likeliest(
 
 /// The prediction of a head layout for a pair of tracks, and its lead.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Pair {
     /// The cylinders between the tracks, and whether they share a head.
     away: i64,
     same: bool,
@@ -181,18 +181,18 @@ struct Way {
 
 /// The predictions of a head layout for all pairs, and the evidence against their deviations: pairs
 /// with a seek have one standard deviation, and pairs without one have another.
-fn ways(leads: &[Lead], head_layout: HeadLayout, level: f64) -> (f64, Vec<Way>) {
+fn pairs(leads: &[Lead], head_layout: HeadLayout, level: f64) -> (f64, Vec<Pair>) {
     let count = i64::from(head_layout.heads);
-    let spot = |track: i64| {
+    let address = |track: i64| {
         let track = track + i64::from(head_layout.before);
         let (cylinder, head) = (track.div_euclid(count), track.rem_euclid(count));
         let down = head_layout.order == Some(HeadOrder::UpOnEven) && cylinder % 2 != 0;
         (cylinder, if down { count - 1 - head } else { head })
     };
     let mut likely = [[0.0; SPREADS.len()]; 2];
-    let mut ways = Vec::with_capacity(leads.len());
+    let mut pairs = Vec::with_capacity(leads.len());
     for lead in leads {
-        let (begin, end) = (spot(lead.from), spot(lead.from + lead.by));
+        let (begin, end) = (address(lead.from), address(lead.from + lead.by));
         let away = end.0 - begin.0;
         for (sum, by_spread) in likely[usize::from(away > 0)].iter_mut().zip(&lead.by_spread) {
             *sum += by_spread.0;
@@ -200,17 +200,17 @@ fn ways(leads: &[Lead], head_layout: HeadLayout, level: f64) -> (f64, Vec<Way>) 
         let same = head_layout.order.is_some() && begin.1 == end.1;
         // Leads are measured by the layout of the target, whatever the first track.
         let rotated = head_layout.tooth(lead.from + lead.by);
-        ways.push(Way { away, same, rotated, lead: lead.by_spread[0].1 });
+        pairs.push(Pair { away, same, rotated, lead: lead.by_spread[0].1 });
     }
     let best = likely.map(|sums| {
         let all = (0..).zip(sums);
         all.max_by(|one, other| one.1.total_cmp(&other.1)).expect("there are some")
     });
-    for (way, lead) in ways.iter_mut().zip(leads) {
-        let Estimate { time, error } = lead.by_spread[best[usize::from(way.away > 0)].0].1;
-        way.lead = Estimate { time: time - level, error };
+    for (pair, lead) in pairs.iter_mut().zip(leads) {
+        let Estimate { time, error } = lead.by_spread[best[usize::from(pair.away > 0)].0].1;
+        pair.lead = Estimate { time: time - level, error };
     }
-    (-2.0 * (best[0].1 + best[1].1), ways)
+    (-2.0 * (best[0].1 + best[1].1), pairs)
 }
 
 /// Sums over leads that should be equal.
@@ -230,8 +230,12 @@ struct Class {
 
 /// The evidence against a head layout, as twice a logarithm up to a constant, for a standard
 /// deviation of equal leads beyond their errors; and its cylinders' additional delay.
-fn weigh(ways: &[Way], (head_layout, known): (HeadLayout, Extra), noise: f64) -> (f64, HeadLayout) {
-    let (classes, errors) = classes(ways, noise);
+fn weigh(
+    pairs: &[Pair],
+    (head_layout, known): (HeadLayout, Extra),
+    noise: f64,
+) -> (f64, HeadLayout) {
+    let (classes, errors) = classes(pairs, noise);
     // Within a class leads rise with the tracks by the delay that the layout lacks.
     let (mut within, mut rotated_squares, mut both) = (0.0, 0.0, 0.0);
     for class in &classes {
@@ -262,20 +266,20 @@ fn weigh(ways: &[Way], (head_layout, known): (HeadLayout, Extra), noise: f64) ->
         each.map(|(bend, shape)| curved(means, bend, shape)).fold(f64::INFINITY, f64::min)
     };
     let (same, other): (Vec<Mean>, Vec<Mean>) = means.iter().partition(|mean| mean.same);
-    let against = errors + within + combined + curve(&other) + curve(&same);
-    let against = against + falling(&other) + falling(&same) + longer(&same, &other);
+    let evidence = errors + within + combined + curve(&other) + curve(&same);
+    let evidence = evidence + falling(&other) + falling(&same) + longer(&same, &other);
     let extra_error = precision.sqrt().recip();
-    (against, HeadLayout { extra, extra_error, ..head_layout })
+    (evidence, HeadLayout { extra, extra_error, ..head_layout })
 }
 
 /// The leads by classes of equal ones, and the logarithms of their variances.
-fn classes(ways: &[Way], noise: f64) -> (Vec<Class>, f64) {
+fn classes(pairs: &[Pair], noise: f64) -> (Vec<Class>, f64) {
     let mut classes: Vec<Class> = Vec::new();
     let mut errors = 0.0;
-    for Way { away, same, rotated, lead } in ways {
+    for Pair { away, same, rotated, lead } in pairs {
         let weight = 1.0 / (lead.error * lead.error + noise * noise);
         errors -= weight.ln();
-        let nth = usize::try_from(2 * away + i64::from(*same)).expect("ways go on");
+        let nth = usize::try_from(2 * away + i64::from(*same)).expect("pairs go on");
         if nth >= classes.len() {
             classes.resize(nth + 1, Class::default());
         }
@@ -294,15 +298,15 @@ fn classes(ways: &[Way], noise: f64) -> (Vec<Class>, f64) {
 
 /// The evidence against leads that fall with the distance, unlike seek times.
 fn falling(means: &[Mean]) -> f64 {
-    let mut against = 0.0;
+    let mut evidence = 0.0;
     let mut most: Option<&Mean> = None;
     for mean in means {
         match most {
-            Some(most) if mean.lead < most.lead => against += apart(most, mean),
+            Some(most) if mean.lead < most.lead => evidence += apart(most, mean),
             _ => most = Some(mean),
         }
     }
-    against
+    evidence
 }
 
 /// The evidence against pairs that take longer with the same head.
@@ -332,7 +336,7 @@ struct Mean {
 /// has any level and slope, and deviates by `bend` at each distance. Pairs within a cylinder have a
 /// lead of their own.
 fn curved(means: &[Mean], bend: f64, shape: fn(f64) -> f64) -> f64 {
-    let mut against = 0.0;
+    let mut evidence = 0.0;
     // Sums of weights by powers of the shape, and with leads, including the priors.
     let (mut weights, mut rises, mut squares) = (1.0 / (LEVEL * LEVEL), 0.0, 1.0 / (RISE * RISE));
     let mut leads = (0.0, 0.0);
@@ -340,12 +344,12 @@ fn curved(means: &[Mean], bend: f64, shape: fn(f64) -> f64) -> f64 {
     for mean in means {
         if mean.away == 0 {
             // A layout with one head has no such pair, and is not more likely for that.
-            against += mean.variance.ln();
+            evidence += mean.variance.ln();
             continue;
         }
         any = true;
         let (variance, rise) = (mean.variance + bend * bend, shape(signed(mean.away)));
-        against += variance.ln() + mean.lead * mean.lead / variance;
+        evidence += variance.ln() + mean.lead * mean.lead / variance;
         weights += 1.0 / variance;
         rises += rise / variance;
         squares += rise * rise / variance;
@@ -353,12 +357,12 @@ fn curved(means: &[Mean], bend: f64, shape: fn(f64) -> f64) -> f64 {
         leads.1 += rise * mean.lead / variance;
     }
     if !any {
-        return against;
+        return evidence;
     }
     let determinant = weights * squares - rises * rises;
     let (level, slope) = leads;
     let explained = squares * level * level - 2.0 * rises * level * slope + weights * slope * slope;
-    against + (determinant / priors).ln() - explained / determinant
+    evidence + (determinant / priors).ln() - explained / determinant
 }
 
 #[cfg(test)]

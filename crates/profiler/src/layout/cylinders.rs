@@ -10,9 +10,9 @@ use crate::estimate::angle::wrap;
 use crate::estimate::number::real;
 use crate::layout::block::HEADS_MAX;
 use crate::layout::cylinder_fit::{under, with_heads};
-use crate::layout::head_order::Surfaces;
+use crate::layout::head_order::FoundHeads;
 use crate::layout::segment::Segment;
-use crate::layout::skews::{crossed, phases_error};
+use crate::layout::skews::{phases_error, step_by_leads};
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;
 
@@ -33,13 +33,13 @@ const CYLINDER_OFF_MAX: f64 = 0.12;
 const NEXT_AGAINST: f64 = 6.0;
 
 /// Finds the number of heads, if it is not `known`, and gives every segment its two skews.
-pub(crate) fn told(
+pub(crate) fn infer_heads(
     segments: &mut [Segment],
     sigma: f64,
     known: Option<Figure<u32>>,
 ) -> Option<Figure<u32>> {
     let samples: usize = segments.iter().map(|segment| segment.phases.len()).sum();
-    let (_, heads, layouts) = likeliest(segments, sigma, known)
+    let (_, heads, layouts) = most_likely(segments, sigma, known)
         .filter(|(gain, _, _)| *gain > GAIN_MIN || known.is_some())?;
     for (segment, layout) in segments.iter_mut().zip(layouts) {
         let moved = layout.mean_step() - segment.layout.mean_step();
@@ -48,7 +48,7 @@ pub(crate) fn told(
         segment.layout = layout;
     }
     for segment in &mut *segments {
-        weighed(segment, sigma);
+        combine_steps(segment, sigma);
     }
     // Whole sectors follow from each segment's own measurement: `shrink` moves it towards the mean
     // of all, which may be nearer to another whole number.
@@ -64,13 +64,13 @@ pub(crate) fn told(
 }
 
 /// Whether phases indicate a number of heads, with certainty or not.
-pub(crate) fn seem_told(segments: &[Segment], sigma: f64) -> bool {
-    likeliest(segments, sigma, None).is_some_and(|(gain, _, _)| gain > 0.0)
+pub(crate) fn heads_indicated(segments: &[Segment], sigma: f64) -> bool {
+    most_likely(segments, sigma, None).is_some_and(|(gain, _, _)| gain > 0.0)
 }
 
 /// The most likely number of heads, if it is not `known`, its evidence in squares of noise, and the
 /// layouts with it.
-fn likeliest(
+fn most_likely(
     segments: &[Segment],
     sigma: f64,
     known: Option<Figure<u32>>,
@@ -95,16 +95,16 @@ fn likeliest(
 /// Candidate numbers of heads: those of most samples so far, or all. Of many segments one shows
 /// cylinders by chance, and the segments behind it use them.
 fn candidates(segments: &[Segment]) -> Vec<u32> {
-    let mut test = vec![0; HEADS_MAX as usize + 1];
+    let mut samples = vec![0; HEADS_MAX as usize + 1];
     for segment in segments.iter().filter(|segment| segment.layout.heads > 1) {
-        test[segment.layout.heads as usize] += segment.phases.len();
+        samples[segment.layout.heads as usize] += segment.phases.len();
     }
-    let most = test.iter().copied().max().unwrap_or(0);
+    let most = samples.iter().copied().max().unwrap_or(0);
     let all: usize = segments.iter().map(|segment| segment.phases.len()).sum();
     if most * 2 <= all {
         return (2..=HEADS_MAX).collect();
     }
-    (2..=HEADS_MAX).filter(|heads| test[*heads as usize] * 2 >= most).collect()
+    (2..=HEADS_MAX).filter(|heads| samples[*heads as usize] * 2 >= most).collect()
 }
 
 /// [`with_heads`] of every segment. A zone begins with a cylinder, and cylinders continue where
@@ -125,10 +125,10 @@ fn all_with_heads(segments: &[Segment], heads: u32, sigma: f64) -> Vec<(f64, Tra
 }
 
 /// Combines the step by a segment's phases with its step by minimum leads.
-fn weighed(segment: &mut Segment, sigma: f64) {
+fn combine_steps(segment: &mut Segment, sigma: f64) {
     let phases = phases_error(segment, sigma);
     segment.step_error = phases;
-    let Some((step, error)) = crossed(segment) else { return };
+    let Some((step, error)) = step_by_leads(segment) else { return };
     let trust = phases * phases / (phases * phases + error * error);
     let step = segment.layout.step + trust * wrap(step - segment.layout.step);
     segment.step_error = error * trust.sqrt();
@@ -139,7 +139,7 @@ fn weighed(segment: &mut Segment, sigma: f64) {
 /// Transfers the skews by minimum leads to other cylinders to the segments of which less is known.
 ///
 /// The additional delay of a cylinder takes the same time in every zone, up to whole sectors.
-pub(crate) fn led(segments: &mut [Segment], seen: &Surfaces, period: f64) {
+pub(crate) fn apply_leads(segments: &mut [Segment], seen: &FoundHeads, period: f64) {
     let heads = f64::from(seen.head_layout.heads);
     let (extra, error) = (seen.head_layout.extra / period, seen.head_layout.extra_error / period);
     for segment in &mut *segments {

@@ -11,7 +11,7 @@ use units::Share;
 use crate::bench::StopReason;
 use crate::estimate::number::real;
 use crate::layout::block::HEADS_MAX;
-use crate::layout::head_order::{LEAD_MAX, reached};
+use crate::layout::head_order::{LEAD_MAX, probe_lead};
 use crate::layout::probe::Probe;
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::Figure;
@@ -33,7 +33,7 @@ const PRICE: f64 = 6.0;
 const GAIN_MIN: f64 = 40.0;
 
 /// Heads, and their order if it is observable.
-pub(crate) type Told = (Figure<u32>, Option<HeadOrder>);
+pub(crate) type Heads = (Figure<u32>, Option<HeadOrder>);
 
 /// A track, and the bracket of its minimum lead.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ fn halve(
                 return Ok(());
             }
             let lead = f64::midpoint(bracket.low, bracket.high);
-            match reached(probe, layout, (base, base + bracket.track), lead)? {
+            match probe_lead(probe, layout, (base, base + bracket.track), lead)? {
                 None => {}
                 Some(bound) if bound.reach <= lead => bracket.high = lead,
                 Some(_) => bracket.low = lead,
@@ -105,7 +105,7 @@ pub(crate) fn heads(
     probe: &mut Probe<'_, '_>,
     layout: &TrackLayout,
     (tracks, until): (i64, f64),
-) -> Result<Option<Told>, StopReason> {
+) -> Result<Option<Heads>, StopReason> {
     let base = tracks / 2;
     let mut brackets: Vec<Bracket> = Vec::new();
     let mut found = None;

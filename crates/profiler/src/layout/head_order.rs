@@ -39,11 +39,11 @@ const DRAWS: u32 = 16;
 /// The initial standard deviation of a lead, in ns.
 const SPREAD_FIRST: f64 = 96e3;
 /// The offsets of probes from the estimate, in standard deviations.
-const ASIDE: [f64; 5] = [0.0, 1.0, -1.0, 2.0, -2.0];
+const OFFSETS: [f64; 5] = [0.0, 1.0, -1.0, 2.0, -2.0];
 /// The least number of bounds of a lead, and the bounds of one round.
-const FACTS_MIN: usize = 5;
+const BOUNDS_MIN: usize = 5;
 /// The likelihood is evaluated when the bounds have grown by this part, inverted.
-const FACTS_MORE: usize = 4;
+const BOUNDS_GROWTH: usize = 4;
 /// A larger angular deviation, in standard deviations, is late or remapped.
 const ANGLES_REACH: f64 = 5.0;
 /// The least number of leads.
@@ -53,7 +53,7 @@ const EXACT: f64 = 700.0;
 /// The prior width of a lead about the known ones, in ns.
 const AROUND: f64 = 200e3;
 /// The tracks that are probed.
-const ROOM: i64 = 1_200;
+const TRACKS_MAX: i64 = 1_200;
 /// The most reads for the first lead.
 const FIRST_READS: u32 = 60;
 /// The distances in tracks, the probes of each, and the share of the time up to which they run.
@@ -64,7 +64,7 @@ const STAGES: [(RangeInclusive<i64>, u32, f64); 3] =
 
 /// The heads that were found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Surfaces {
+pub(crate) struct FoundHeads {
     /// How tracks form cylinders, from a base track on.
     pub(crate) head_layout: HeadLayout,
     pub(crate) track: i64,
@@ -72,7 +72,7 @@ pub(crate) struct Surfaces {
     pub(crate) samples: u32,
 }
 
-impl Surfaces {
+impl FoundHeads {
     /// The tracks of its cylinder before the layout's anchor.
     pub(crate) fn first(&self) -> u32 {
         under(i64::from(self.head_layout.before) - self.track, self.head_layout.heads)
@@ -87,7 +87,7 @@ impl Surfaces {
 
 /// Reads a block of one track, then a block of another that ends its pass `lead` ns after the
 /// command. The bounds of the minimum lead, if it was observable.
-pub(crate) fn reached(
+pub(crate) fn probe_lead(
     probe: &mut Probe<'_, '_>,
     layout: &TrackLayout,
     (from, to): (i64, i64),
@@ -100,7 +100,7 @@ pub(crate) fn reached(
     // The target's phase when the source has completed, after the gap and the lead.
     let later = fraction(layout.on((from, 0)) - layout.on((to, 0)) + (GAP + lead) / probe.period);
     let inside = (0..DRAWS)
-        .map(|_| SOURCE.0 + (SOURCE.1 - SOURCE.0) * probe.even())
+        .map(|_| SOURCE.0 + (SOURCE.1 - SOURCE.0) * probe.next_random())
         .find(|inside| (EDGE..1.0 - EDGE).contains(&fraction(inside + later)));
     let Some(inside) = inside else { return Ok(None) };
     let source = begins + floor(inside * spt);
@@ -123,7 +123,7 @@ pub(crate) fn reached(
     let Some((took, sample)) = probe.read(target + floor(block))? else { return Ok(None) };
     // A cache hit completes at any phase.
     let predicted = (took - lead).abs() < 4.0 * probe.sigma * probe.period;
-    if took < probe.hit && !predicted {
+    if took < probe.hit_max && !predicted {
         return Ok(None);
     }
     let revolutions = ((sample.time - sent - lead) / probe.period + 0.5).floor();
@@ -136,7 +136,7 @@ pub(crate) fn reached(
 
 /// A pair of tracks, and the estimate of its minimum lead.
 #[derive(Clone, Debug)]
-struct Way {
+struct Pair {
     from: i64,
     by: i64,
     lead: BisectionEstimator,
@@ -145,11 +145,11 @@ struct Way {
 }
 
 /// The pairs of tracks that are probed.
-struct Ways {
-    all: Vec<Way>,
+struct Pairs {
+    all: Vec<Pair>,
 }
 
-impl Ways {
+impl Pairs {
     /// Adds pairs with each distance, each from a track of its own, so that nothing there was read
     /// recently.
     fn add(
@@ -160,8 +160,8 @@ impl Ways {
     ) {
         let lead = BisectionEstimator::new(Prior::About(about, AROUND), SPREAD_FIRST);
         for by in (0..times).flat_map(|_| tracks.clone()) {
-            let from = floor(probe.even() * real((room - by).max(1).cast_unsigned()));
-            self.all.push(Way {
+            let from = floor(probe.next_random() * real((room - by).max(1).cast_unsigned()));
+            self.all.push(Pair {
                 from: from.cast_signed(),
                 by,
                 lead: lead.clone(),
@@ -171,23 +171,23 @@ impl Ways {
     }
 
     /// Probes each lead once.
-    fn ask(
+    fn probe(
         &mut self,
         probe: &mut Probe<'_, '_>,
         layout: &TrackLayout,
         (base, until): (i64, f64),
     ) -> Result<(), StopReason> {
-        for way in &mut self.all {
+        for pair in &mut self.all {
             if probe.now() > until {
                 return Ok(());
             }
-            let from = base + way.from;
+            let from = base + pair.from;
             // Probes beside the estimate show the deviation, which bisection alone does not.
-            let aside = ASIDE[way.lead.count() % ASIDE.len()] * way.spread;
-            let lead = way.lead.median() + aside;
-            let bound = reached(probe, layout, (from, from + way.by), lead)?;
+            let offset = OFFSETS[pair.lead.count() % OFFSETS.len()] * pair.spread;
+            let lead = pair.lead.median() + offset;
+            let bound = probe_lead(probe, layout, (from, from + pair.by), lead)?;
             if let Some(bound) = bound {
-                way.lead.learn(bound);
+                pair.lead.learn(bound);
             }
         }
         Ok(())
@@ -196,18 +196,18 @@ impl Ways {
     /// The leads. Each is probed with its own deviation from now on.
     fn leads(&mut self) -> Vec<Lead> {
         let mut leads = Vec::new();
-        for way in &mut self.all {
-            let told = SPREADS.map(|spread| way.lead.marginal_likelihood(spread));
+        for pair in &mut self.all {
+            let told = SPREADS.map(|spread| pair.lead.marginal_likelihood(spread));
             let spreads = told.iter().zip(SPREADS).map(|(told, spread)| (told.0, spread));
             let best = spreads.max_by(|one, other| one.0.total_cmp(&other.0));
             let spread = best.map_or(SPREAD_FIRST, |(_, spread)| spread);
-            if (spread - way.spread).abs() > EXACT {
-                way.spread = spread;
-                way.lead = way.lead.with_spread(spread);
+            if (spread - pair.spread).abs() > EXACT {
+                pair.spread = spread;
+                pair.lead = pair.lead.with_spread(spread);
             }
             // An uncertain lead is biased towards its prior.
-            if way.lead.estimate().error < EXACT + spread / 2.0 {
-                leads.push(Lead { from: way.from, by: way.by, by_spread: told.map(exact) });
+            if pair.lead.estimate().error < EXACT + spread / 2.0 {
+                leads.push(Lead { from: pair.from, by: pair.by, by_spread: told.map(exact) });
             }
         }
         leads
@@ -215,7 +215,7 @@ impl Ways {
 
     /// The number of bounds.
     fn count(&self) -> usize {
-        self.all.iter().map(|way| way.lead.count()).sum()
+        self.all.iter().map(|pair| pair.lead.count()).sum()
     }
 }
 
@@ -246,8 +246,9 @@ fn first(
 ) -> Result<Option<f64>, StopReason> {
     let mut lead = BisectionEstimator::new(Prior::Upto(LEAD_MAX * probe.period), SPREAD_FIRST);
     for _ in 0..FIRST_READS {
-        let from = base + floor(probe.even() * real(room.max(1).cast_unsigned())).cast_signed();
-        if let Some(bound) = reached(probe, layout, (from, from + 1), lead.median())? {
+        let from =
+            base + floor(probe.next_random() * real(room.max(1).cast_unsigned())).cast_signed();
+        if let Some(bound) = probe_lead(probe, layout, (from, from + 1), lead.median())? {
             lead.learn(bound);
         }
         if lead.estimate().error < AROUND {
@@ -259,33 +260,33 @@ fn first(
 
 /// Heads, from leads between tracks in the middle of a segment and the segment's angles. `None` if
 /// they are not observable.
-pub(crate) fn surfaces(
+pub(crate) fn find_heads(
     probe: &mut Probe<'_, '_>,
     (layout, segment): (&TrackLayout, &Segment),
     until: f64,
-) -> Result<Option<Surfaces>, StopReason> {
+) -> Result<Option<FoundHeads>, StopReason> {
     let tracks = layout.track(segment.to).0;
-    let room = (tracks - 2).min(ROOM);
+    let room = (tracks - 2).min(TRACKS_MAX);
     let base = (tracks - room) / 2;
     let began = probe.now();
     let angles = angles(probe, (layout, segment), base);
     let Some(about) = first(probe, layout, (base, room))? else { return Ok(None) };
-    let mut ways = Ways { all: Vec::new() };
+    let mut pairs = Pairs { all: Vec::new() };
     for (tracks, times, share) in STAGES {
         let last = (*tracks.end()).min(room / 2);
-        ways.add(probe, (*tracks.start()..=last, times), (room, about));
+        pairs.add(probe, (*tracks.start()..=last, times), (room, about));
         let until = began + (until - began) * share;
         while probe.now() < until {
-            for _ in 0..FACTS_MIN.max(ways.count() / ways.all.len() / FACTS_MORE) {
-                ways.ask(probe, layout, (base, until))?;
+            for _ in 0..BOUNDS_MIN.max(pairs.count() / pairs.all.len() / BOUNDS_GROWTH) {
+                pairs.probe(probe, layout, (base, until))?;
             }
-            let leads = ways.leads();
+            let leads = pairs.leads();
             if leads.len() < LEADS_MIN {
                 continue;
             }
             let Some(head_layout) = explain(&leads, &angles) else { continue };
-            let samples = u32::try_from(ways.count()).unwrap_or(u32::MAX);
-            return Ok(Some(Surfaces { head_layout, track: base, samples }));
+            let samples = u32::try_from(pairs.count()).unwrap_or(u32::MAX);
+            return Ok(Some(FoundHeads { head_layout, track: base, samples }));
         }
     }
     Ok(None)

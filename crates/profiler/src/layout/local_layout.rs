@@ -22,7 +22,7 @@ const PAIR_MIN: u64 = 8;
 const SPT_MAX: f64 = 40_000.0;
 /// Blocks between pairs on drives that cache blocks before a read as well: more than one read
 /// caches.
-const FORGETTING: f64 = 4_096.0;
+const EVICTION_DISTANCE: f64 = 4_096.0;
 /// Pairs at each distance.
 const PAIRS: u32 = 16;
 /// Blocks in the scan for the first boundary.
@@ -106,8 +106,8 @@ pub(crate) fn spacing(
         let mut rotated = pairs(probe, place, apart)?;
         if kept(&rotated, place.2) {
             // The drive caches blocks before a read as well. This many reads evict them.
-            let count = place.2.max(probe.forgets + 4);
-            place = (from, place.1.max(FORGETTING * f64::from(count)), count);
+            let count = place.2.max(probe.eviction_reads + 4);
+            place = (from, place.1.max(EVICTION_DISTANCE * f64::from(count)), count);
             rotated = pairs(probe, place, apart)?;
         }
         let reach = 4.0 * probe.sigma;
@@ -139,7 +139,7 @@ fn pairs(
 ) -> Result<Vec<f64>, StopReason> {
     let region = region.min(real(probe.blocks) / 4.0);
     let mut pairs: Vec<Block> = (0..count)
-        .map(|nth| from + floor((f64::from(nth) + probe.even()) / f64::from(count) * region))
+        .map(|nth| from + floor((f64::from(nth) + probe.next_random()) / f64::from(count) * region))
         .collect();
     pairs.retain(|at| at + apart < probe.blocks);
     let mut ends = Vec::new();
@@ -350,7 +350,7 @@ pub(crate) fn levels(
             let inside = |part: f64| 0.02 + 0.96 * part;
             let mut blocks: Vec<Block> = (tracks..behind)
                 .map(|track| {
-                    anchor + u64::from(track) * spt + floor(inside(probe.even()) * real(spt))
+                    anchor + u64::from(track) * spt + floor(inside(probe.next_random()) * real(spt))
                 })
                 .collect();
             blocks.retain(|at| *at < probe.blocks);

@@ -33,15 +33,15 @@ const OF_WANDER: f64 = 2.0;
 /// The largest factor by which noise multiplies reads.
 const EFFORT_MAX: u32 = 8;
 /// The number of long reads after which their success counts are halved.
-const LONG_REMEMBERED: u32 = 64;
+const LONG_READS_KEPT: u32 = 64;
 /// The assumed time of a read elsewhere, in revolutions, until it is known.
-const AWAY: f64 = 0.7;
+const ELSEWHERE_FIRST: f64 = 0.7;
 /// The number of evictions over which their time is averaged.
-const AWAY_REMEMBERED: f64 = 3.0;
+const ELSEWHERE_AVERAGED: f64 = 3.0;
 /// Every this many cached blocks one is evicted instead of read by a long read, to know the cost.
-const AWAY_EACH: u32 = 8;
+const EVICT_EVERY: u32 = 8;
 /// A drive with at most this many eviction reads is always made to evict.
-const FORGETS_FEW: u32 = 4;
+const EVICTION_READS_FEW: u32 = 4;
 /// Sectors between independent reads.
 const FAR: u64 = 16_384;
 
@@ -57,22 +57,22 @@ pub(crate) struct Probe<'b, 'a> {
     /// The standard deviation of a phase, in revolutions.
     pub(crate) sigma: f64,
     /// The longest service time of a cache hit, in ns.
-    pub(crate) hit: f64,
+    pub(crate) hit_max: f64,
     /// The end of the sweep, in ns since the probe began.
     pub(crate) until: f64,
     /// The number of reads elsewhere that evict a block.
-    pub(crate) forgets: u32,
+    pub(crate) eviction_reads: u32,
     origin: Instant,
     sequence: u64,
     /// The first blocks of runs that may be cached, the most recently used last.
     recent: VecDeque<Block>,
     /// Addresses with a known layout, for reads with a short rotational wait.
-    pub(crate) ground: Option<(TrackLayout, Block, Block)>,
+    pub(crate) known_layout: Option<(TrackLayout, Block, Block)>,
     /// The time until a block elsewhere can be read, in ns.
     pub(crate) lead: f64,
     /// The last block read there, and the time until one beside it can be read, in ns.
-    walked: Block,
-    lead_beside: f64,
+    last_read: Block,
+    lead_near: f64,
     /// Blocks that are read in turn to evict others, where no layout is known.
     pub(crate) pool: ReferencePool,
     /// The longest read that completes when its last block has passed the head, in blocks.
@@ -80,13 +80,13 @@ pub(crate) struct Probe<'b, 'a> {
     /// Blocks on a track near the current reads, approximately, and zero until it is known.
     pub(crate) track: f64,
     /// The mean time of a read elsewhere, in ns.
-    away: f64,
+    elsewhere_time: f64,
     /// The number of blocks that were cached when they were to be read from the media.
-    again: u32,
+    cached_count: u32,
     /// The observed length of a cached run, in blocks.
-    run: Block,
+    cached_run: Block,
     /// The number of long reads, and of those that came from the media.
-    long: (u32, u32),
+    long_reads: (u32, u32),
 }
 
 impl<'b, 'a> Probe<'b, 'a> {
@@ -99,23 +99,23 @@ impl<'b, 'a> Probe<'b, 'a> {
             blocks: sectors / block,
             period: 0.0,
             sigma: 0.0,
-            hit: 0.0,
+            hit_max: 0.0,
             until: f64::INFINITY,
-            forgets: 1,
+            eviction_reads: 1,
             origin,
             sequence: 0,
             recent: VecDeque::new(),
-            ground: None,
+            known_layout: None,
             lead: 2e6,
             pool: ReferencePool::default(),
             long_max: 0,
-            walked: 0,
-            lead_beside: 2e6,
+            last_read: 0,
+            lead_near: 2e6,
             track: 0.0,
-            away: 0.0,
-            again: 0,
-            run: 0,
-            long: (0, 0),
+            elsewhere_time: 0.0,
+            cached_count: 0,
+            cached_run: 0,
+            long_reads: (0, 0),
         }
     }
 
@@ -125,9 +125,9 @@ impl<'b, 'a> Probe<'b, 'a> {
         probe.period = real(rotation.period_picos) / 1e3;
         let wander = OF_WANDER * real(rotation.wander.as_nanos());
         probe.sigma = real(rotation.noise.as_nanos()).max(wander).max(NOISE_MIN) / probe.period;
-        probe.hit = real(rotation.hit_below.as_nanos());
-        probe.forgets = rotation.eviction_reads;
-        probe.away = AWAY * probe.period;
+        probe.hit_max = real(rotation.hit_below.as_nanos());
+        probe.eviction_reads = rotation.eviction_reads;
+        probe.elsewhere_time = ELSEWHERE_FIRST * probe.period;
         probe
     }
 
@@ -165,13 +165,13 @@ impl<'b, 'a> Probe<'b, 'a> {
         let extent = Extent::new(self.lba(from), Sectors((at + 1 - from) * self.block));
         let timed = self.bench.time(Operation::read(extent))?;
         let took = real(timed.took().as_nanos());
-        if took >= self.hit + self.passing(at - from) {
+        if took >= self.hit_max + self.passing(at - from) {
             self.recent.push_back(from);
             if self.recent.len() > RECENT_MAX {
                 self.recent.pop_front();
             }
         } else {
-            self.used(at);
+            self.record_hit(at);
         }
         if !timed.is_done() {
             return Ok(None);
@@ -182,7 +182,7 @@ impl<'b, 'a> Probe<'b, 'a> {
 
     /// Records a cache hit: the drive keeps the runs that hold the block for longer, but which they
     /// are is not known.
-    fn used(&mut self, at: Block) {
+    fn record_hit(&mut self, at: Block) {
         let holds = |from: &Block| (at.saturating_sub(LONG_MAX)..=at).contains(from);
         let (used, others): (Vec<Block>, Vec<Block>) = self.recent.iter().partition(|f| holds(f));
         self.recent = others.into_iter().chain(used).collect();
@@ -191,7 +191,7 @@ impl<'b, 'a> Probe<'b, 'a> {
     /// The least additional media time of a read with `more` blocks than one, in ns. Zero as long
     /// as no track length is known.
     fn passing(&self, more: u64) -> f64 {
-        let track = self.ground.map_or(self.track, |(layout, _, _)| real(layout.spt));
+        let track = self.known_layout.map_or(self.track, |(layout, _, _)| real(layout.spt));
         if track > 0.0 { PASSED_MIN * real(more) / track * self.period } else { 0.0 }
     }
 
@@ -208,7 +208,7 @@ impl<'b, 'a> Probe<'b, 'a> {
     /// # Errors
     /// As [`Bench::check`].
     pub(crate) fn sample(&mut self, at: Block) -> Result<Option<Sample>, StopReason> {
-        Ok(self.read(at)?.filter(|(took, _)| *took >= self.hit).map(|(_, sample)| sample))
+        Ok(self.read(at)?.filter(|(took, _)| *took >= self.hit_max).map(|(_, sample)| sample))
     }
 
     /// Reads a block from the media although it may be cached. `None` if that failed.
@@ -224,35 +224,37 @@ impl<'b, 'a> Probe<'b, 'a> {
         if let Some(sample) = self.sample(at)? {
             return Ok(Some(sample));
         }
-        if let Some(from) = self.before_kept(at) {
-            let least = self.hit + self.passing(at - from);
-            if self.long.0 >= LONG_REMEMBERED {
-                self.long = (self.long.0 / 2, self.long.1 / 2);
+        if let Some(from) = self.long_read_start(at) {
+            let least = self.hit_max + self.passing(at - from);
+            if self.long_reads.0 >= LONG_READS_KEPT {
+                self.long_reads = (self.long_reads.0 / 2, self.long_reads.1 / 2);
             }
-            self.long.0 += 1;
+            self.long_reads.0 += 1;
             let read = self.read_from(from, at)?;
             if let Some((_, sample)) = read.filter(|(took, _)| *took >= least) {
-                self.long.1 += 1;
+                self.long_reads.1 += 1;
                 return Ok(Some(sample));
             }
             // The cached run begins earlier.
-            self.run = (2 * self.run).min(LONG_MAX);
+            self.cached_run = (2 * self.cached_run).min(LONG_MAX);
         }
-        self.forget(at)?;
+        self.evict(at)?;
         self.sample(at)
     }
 
     /// Where a read begins that comes from the media up to a cached block, if there is one that
     /// completes when the block has passed and takes no longer than an eviction.
-    fn before_kept(&mut self, at: Block) -> Option<Block> {
-        self.again += 1;
-        let pays = self.long.0 < 2 * self.long.1 + 8 && !self.again.is_multiple_of(AWAY_EACH);
-        if !self.forgets_late() || self.track <= 0.0 || !pays {
+    fn long_read_start(&mut self, at: Block) -> Option<Block> {
+        self.cached_count += 1;
+        let pays = self.long_reads.0 < 2 * self.long_reads.1 + 8
+            && !self.cached_count.is_multiple_of(EVICT_EVERY);
+        if !self.evicts_slowly() || self.track <= 0.0 || !pays {
             return None;
         }
-        let cheap = floor(self.away * f64::from(self.forgets) / self.period * self.track);
-        self.run = self.run.max(floor(self.track));
-        let low = (at + 2).saturating_sub(self.long_max.min(cheap).min(self.run)).max(1);
+        let cheap =
+            floor(self.elsewhere_time * f64::from(self.eviction_reads) / self.period * self.track);
+        self.cached_run = self.cached_run.max(floor(self.track));
+        let low = (at + 2).saturating_sub(self.long_max.min(cheap).min(self.cached_run)).max(1);
         let near = self.recent.iter().filter(|from| (low..=at).contains(from)).min();
         near.map(|near| near - 1)
     }
@@ -261,26 +263,26 @@ impl<'b, 'a> Probe<'b, 'a> {
     ///
     /// # Errors
     /// As [`Bench::check`].
-    pub(crate) fn forget(&mut self, at: Block) -> Result<(), StopReason> {
+    pub(crate) fn evict(&mut self, at: Block) -> Result<(), StopReason> {
         let began = self.now();
-        for nth in 0..self.forgets {
-            self.elsewhere(at, u64::from(nth) + 1)?;
+        for nth in 0..self.eviction_reads {
+            self.read_elsewhere(at, u64::from(nth) + 1)?;
         }
-        let away = (self.now() - began) / f64::from(self.forgets.max(1));
-        self.away += (away - self.away) / AWAY_REMEMBERED;
+        let away = (self.now() - began) / f64::from(self.eviction_reads.max(1));
+        self.elsewhere_time += (away - self.elsewhere_time) / ELSEWHERE_AVERAGED;
         Ok(())
     }
 
     /// Whether an eviction takes many reads.
-    pub(crate) const fn forgets_late(&self) -> bool {
-        self.forgets > FORGETS_FEW
+    pub(crate) const fn evicts_slowly(&self) -> bool {
+        self.eviction_reads > EVICTION_READS_FEW
     }
 
     /// Reads a block away from `at`: one that soon passes under the head, where enough of the
     /// layout is known.
-    fn elsewhere(&mut self, at: Block, nth: u64) -> Result<(), StopReason> {
-        let Some((layout, from, to)) = self.ground else {
-            if self.forgets_late() && self.in_turn(at)? {
+    fn read_elsewhere(&mut self, at: Block, nth: u64) -> Result<(), StopReason> {
+        let Some((layout, from, to)) = self.known_layout else {
+            if self.evicts_slowly() && self.read_pool_block(at)? {
                 return Ok(());
             }
             let far = (at + nth * self.far() + self.recent.len() as u64) % self.blocks;
@@ -289,28 +291,28 @@ impl<'b, 'a> Probe<'b, 'a> {
         };
         // Each block is a little before the last one, and is not used again soon: seeks are short,
         // and none of the blocks is cached.
-        let stride = ((to - from) / (u64::from(self.forgets) + 2)).max(4 * layout.spt);
-        if !(from + stride..=to).contains(&self.walked) {
-            self.walked = to;
+        let stride = ((to - from) / (u64::from(self.eviction_reads) + 2)).max(4 * layout.spt);
+        if !(from + stride..=to).contains(&self.last_read) {
+            self.last_read = to;
         }
-        let low = self.walked - stride;
+        let low = self.last_read - stride;
         let now = self.now();
         // The first of them needs a longer seek.
-        let lead = if nth > 1 { self.lead_beside } else { self.lead };
+        let lead = if nth > 1 { self.lead_near } else { self.lead };
         let mut best = (f64::INFINITY, low);
         for _ in 0..24 {
-            let block = low + floor(self.even() * real(stride - 2 * layout.spt));
+            let block = low + floor(self.next_random() * real(stride - 2 * layout.spt));
             let wait = fraction(layout.at(block) - (now + lead) / self.period);
             if wait < best.0 && block.abs_diff(at) > 2 * layout.spt {
                 best = (wait, block);
             }
         }
-        self.walked = best.1;
+        self.last_read = best.1;
         let expected = lead + best.0 * self.period;
         if let Some((took, _)) = self.read(best.1)? {
             let missed = took > expected + self.period / 2.0;
             if nth > 1 {
-                self.lead_beside = self.lead_after(lead, missed);
+                self.lead_near = self.lead_after(lead, missed);
             } else {
                 self.lead_missed(missed);
             }
@@ -345,7 +347,7 @@ impl<'b, 'a> Probe<'b, 'a> {
     ) -> Result<Vec<Sample>, StopReason> {
         let all = self.blocks;
         let mut blocks: Vec<Block> = (0..count)
-            .map(|nth| draw((f64::from(nth) + self.even()) / f64::from(count)))
+            .map(|nth| draw((f64::from(nth) + self.next_random()) / f64::from(count)))
             .filter(|at| *at < all)
             .collect();
         blocks.sort_unstable();
@@ -359,7 +361,7 @@ impl<'b, 'a> Probe<'b, 'a> {
     }
 
     /// The next of a pseudo-random sequence in [0, 1), the same for every target.
-    pub(crate) fn even(&mut self) -> f64 {
+    pub(crate) fn next_random(&mut self) -> f64 {
         self.sequence = self.sequence.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut word = self.sequence;
         word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -27,9 +27,14 @@ pub(crate) struct Known {
 impl ReferencePool {
     /// The block that passes next after a phase, of those that are evicted and not near `at`: its
     /// index, and the fraction of a revolution until then.
-    pub(crate) fn soonest(&self, at: Block, phase: f64, forgets: u64) -> Option<(usize, f64)> {
+    pub(crate) fn soonest(
+        &self,
+        at: Block,
+        phase: f64,
+        eviction_reads: u64,
+    ) -> Option<(usize, f64)> {
         let forgotten = |known: &Known| {
-            self.reads - known.read > BLOCKS_PER_EVICTION / 2 * forgets
+            self.reads - known.read > BLOCKS_PER_EVICTION / 2 * eviction_reads
                 && known.at.abs_diff(at) > self.apart
         };
         let all = self.known.iter().enumerate().filter(|(_, known)| forgotten(known));

@@ -18,7 +18,7 @@ use crate::layout::track_layout::TrackLayout;
 /// chance.
 const BACK: u64 = 48;
 /// The most reads that locate track boundaries.
-const SHARPEN: u32 = 100;
+const REFINE_READS: u32 = 100;
 /// The tracks at each end of a segment on which its end is measured.
 const EDGE: u64 = 64;
 /// The blocks that refine the levels on both sides of an end.
@@ -73,7 +73,7 @@ pub(crate) fn first_track(
         gaps: None,
         ..segment.layout
     };
-    let (sharp, sure) = sharpen(probe, near, (0, 12), 4)?;
+    let (sharp, sure) = refine(probe, near, (0, 12), 4)?;
     if sure < 0.99 {
         return Ok(start);
     }
@@ -99,9 +99,9 @@ pub(crate) fn begin(
         let tracks = LEVEL_TRACKS * u64::from(probe.effort());
         let low = sides.0.saturating_sub(tracks * old.spt).max(before.from);
         let level = (old.phase, new.phase);
-        old = levelled(probe, old, (low, sides.0))?;
+        old = refine_level(probe, old, (low, sides.0))?;
         let high = (sides.1 + tracks * new.spt).min(to);
-        new = levelled(probe, new, (sides.1, high))?;
+        new = refine_level(probe, new, (sides.1, high))?;
         let moved = wrap(old.phase - level.0).abs().max(wrap(new.phase - level.1).abs());
         if found.is_some() && moved < LEVEL_EXACT * probe.sigma {
             break;
@@ -112,7 +112,7 @@ pub(crate) fn begin(
         found = Some(at);
     }
     let found = found.expect("looked for at least once");
-    let sharp = exactly(probe, (&old, &new), found.at)?;
+    let sharp = locate_exactly(probe, (&old, &new), found.at)?;
     let Boundary { at, sure, .. } = sharp.unwrap_or(found);
     Ok((at, sure, sharp.is_some()))
 }
@@ -120,7 +120,7 @@ pub(crate) fn begin(
 /// The exact end of one layout and beginning of the next, by blocks next to the end that was found:
 /// slipped sectors on either side have moved the tracks that located it, and next to it both
 /// layouts are straight. `None` if these blocks do not decide it.
-fn exactly(
+fn locate_exactly(
     probe: &mut Probe<'_, '_>,
     (old, new): (&TrackLayout, &TrackLayout),
     at: Block,
@@ -203,7 +203,7 @@ fn begins(old: &TrackLayout, new: &TrackLayout, (from, to): (Block, Block)) -> V
 
 /// The layout with its level refined by blocks of a range: where two layouts are close to each
 /// other, small differences locate the end.
-fn levelled(
+fn refine_level(
     probe: &mut Probe<'_, '_>,
     layout: TrackLayout,
     (from, to): (Block, Block),
@@ -230,11 +230,14 @@ fn level_error(probe: &Probe<'_, '_>, layout: &TrackLayout) -> f64 {
 }
 
 /// Locates track boundaries exactly, near both ends of the segment.
-pub(crate) fn edges(probe: &mut Probe<'_, '_>, segment: &mut Segment) -> Result<(), StopReason> {
+pub(crate) fn refine_ends(
+    probe: &mut Probe<'_, '_>,
+    segment: &mut Segment,
+) -> Result<(), StopReason> {
     let (spt, anchor) = (segment.layout.spt, segment.layout.anchor);
     let tracks = segment.layout.track(segment.to.max(anchor)).0.cast_unsigned().max(12);
     let reach = (spt / 50).clamp(6, 200).min(spt / 4);
-    segment.layout = sharpened(probe, segment.layout, (0, tracks.min(EDGE)), reach)?;
+    segment.layout = refine_within(probe, segment.layout, (0, tracks.min(EDGE)), reach)?;
     if tracks <= 2 * EDGE {
         segment.ending = segment.layout;
         return Ok(());
@@ -246,21 +249,21 @@ pub(crate) fn edges(probe: &mut Probe<'_, '_>, segment: &mut Segment) -> Result<
         probe.samples(CHECK * probe.effort(), |part| low + floor(part * real(high - low)))?;
     let found = phases(probe, &samples);
     let ending = segment.layout.fitted_level(&found, 5.0 * probe.sigma);
-    let (ending, _) = sharpen(probe, ending, near, spt / 4)?;
+    let (ending, _) = refine(probe, ending, near, spt / 4)?;
     segment.ending = ending.fitted_level(&found, 5.0 * probe.sigma);
     Ok(())
 }
 
 /// Locates track boundaries exactly, within `reach` blocks or a few times as many: an anchor near
 /// another end may be that end, and a result at the edge of the range is beyond it.
-fn sharpened(
+fn refine_within(
     probe: &mut Probe<'_, '_>,
     layout: TrackLayout,
     tracks: (u64, u64),
     mut reach: u64,
 ) -> Result<TrackLayout, StopReason> {
     loop {
-        let (sharp, _) = sharpen(probe, layout, tracks, reach)?;
+        let (sharp, _) = refine(probe, layout, tracks, reach)?;
         let moved = sharp.anchor.abs_diff(layout.anchor);
         if moved + 1 < reach || 3 * reach > layout.spt / 4 {
             return Ok(sharp);
@@ -270,7 +273,7 @@ fn sharpened(
 }
 
 /// Locates track boundaries exactly, within `reach` blocks: each read is at another boundary.
-fn sharpen(
+fn refine(
     probe: &mut Probe<'_, '_>,
     layout: TrackLayout,
     (low, high): (u64, u64),
@@ -281,13 +284,13 @@ fn sharpen(
     let mut best = weigh(0, &evidence);
     let sigma = probe.sigma * 1.2;
     let (mut reads, mut tries) = (0, 0);
-    let most = SHARPEN * probe.effort();
+    let most = REFINE_READS * probe.effort();
     while reads < most && tries < 4 * most && (1.0 - best.sure > DOUBT || reads < 12) {
         tries += 1;
-        let nth = low + 1 + floor(probe.even() * real((high - low).max(2) - 1));
+        let nth = low + 1 + floor(probe.next_random() * real((high - low).max(2) - 1));
         let nth = nth.cast_signed();
         let Some(track) = layout.begins(nth) else { continue };
-        let spread = (probe.even() - 0.5) * 2.0 * real(best.width / 4 + 2);
+        let spread = (probe.next_random() - 0.5) * 2.0 * real(best.width / 4 + 2);
         let place = floor(real(best.at) + 0.5 + spread);
         let at = (track + place).saturating_sub(zero);
         if at + layout.spt >= probe.blocks {

@@ -15,13 +15,13 @@ pub(crate) const TRACKS_LEFT: u64 = 12;
 /// The most tracks of one check of [`CHECK`] blocks.
 const SPAN_MAX: u64 = 24;
 /// The ratio of the distances of consecutive checks.
-const FURTHER: u64 = 2;
+const STEP_RATIO: u64 = 2;
 /// The reads that verify a segment independently of those that it was fitted to.
-const ASTRAY: u32 = 24;
+const VERIFY_READS: u32 = 24;
 /// The evidence that refutes it, as a logarithm.
-const ASTRAY_EVIDENCE: f64 = 12.0;
+const REFUTED_EVIDENCE: f64 = 12.0;
 /// The most truncations of a segment.
-const ASTRAY_MAX: u32 = 4;
+const TRUNCATIONS_MAX: u32 = 4;
 
 /// Whether the blocks of a span from `at` on agree with the segment. If so they are added to it.
 pub(crate) fn check(
@@ -71,21 +71,21 @@ pub(crate) fn extend(
         if check(probe, segment, (at, span))? || check(probe, segment, (at, span))? {
             good = at + span;
             segment.to = good.min(end);
-            step *= FURTHER;
+            step *= STEP_RATIO;
         } else {
             bad = Some((at + span).min(end));
         }
     }
     if let Some(bad) = &mut bad {
-        halve(probe, segment, good, bad)?;
+        bisect_end(probe, segment, good, bad)?;
     }
-    for _ in 0..ASTRAY_MAX {
-        let Some((good, mut off)) = astray(probe, segment)? else { break };
+    for _ in 0..TRUNCATIONS_MAX {
+        let Some((good, mut off)) = find_disagreement(probe, segment)? else { break };
         // The checks behind it agreed by chance.
         segment.phases.retain(|(at, _)| *at <= good);
         segment.layout = segment.layout.fitted(&segment.phases, 0.15);
         segment.to = good;
-        halve(probe, segment, good, &mut off)?;
+        bisect_end(probe, segment, good, &mut off)?;
         bad = Some(off);
     }
     Ok(bad)
@@ -98,7 +98,7 @@ fn span_max(probe: &Probe<'_, '_>) -> u64 {
 }
 
 /// Bisects between `good`, the end of the known segment, and `bad`, behind its end.
-fn halve(
+fn bisect_end(
     probe: &mut Probe<'_, '_>,
     segment: &mut Segment,
     mut good: Block,
@@ -109,7 +109,7 @@ fn halve(
         let span = ((*bad - good) / 4).min(span_max(probe) * spt);
         let at = good + (*bad - good - span) / 2;
         // Tracks with nearly equal skews may agree at one location, but not at another.
-        let other = at - floor(probe.even() * real(at - good) / 2.0);
+        let other = at - floor(probe.next_random() * real(at - good) / 2.0);
         let held = check(probe, segment, (at, span))? || check(probe, segment, (at, span))?;
         if held && (check(probe, segment, (other, span))? || check(probe, segment, (other, span))?)
         {
@@ -124,7 +124,7 @@ fn halve(
 
 /// Reads blocks of the whole segment independently of its fit: the last block before they disagree,
 /// and a block that disagrees. `None` if all agree.
-fn astray(
+fn find_disagreement(
     probe: &mut Probe<'_, '_>,
     segment: &Segment,
 ) -> Result<Option<(Block, Block)>, StopReason> {
@@ -132,15 +132,15 @@ fn astray(
     if to < from + TRACKS_LEFT * segment.layout.spt {
         return Ok(None);
     }
-    let samples =
-        probe.samples(ASTRAY * probe.effort(), |part| from + floor(part * real(to - from)))?;
+    let samples = probe
+        .samples(VERIFY_READS * probe.effort(), |part| from + floor(part * real(to - from)))?;
     let mut phases = phases(probe, &samples);
     phases.reverse();
     let sigma = probe.sigma * 1.3;
     // The evidence of a read at any phase, relative to one with noise alone.
     let anywhere = logarithm(1.0 / (sigma * 2.507));
     let (mut sum, mut begins) = (0.0_f64, 0);
-    let mut most = (ASTRAY_EVIDENCE, None);
+    let mut most = (REFUTED_EVIDENCE, None);
     for (nth, (at, phase)) in phases.iter().enumerate() {
         if sum <= 0.0 {
             (sum, begins) = (0.0, nth);

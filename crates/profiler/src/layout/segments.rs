@@ -12,7 +12,7 @@ use crate::layout::boundary::against;
 use crate::layout::local_layout::{fits, phases};
 use crate::layout::probe::Probe;
 use crate::layout::segment::{Segment, Verdict, verdict};
-use crate::layout::segment_boundaries::{begin, edges, first_track};
+use crate::layout::segment_boundaries::{begin, first_track, refine_ends};
 use crate::layout::segment_extension::{check, extend};
 use crate::layout::track_layout::{Gaps, TrackLayout};
 
@@ -21,13 +21,13 @@ const GAP_TRACKS_MAX: u64 = 64;
 /// The groups behind the first that are checked before gaps are accepted.
 const GROUPS_CHECKED: u64 = 2;
 /// The least tracks of a segment whose blocks per track are counted again.
-const COUNTED_MIN: i64 = 6;
+const RECOUNT_TRACKS_MIN: i64 = 6;
 /// The tracks of a segment beyond which the count was right: a wrong one would have ended it.
-const COUNTED_MAX: i64 = 256;
+const RECOUNT_TRACKS_MAX: i64 = 256;
 /// The most blocks by which a count may be wrong.
-const RECOUNTED: i64 = 2;
+const COUNT_ERROR_MAX: i64 = 2;
 /// The reads of a second count.
-const RECOUNT: u64 = 24;
+const RECOUNT_READS: u64 = 24;
 /// The least improvement by another count, in squares of noise.
 const RECOUNT_GAIN: f64 = 20.0;
 /// The tracks beyond which a segment is not an artefact of noise.
@@ -35,17 +35,17 @@ const SHORT_TRACKS: u64 = 96;
 /// The least ratio of the lengths of a segment and one that it explains.
 const LONGER: u64 = 4;
 /// The reads that decide whether adjacent segments explain one.
-const EXPLAINED: u32 = 32;
+const EXPLAIN_READS: u32 = 32;
 /// The largest mean evidence of a read against a correct rule; a half is expected.
 const AGAINST_FITS: f64 = 0.95;
 
 /// Locates the beginning of the last segment, behind the one before it.
-pub(crate) fn settle(
+pub(crate) fn locate_beginning(
     probe: &mut Probe<'_, '_>,
     segments: &mut [Segment],
 ) -> Result<(), StopReason> {
     match segments {
-        [.., before, segment] => settle_behind(probe, before, segment),
+        [.., before, segment] => locate_behind(probe, before, segment),
         [segment] => {
             (segment.from, segment.sure) = (0, 1.0);
             Ok(())
@@ -55,7 +55,7 @@ pub(crate) fn settle(
 }
 
 /// Locates the beginning of a segment behind another.
-fn settle_behind(
+fn locate_behind(
     probe: &mut Probe<'_, '_>,
     before: &mut Segment,
     segment: &mut Segment,
@@ -77,7 +77,7 @@ fn both_begin(before: &Segment, segment: &Segment, at: Block) -> bool {
 
 /// Locates the beginnings of segments again whose cylinders were unknown then: without them the
 /// tracks seem to deviate by the difference of the two skews, either way.
-pub(crate) fn settle_again(
+pub(crate) fn locate_again(
     probe: &mut Probe<'_, '_>,
     segments: &mut [Segment],
     until: f64,
@@ -87,7 +87,7 @@ pub(crate) fn settle_again(
         let known = before.layout.heads > 1 && segment.layout.heads > 1;
         let doubtful = !segment.settled_by_cylinders && !both_begin(before, segment, segment.from);
         if known && doubtful && probe.now() < until {
-            settle_behind(probe, before, segment)?;
+            locate_behind(probe, before, segment)?;
         }
     }
     Ok(())
@@ -106,14 +106,14 @@ pub(crate) fn absorb(
             return Ok(());
         }
         let before = segments.len().checked_sub(3).map(|nth| &segments[nth].ending);
-        if !explained(probe, (before, &last.layout), (short.from, short.to))? {
+        if !is_explained(probe, (before, &last.layout), (short.from, short.to))? {
             return Ok(());
         }
         segments.remove(segments.len() - 2);
         if let [.., before, last] = &mut segments[..] {
             before.to = last.from;
         }
-        settle(probe, segments)?;
+        locate_beginning(probe, segments)?;
     }
     Ok(())
 }
@@ -127,15 +127,15 @@ pub(crate) fn recount(
 ) -> Result<bool, StopReason> {
     let layout = segment.layout;
     let (spt, tracks) = (layout.spt, layout.track(segment.to).0);
-    if !(COUNTED_MIN..COUNTED_MAX).contains(&tracks) || layout.gaps.is_some() {
+    if !(RECOUNT_TRACKS_MIN..RECOUNT_TRACKS_MAX).contains(&tracks) || layout.gaps.is_some() {
         return Ok(false);
     }
-    let reach = (RECOUNTED.cast_unsigned() * tracks.cast_unsigned()).min(spt / 2);
-    let mut blocks: Vec<Block> = (0..RECOUNT * u64::from(probe.effort()))
+    let reach = (COUNT_ERROR_MAX.cast_unsigned() * tracks.cast_unsigned()).min(spt / 2);
+    let mut blocks: Vec<Block> = (0..RECOUNT_READS * u64::from(probe.effort()))
         .filter_map(|_| {
-            let track =
-                tracks / 2 + floor(probe.even() * real(tracks.cast_unsigned() / 2)).cast_signed();
-            let beside = floor(probe.even() * real(2 * reach));
+            let track = tracks / 2
+                + floor(probe.next_random() * real(tracks.cast_unsigned() / 2)).cast_signed();
+            let beside = floor(probe.next_random() * real(2 * reach));
             Some((layout.begins(track.max(1))? + beside).saturating_sub(reach))
         })
         .collect();
@@ -154,7 +154,7 @@ pub(crate) fn recount(
         }
         Some((other.misfit(&found, 5.0 * probe.sigma), other))
     };
-    let (least, best) = (-RECOUNTED..=RECOUNTED)
+    let (least, best) = (-COUNT_ERROR_MAX..=COUNT_ERROR_MAX)
         .filter_map(counted)
         .min_by(|one, other| one.0.total_cmp(&other.0))
         .expect("the count as it is is one of them");
@@ -170,13 +170,13 @@ pub(crate) fn recount(
 
 /// Assigns segments to zones. No zone occurs twice, so the segments between two segments of one
 /// zone belong to it: evenly slipped sectors make tracks look shorter.
-pub(crate) fn zoned(segments: &mut [Segment]) {
+pub(crate) fn assign_zones(segments: &mut [Segment]) {
     for nth in 0..segments.len() {
         let spt = segments[nth].spt;
         let within = |segment: &Segment| {
             let tracks = (segment.to - segment.from) / segment.layout.spt;
-            segment.spt.abs_diff(spt) <= RECOUNTED.unsigned_abs()
-                && tracks < COUNTED_MAX.unsigned_abs()
+            segment.spt.abs_diff(spt) <= COUNT_ERROR_MAX.unsigned_abs()
+                && tracks < RECOUNT_TRACKS_MAX.unsigned_abs()
         };
         let others =
             segments[nth + 1..].iter().take_while(|segment| segment.spt != spt && within(segment));
@@ -188,13 +188,13 @@ pub(crate) fn zoned(segments: &mut [Segment]) {
 }
 
 /// Whether the reads of a range are on one layout up to some block, and on the other from there on.
-fn explained(
+fn is_explained(
     probe: &mut Probe<'_, '_>,
     (before, behind): (Option<&TrackLayout>, &TrackLayout),
     (from, to): (Block, Block),
 ) -> Result<bool, StopReason> {
-    let samples =
-        probe.samples(EXPLAINED * probe.effort(), |part| from + floor(part * real(to - from)))?;
+    let samples = probe
+        .samples(EXPLAIN_READS * probe.effort(), |part| from + floor(part * real(to - from)))?;
     let mut found = phases(probe, &samples);
     found.reverse();
     let sigma = probe.sigma * 1.1;
@@ -229,7 +229,7 @@ pub(crate) fn join(segment: &mut Segment, phases: &Phases, sigma: f64) -> bool {
 }
 
 /// Merges the last three segments, if the gaps between them are equal and equally far apart.
-pub(crate) fn grouped(segments: &mut Vec<Segment>, sigma: f64) -> bool {
+pub(crate) fn merge_groups(segments: &mut Vec<Segment>, sigma: f64) -> bool {
     let [.., a, b, c] = &segments[..] else { return false };
     let every = c.from - b.from;
     let alike = a.layout.spt == b.layout.spt && b.layout.spt == c.layout.spt;
@@ -271,7 +271,7 @@ pub(crate) fn grouped(segments: &mut Vec<Segment>, sigma: f64) -> bool {
 
 /// Gives the last segment the gaps of an earlier one, if it has as many tracks between gaps and
 /// gaps of the same size.
-pub(crate) fn grouped_alike(
+pub(crate) fn apply_known_gaps(
     probe: &mut Probe<'_, '_>,
     segments: &mut [Segment],
 ) -> Result<bool, StopReason> {
@@ -330,12 +330,12 @@ pub(crate) fn follow_group(
         (segments[nth].from, segments[nth].sure) = (before.from, before.sure);
     }
     // The earlier beginning ignored the gaps.
-    settle(probe, segments)?;
+    locate_beginning(probe, segments)?;
     let segment = &mut segments[nth];
     let bad = extend(probe, segment)?;
     if bad.is_none() {
         segment.to = probe.blocks;
     }
-    edges(probe, segment)?;
+    refine_ends(probe, segment)?;
     Ok(bad)
 }

@@ -14,10 +14,10 @@ use crate::layout::cylinder_fit::with_heads;
 use crate::layout::local_layout::{self, find, fits, phases};
 use crate::layout::probe::Probe;
 use crate::layout::segment::Segment;
-use crate::layout::segment_boundaries::edges;
+use crate::layout::segment_boundaries::refine_ends;
 use crate::layout::segment_extension::{TRACKS_LEFT, extend};
 use crate::layout::segments::{
-    absorb, follow_group, grouped, grouped_alike, join, recount, settle,
+    absorb, apply_known_gaps, follow_group, join, locate_beginning, merge_groups, recount,
 };
 use crate::layout::track_layout::TrackLayout;
 use crate::limits::SEGMENTS_MAX;
@@ -29,7 +29,7 @@ const HEADS_GAIN: f64 = 12.0;
 /// next one is better without it.
 const JOINS_MAX: u32 = 2;
 /// The tracks of known layout for short rotational waits.
-const GROUND: u64 = 400;
+const KNOWN_TRACKS: u64 = 400;
 
 /// Sweeps the disk into `segments`, from the end of the last of them on.
 ///
@@ -45,7 +45,7 @@ pub(crate) fn sweep(
         let heads = known_heads(segments);
         let last = segments.last().map(|last| last.layout);
         let again = match &last {
-            Some(last) => same_again(probe, from, last)?,
+            Some(last) => continue_layout(probe, from, last)?,
             None => None,
         };
         let found = match again {
@@ -58,7 +58,7 @@ pub(crate) fn sweep(
             from += (16 * spt) << lost.min(24);
             lost += 1;
             if from + 8 * spt >= probe.blocks {
-                last_tracks(probe, segments);
+                absorb_last_tracks(probe, segments);
                 return Ok(());
             }
             continue;
@@ -89,16 +89,16 @@ pub(crate) fn sweep(
         }
         let nth = segments.len() - 1;
         if let Some(heads) = heads {
-            shown(&mut segments[nth], heads, probe.sigma);
+            add_cylinders(&mut segments[nth], heads, probe.sigma);
         }
         let bad = follow(probe, &mut segments[nth])?;
         if !joined {
-            settle(probe, segments)?;
+            locate_beginning(probe, segments)?;
         }
         absorb(probe, segments)?;
         let Some(bad) = bad else { return Ok(()) };
         from = bad;
-        if grouped_alike(probe, segments)? || grouped(segments, probe.sigma) {
+        if apply_known_gaps(probe, segments)? || merge_groups(segments, probe.sigma) {
             match follow_group(probe, segments)? {
                 None => return Ok(()),
                 Some(behind) => from = behind,
@@ -118,14 +118,14 @@ fn follow(probe: &mut Probe<'_, '_>, segment: &mut Segment) -> Result<Option<Blo
     if bad.is_none() {
         segment.to = probe.blocks;
     }
-    ground(probe, segment);
-    edges(probe, segment)?;
+    set_known_layout(probe, segment);
+    refine_ends(probe, segment)?;
     Ok(bad)
 }
 
 /// The last tracks of a disk are too few to show their layout if sectors were slipped there: they
 /// are added to the segment before them.
-fn last_tracks(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) {
+fn absorb_last_tracks(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) {
     let Some(last) = segments.last_mut() else { return };
     let left = probe.blocks - last.to;
     if left < 2 * TRACKS_LEFT * last.layout.spt {
@@ -147,7 +147,7 @@ fn known_heads(segments: &[Segment]) -> Option<u32> {
 }
 
 /// Gives the segment cylinders of `heads` tracks, if its phases show them.
-fn shown(segment: &mut Segment, heads: u32, sigma: f64) {
+fn add_cylinders(segment: &mut Segment, heads: u32, sigma: f64) {
     if segment.layout.heads == heads || segment.layout.gaps.is_some() {
         return;
     }
@@ -158,15 +158,16 @@ fn shown(segment: &mut Segment, heads: u32, sigma: f64) {
 }
 
 /// Uses the segment's last tracks for reads with short rotational waits.
-fn ground(probe: &mut Probe<'_, '_>, segment: &Segment) {
+fn set_known_layout(probe: &mut Probe<'_, '_>, segment: &Segment) {
     let spt = segment.layout.spt;
     let to = segment.to.saturating_sub(8 * spt);
-    let from = to.saturating_sub(GROUND * spt).max(segment.layout.anchor);
-    probe.ground = (to > from + 16 * spt).then_some((segment.layout, from, to)).or(probe.ground);
+    let from = to.saturating_sub(KNOWN_TRACKS * spt).max(segment.layout.anchor);
+    probe.known_layout =
+        (to > from + 16 * spt).then_some((segment.layout, from, to)).or(probe.known_layout);
 }
 
 /// The same layout from `from` on, if it continues with another track boundary, and its phases.
-fn same_again(
+fn continue_layout(
     probe: &mut Probe<'_, '_>,
     from: Block,
     like: &TrackLayout,

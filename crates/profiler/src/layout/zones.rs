@@ -10,12 +10,12 @@ use crate::estimate::number::{floor, fraction, real, round};
 use crate::layout::bands;
 use crate::layout::cylinders;
 use crate::layout::exact_heads;
-use crate::layout::head_order::{Surfaces, surfaces};
+use crate::layout::head_order::{FoundHeads, find_heads};
 use crate::layout::local_layout;
 use crate::layout::probe::Probe;
 use crate::layout::segment::Segment;
-use crate::layout::segments::{settle_again, zoned};
-use crate::layout::skews::{self, Switch};
+use crate::layout::segments::{assign_zones, locate_again};
+use crate::layout::skews::{self, HeadSwitchStats};
 use crate::layout::sweep::sweep;
 use crate::layout::track_layout::TrackLayout;
 use drive_profile::findings::{Figure, Geometry, Rotation, Spindle, Stage, Zone};
@@ -37,7 +37,7 @@ const COARSE_SURE: Share = Share::from_percent(60);
 /// The samples that refine the period in the end.
 const AGAIN: u32 = 48;
 /// The additional reads of a zone that show the number of heads: about as many as it had.
-const LOOK_AGAIN: u32 = 400;
+const SAMPLE_MORE: u32 = 400;
 /// The most of the total budget for separating skews.
 const SKEWS_SHARE: f64 = 0.12;
 /// The most of it for minimum leads between tracks.
@@ -45,7 +45,7 @@ const SURFACES_SHARE: f64 = 0.1;
 /// The number of decisions on whether the skews are known.
 const SKEWS_BATCHES: u32 = 24;
 /// The most of it for locating the beginnings of zones again.
-const SETTLE_SHARE: f64 = 0.1;
+const LOCATE_SHARE: f64 = 0.1;
 
 /// Measures the zone map of a drive with a known rotation.
 ///
@@ -60,45 +60,46 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), StopRe
     let at_most = (nanos(left) - rest).max(nanos(left) * SHARE_LEAST);
     bench.begin(Stage::Zones, Duration::from_nanos(floor(at_most)));
     let mut probe = Probe::of(bench, rotation);
-    probe.trust_long()?;
+    probe.calibrate_long_reads()?;
     let mut segments = Vec::new();
     let left = probe.bench.left();
     let part = if quick { QUICK_SHARE } else { FULL_SHARE };
     probe.until = probe.now() + real(left.as_nanos()) * part;
     let swept = sweep(&mut probe, &mut segments);
-    in_a_row(&mut segments);
+    keep_contiguous(&mut segments);
     let coarse = coarse(&mut probe, &segments);
-    let steadied = swept.and_then(|()| steady(&mut probe, &mut segments));
+    let steadied = swept.and_then(|()| refine_period(&mut probe, &mut segments));
     let period = steadied.as_ref().map_or(probe.period, |period| *period);
     probe.period = period;
-    zoned(&mut segments);
+    assign_zones(&mut segments);
     let (block, sigma) = (probe.block, probe.sigma);
-    let mut heads = cylinders::told(&mut segments, sigma, None);
-    if steadied.is_ok() && heads.is_none() && !quick && cylinders::seem_told(&segments, sigma) {
+    let mut heads = cylinders::infer_heads(&mut segments, sigma, None);
+    if steadied.is_ok() && heads.is_none() && !quick && cylinders::heads_indicated(&segments, sigma)
+    {
         // Without time for it the additional reads are missing.
-        let _ = look_again(&mut probe, &mut segments);
-        heads = cylinders::told(&mut segments, sigma, None);
+        let _ = sample_more(&mut probe, &mut segments);
+        heads = cylinders::infer_heads(&mut segments, sigma, None);
     }
     let (mut seen, mut order) = (None, None);
     let mut ended = steadied.map(|_| ());
     if ended.is_ok() && heads.is_none() && !quick {
-        let exact = exactly(&mut probe, &segments);
+        let exact = heads_by_exact_leads(&mut probe, &segments);
         (heads, order) =
             exact.ok().flatten().map_or((None, None), |(heads, order)| (Some(heads), order));
         ended = exact.map(|_| ());
     }
     if ended.is_ok() && heads.is_none() && !quick {
-        let reached = reached(&mut probe, &mut segments);
+        let reached = heads_by_leads(&mut probe, &mut segments);
         seen = reached.ok().flatten();
         ended = reached.map(|_| ());
         heads = seen.map(|seen| seen.heads());
     }
     // One head has one skew.
     if let Some(heads) = heads.filter(|heads| heads.value > 1 && ended.is_ok() && !quick) {
-        let _ = cylinders::told(&mut segments, sigma, Some(heads));
-        told_apart(&mut probe, &mut segments, heads);
+        let _ = cylinders::infer_heads(&mut segments, sigma, Some(heads));
+        separate_skews(&mut probe, &mut segments, heads);
         if let Some(seen) = &seen {
-            cylinders::led(&mut segments, seen, period);
+            cylinders::apply_leads(&mut segments, seen, period);
         }
     }
     let order = order.or(seen.and_then(|seen| seen.head_layout.order));
@@ -110,18 +111,18 @@ pub fn geometry(bench: &mut Bench<'_>, rotation: &Rotation) -> Result<(), StopRe
 
 /// Reads more blocks of the longest segment of each zone: phases show the number of heads the
 /// better the more there are.
-fn look_again(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<(), StopReason> {
+fn sample_more(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<(), StopReason> {
     for nth in skews::longest(segments) {
         let (layout, to) = (segments[nth].layout, segments[nth].to);
         let length = real(to - layout.anchor);
-        let samples = probe.samples(LOOK_AGAIN, |part| layout.anchor + floor(part * length))?;
+        let samples = probe.samples(SAMPLE_MORE, |part| layout.anchor + floor(part * length))?;
         segments[nth].phases.extend(local_layout::phases(probe, &samples));
     }
     Ok(())
 }
 
 /// Removes the segments whose beginnings there was no time for.
-fn in_a_row(segments: &mut Vec<Segment>) {
+fn keep_contiguous(segments: &mut Vec<Segment>) {
     if let Some(first) = segments.first_mut() {
         first.from = 0;
     }
@@ -133,24 +134,24 @@ fn in_a_row(segments: &mut Vec<Segment>) {
 
 /// Separates the skews of zones as well as time allows; then zones begin where the known cylinders
 /// do.
-fn told_apart(probe: &mut Probe<'_, '_>, segments: &mut [Segment], heads: Figure<u32>) {
+fn separate_skews(probe: &mut Probe<'_, '_>, segments: &mut [Segment], heads: Figure<u32>) {
     let whole = real(probe.bench.budget().total.as_nanos());
     let end = probe.now() + whole * SKEWS_SHARE;
-    let mut switch = Switch::default();
+    let mut switch = HeadSwitchStats::default();
     // Without time for it cylinders begin where they seemed to.
-    let _ = skews::aligned(probe, segments, &mut switch);
-    let _ = cylinders::told(segments, probe.sigma, Some(heads));
+    let _ = skews::align_cylinders(probe, segments, &mut switch);
+    let _ = cylinders::infer_heads(segments, probe.sigma, Some(heads));
     for _ in 0..SKEWS_BATCHES {
-        let more = skews::tell(probe, segments, (&mut switch, end));
-        let _ = cylinders::told(segments, probe.sigma, Some(heads));
-        let told = skews::longest(segments).iter().all(|nth| skews::is_told(&segments[*nth]));
+        let more = skews::measure(probe, segments, (&mut switch, end));
+        let _ = cylinders::infer_heads(segments, probe.sigma, Some(heads));
+        let told = skews::longest(segments).iter().all(|nth| skews::is_separated(&segments[*nth]));
         if more.is_err() || probe.now() > end || told {
             break;
         }
     }
-    let until = probe.now() + whole * SETTLE_SHARE;
+    let until = probe.now() + whole * LOCATE_SHARE;
     // Without time for it zones begin where they were first located.
-    let _ = settle_again(probe, segments, until);
+    let _ = locate_again(probe, segments, until);
 }
 
 /// Blocks on a track at a location, to a few hundredths.
@@ -185,7 +186,12 @@ fn coarse(probe: &mut Probe<'_, '_>, segments: &[Segment]) -> Vec<Coarse> {
 }
 
 /// Adds coarse zones: each sample represents its neighbourhood.
-fn roughly(zones: &mut Vec<Zone>, coarse: &[Coarse], (known, all): (u64, u64), block: u64) {
+fn add_coarse_zones(
+    zones: &mut Vec<Zone>,
+    coarse: &[Coarse],
+    (known, all): (u64, u64),
+    block: u64,
+) {
     let Some(last) = zones.last().copied() else { return };
     for (nth, place) in coarse.iter().enumerate() {
         let between = |a: &Coarse, b: &Coarse| a.at.midpoint(b.at) * block;
@@ -218,40 +224,43 @@ fn longest(segments: &[Segment]) -> Option<usize> {
 }
 
 /// The layout for leads in a segment, with its current phase, and the end of the time for them.
-fn asked(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<(TrackLayout, f64), StopReason> {
+fn lead_layout(
+    probe: &mut Probe<'_, '_>,
+    segment: &Segment,
+) -> Result<(TrackLayout, f64), StopReason> {
     let until = probe.now() + real(probe.bench.budget().total.as_nanos()) * SURFACES_SHARE;
-    Ok((local_again(probe, segment)?, until))
+    Ok((current_layout(probe, segment)?, until))
 }
 
 /// Heads and their order, where leads are constant.
-fn exactly(
+fn heads_by_exact_leads(
     probe: &mut Probe<'_, '_>,
     segments: &[Segment],
-) -> Result<Option<exact_heads::Told>, StopReason> {
+) -> Result<Option<exact_heads::Heads>, StopReason> {
     let Some(nth) = longest(segments) else { return Ok(None) };
-    let (layout, until) = asked(probe, &segments[nth])?;
+    let (layout, until) = lead_layout(probe, &segments[nth])?;
     let tracks = layout.track(segments[nth].to).0;
     exact_heads::heads(probe, &layout, (tracks, until))
 }
 
 /// The heads by leads in the longest segment, which stores where its cylinders begin.
-fn reached(
+fn heads_by_leads(
     probe: &mut Probe<'_, '_>,
     segments: &mut [Segment],
-) -> Result<Option<Surfaces>, StopReason> {
+) -> Result<Option<FoundHeads>, StopReason> {
     let Some(nth) = longest(segments) else { return Ok(None) };
     let segment = &mut segments[nth];
-    let (layout, until) = asked(probe, segment)?;
+    let (layout, until) = lead_layout(probe, segment)?;
     // The cylinders of single segments were not confirmed.
     let step = layout.mean_step();
     let layout = TrackLayout { step, extra: 0.0, heads: 1, first: 0, ..layout };
-    let seen = surfaces(probe, (&layout, segment), until)?;
+    let seen = find_heads(probe, (&layout, segment), until)?;
     segment.first_seen = seen.map(|seen| seen.first());
     Ok(seen)
 }
 
 /// The segment's layout with its current phase at the middle of the segment.
-fn local_again(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<TrackLayout, StopReason> {
+fn current_layout(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<TrackLayout, StopReason> {
     let spt = segment.layout.spt;
     let middle = segment.layout.anchor + (segment.to - segment.layout.anchor) / 2;
     let samples = probe.samples(2 * AGAIN, |part| middle + floor(part * real(64 * spt)))?;
@@ -262,7 +271,7 @@ fn local_again(probe: &mut Probe<'_, '_>, segment: &Segment) -> Result<TrackLayo
 /// Counts the revolutions since the first segment was measured. The period becomes as precise as
 /// the whole measurement is long, and segments that were measured one after the other share one
 /// clock.
-fn steady(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<f64, StopReason> {
+fn refine_period(probe: &mut Probe<'_, '_>, segments: &mut [Segment]) -> Result<f64, StopReason> {
     let Some(first) = segments.first() else { return Ok(probe.period) };
     let (from, to) = (first.layout.anchor, first.to);
     let (layout, began) = (first.layout, first.time);
@@ -307,7 +316,7 @@ fn publish(
         bands::bands(segments, (heads.map_or(1, |heads| heads.value), order), block);
     let mut zones = zones(segments, (period, block, sigma));
     let all = bench.facts().sectors.0;
-    roughly(&mut zones, coarse, (known, all), block);
+    add_coarse_zones(&mut zones, coarse, (known, all), block);
     bench.findings.geometry =
         Some(Geometry { zones, bands, heads, order, cylinders, known: Sectors(known) });
 }
@@ -321,7 +330,7 @@ fn zones(segments: &[Segment], (period, block, sigma): (f64, u64, f64)) -> Vec<Z
             Extent::new(Lba(segment.from * block), Sectors((segment.to - segment.from) * block));
         let spt = u32::try_from(segment.spt * block).unwrap_or(u32::MAX);
         let known = zones.last_mut().filter(|zone| zone.sectors_per_track.value == spt);
-        let told = (skews::is_told(segment), lbas.len.0);
+        let told = (skews::is_separated(segment), lbas.len.0);
         let more = known.is_none() || told > best;
         if let Some(zone) = known {
             zone.lbas.len += lbas.len;

@@ -172,7 +172,7 @@ impl ZeroDistance {
     }
 
     /// The same access with a known track delay.
-    pub(crate) fn knowing(self, own: TrackDelay) -> Self {
+    pub(crate) fn with_track_delay(self, own: TrackDelay) -> Self {
         Self { own, ..self }
     }
 
@@ -183,7 +183,7 @@ impl ZeroDistance {
 
     /// Applies the current residual delays of sectors to all bounds. The last track has its own
     /// delay.
-    pub(crate) fn place(&mut self, prober: &Prober<'_, '_>) {
+    pub(crate) fn apply_residuals(&mut self, prober: &Prober<'_, '_>) {
         if prober.bench.facts().seeks || self.last_track.is_none() {
             self.estimator = self
                 .estimator
@@ -203,7 +203,7 @@ impl ZeroDistance {
     }
 
     /// Probes until there are enough probes, or the estimate is precise.
-    pub(crate) fn find(
+    pub(crate) fn measure(
         &mut self,
         prober: &mut Prober<'_, '_>,
         probes: usize,
@@ -224,7 +224,7 @@ impl ZeroDistance {
     }
 
     /// Probes a few times more, from any head position.
-    pub(crate) fn some(
+    pub(crate) fn probe_more(
         &mut self,
         prober: &mut Prober<'_, '_>,
         probes: usize,
@@ -250,7 +250,7 @@ impl ZeroDistance {
         let bound = match &mut self.last_track {
             _ if prober.bench.facts().seeks => after_seek(prober, gap, kind)?,
             Some(last) => last.probe(prober, gap, kind)?,
-            None => around(prober, gap, kind)?,
+            None => before_track_end(prober, gap, kind)?,
         };
         if let Some(bound) = bound {
             self.estimator.learn(bound);
@@ -281,14 +281,14 @@ fn after_seek(
 ///
 /// The drive reads ahead meanwhile, up to the end of the track at least. A command that arrives
 /// before that finds the heads on the track, and a later one finds them gone or the block passed.
-fn around(
+fn before_track_end(
     prober: &mut Prober<'_, '_>,
     gap: f64,
     kind: ProbeKind,
 ) -> Result<Option<ReachBound>, StopReason> {
     let gap = gap.min(AROUND_MAX * prober.rotation.period());
     for _ in 0..AROUND_TRIES {
-        if let Some((track, first)) = prober.before_end(gap)? {
+        if let Some((track, first)) = prober.start_before_track_end(gap)? {
             return prober.probe_block(&track, first, gap, kind);
         }
     }
@@ -405,7 +405,7 @@ pub(crate) fn head_switch(
         // The reverse switch would end on a cached track.
         prober.clear_head_position();
         if nth % IN_TURN == IN_TURN - 1 {
-            base.some(prober, IN_TURN)?;
+            base.probe_more(prober, IN_TURN)?;
         }
     }
     let Some(base) = base.estimate().filter(|_| estimator.count() > LEAST) else {

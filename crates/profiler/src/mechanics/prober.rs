@@ -523,7 +523,10 @@ impl Prober<'_, '_> {
 
     /// Reads a block of a whole uncached track, early enough on it that the end of the track passes
     /// more than `gap` later. The track and its first block, if that succeeded.
-    pub(crate) fn before_end(&mut self, gap: f64) -> Result<Option<(Track, Extent)>, StopReason> {
+    pub(crate) fn start_before_track_end(
+        &mut self,
+        gap: f64,
+    ) -> Result<Option<(Track, Extent)>, StopReason> {
         let block = self.block();
         let random = self.random_extent(block);
         let whole_track = |track: &Track, sectors: u64| {

@@ -75,7 +75,7 @@ pub(crate) struct Curve {
     /// The time of a zero-distance access.
     base: f64,
     /// When that was last measured.
-    rested: f64,
+    base_measured_at: f64,
     quick: bool,
 }
 
@@ -109,28 +109,28 @@ impl Curve {
             asked: BTreeSet::new(),
             spreads: Vec::new(),
             base,
-            rested: 0.0,
+            base_measured_at: 0.0,
             quick,
         }
     }
 
     /// Measures zero-distance accesses again, if the last time is long enough ago.
-    pub(crate) fn rest(
+    pub(crate) fn refresh_base(
         &mut self,
         prober: &mut Prober<'_, '_>,
         base: &mut ZeroDistance,
     ) -> Result<(), StopReason> {
         let now = instant_ns(prober.bench.now());
-        if now - self.rested < BESIDE[usize::from(self.quick)] {
+        if now - self.base_measured_at < BESIDE[usize::from(self.quick)] {
             return Ok(());
         }
-        base.some(prober, BESIDE_PROBES)?;
-        self.rested = instant_ns(prober.bench.now());
+        base.probe_more(prober, BESIDE_PROBES)?;
+        self.base_measured_at = instant_ns(prober.bench.now());
         Ok(())
     }
 
     /// Sets the time of a zero-distance access.
-    pub(crate) const fn rest_on(&mut self, base: f64) {
+    pub(crate) const fn set_base(&mut self, base: f64) {
         self.base = base;
     }
 
@@ -171,55 +171,55 @@ impl Curve {
         while stride > 0 {
             for nth in (0..list.len()).step_by(stride).chain([list.len() - 1]) {
                 self.point(prober, list[nth])?;
-                self.rest(prober, base)?;
+                self.refresh_base(prober, base)?;
             }
             stride /= 2;
         }
-        self.place(prober, base);
+        self.apply_residuals(prober, base);
         if !self.quick {
-            self.ask_again(prober, base)?;
+            self.remeasure_outliers(prober, base)?;
         }
         for _ in 0..ROUNDS {
-            let wanted = self.between();
+            let wanted = self.bends();
             if wanted.is_empty() {
                 break;
             }
             for distance in wanted {
                 self.point(prober, distance)?;
-                self.rest(prober, base)?;
+                self.refresh_base(prober, base)?;
             }
         }
         if self.quick {
             return Ok(());
         }
-        self.place(prober, base);
-        self.ask_again(prober, base)?;
-        self.place(prober, base);
-        self.sharpen(prober, base)
+        self.apply_residuals(prober, base);
+        self.remeasure_outliers(prober, base)?;
+        self.apply_residuals(prober, base);
+        self.refine_uncertain(prober, base)
     }
 
     /// Applies the current residual delays of sectors to all bounds.
-    pub(crate) fn place(&mut self, prober: &Prober<'_, '_>, base: &mut ZeroDistance) {
+    pub(crate) fn apply_residuals(&mut self, prober: &Prober<'_, '_>, base: &mut ZeroDistance) {
         let late = |lba| prober.residuals.delay(lba);
         let spreads: Vec<f64> = self.points.keys().map(|distance| self.spread(*distance)).collect();
         for (estimator, spread) in self.points.values_mut().zip(spreads) {
             *estimator = estimator.with_delays(spread, late);
         }
-        base.place(prober);
+        base.apply_residuals(prober);
         if let Some(found) = base.estimate() {
             self.base = found.time;
         }
     }
 
     /// Probes the points with the largest errors of their own, while there is time.
-    pub(crate) fn sharpen_alone(
+    pub(crate) fn refine_alone(
         &mut self,
         prober: &mut Prober<'_, '_>,
         base: &mut ZeroDistance,
     ) -> Result<(), StopReason> {
         for nth in 0..ROUNDS_ALONE {
             if nth % PLACED == 0 {
-                self.place(prober, base);
+                self.apply_residuals(prober, base);
             }
             let alone = |(distance, estimator): (&u32, &BisectionEstimator)| {
                 let Estimate { time, error } = estimator.estimate();
@@ -232,7 +232,7 @@ impl Curve {
             }
             self.refine_worst(prober, base, vague)?;
         }
-        self.ask_again(prober, base)
+        self.remeasure_outliers(prober, base)
     }
 
     /// Refines the worst quarter of the given points, in the order of distances.
@@ -250,7 +250,7 @@ impl Curve {
             let ended = self.refine(prober, distance, &mut estimator, PROBES / 2);
             self.points.insert(distance, estimator);
             ended?;
-            self.rest(prober, base)?;
+            self.refresh_base(prober, base)?;
         }
         Ok(())
     }
@@ -258,7 +258,7 @@ impl Curve {
     /// Measures points again that are far from the line between their neighbours: a wrong early
     /// bound misleads the bisection, and some bends are real. The median of three measurements
     /// holds.
-    fn ask_again(
+    fn remeasure_outliers(
         &mut self,
         prober: &mut Prober<'_, '_>,
         base: &mut ZeroDistance,
@@ -293,7 +293,7 @@ impl Curve {
                 middle.merge(&one);
             }
             self.points.insert(distance, middle);
-            self.rest(prober, base)?;
+            self.refresh_base(prober, base)?;
         }
         Ok(())
     }
@@ -406,8 +406,8 @@ impl Curve {
         let rounds = if self.quick { PILOT_ROUNDS / 3 } else { PILOT_ROUNDS };
         for _ in 0..rounds {
             for (distance, estimator) in &mut pilots {
-                self.ask_aside(prober, *distance, estimator)?;
-                self.rest(prober, base)?;
+                self.probe_aside(prober, *distance, estimator)?;
+                self.refresh_base(prober, base)?;
             }
         }
         let settled = |(distance, estimator): (u32, BisectionEstimator)| {
@@ -435,7 +435,7 @@ impl Curve {
     }
 
     /// Probes a distance at and beside its median.
-    fn ask_aside(
+    fn probe_aside(
         &self,
         prober: &mut Prober<'_, '_>,
         distance: u32,
@@ -462,7 +462,7 @@ impl Curve {
     }
 
     /// Distances at which the line between two neighbours may be wrong by more than the precision.
-    fn between(&self) -> Vec<u32> {
+    fn bends(&self) -> Vec<u32> {
         let known: Vec<(f64, f64, f64)> = self
             .points
             .iter()
@@ -502,7 +502,7 @@ impl Curve {
     }
 
     /// Probes the least certain points until all are known well enough.
-    fn sharpen(
+    fn refine_uncertain(
         &mut self,
         prober: &mut Prober<'_, '_>,
         base: &mut ZeroDistance,

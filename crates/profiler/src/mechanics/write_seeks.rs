@@ -19,7 +19,7 @@ pub(crate) fn before_writes(
     base: &ZeroDistance,
 ) -> Result<Option<drive_profile::findings::Seeks>, StopReason> {
     let mut base = base.again();
-    base.find(prober, PROBES)?;
+    base.measure(prober, PROBES)?;
     let quick = prober.bench.budget().quick;
     let known = &reads.points;
     let varies = known.iter().any(|point| ns(point.variation) > VARIES);
@@ -46,7 +46,7 @@ pub(crate) fn before_writes(
             let error = if varies { ADAPTIVE * error } else { error };
             apart.push(Sample { distance: f64::from(read.distance), time: time - seek, error });
         }
-        match ended.and_then(|()| curve.rest(prober, &mut base)) {
+        match ended.and_then(|()| curve.refresh_base(prober, &mut base)) {
             Err(StopReason::OutOfTime) if apart.len() > WRITES / 8 => break,
             ended => ended?,
         }

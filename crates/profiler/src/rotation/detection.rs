@@ -36,12 +36,12 @@ const READS_OF_A_BUFFER: usize = 8;
 /// As [`Bench::check`].
 pub fn test_rotation(bench: &mut Bench<'_>) -> Result<RotationTest, StopReason> {
     let block = bench.facts().block.max(Sectors(8));
-    let mut places = Addresses::new(AccessPattern::Random, block, bench.facts().sectors, 1);
+    let mut addresses = Addresses::new(AccessPattern::Random, block, bench.facts().sectors, 1);
     let mut latencies = Vec::new();
     let one = Until { time: Duration::MAX, commands: 1 };
     for _ in 0..READS {
         rest(bench, REST)?;
-        latencies.extend(read(bench, 1, one, &mut places)?.latencies());
+        latencies.extend(read(bench, 1, one, &mut addresses)?.latencies());
         if latencies.len() == READS_OF_A_BUFFER && latencies.iter().all(|time| *time < ARM_MIN / 4)
         {
             // All reads are far too fast for an arm: more of them would not change the verdict.

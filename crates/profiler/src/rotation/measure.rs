@@ -21,18 +21,18 @@ const SEARCH_READS: u32 = 64;
 /// The least number of reads of each block in a period search.
 const ROUNDS_MIN: u32 = 6;
 /// The number of reads that detect cache hits.
-const KEPT_READS: usize = 16;
+const HIT_READS: usize = 16;
 /// A read further than this from a whole revolution is an outlier, in revolutions.
 const LATE: f64 = 0.2;
 /// Four in five cache hits complete further than this from the block's passing, in revolutions.
-const KEPT_OFF: f64 = 0.1;
+const HIT_PHASE_OFF: f64 = 0.1;
 /// The least spread of the service times of reads from the media, in ns: three eighths of the
 /// shortest revolution.
-const KEPT_SPREAD: f64 = 600_000.0;
+const MEDIA_SPREAD_MIN: f64 = 600_000.0;
 /// The number of reads that complete too early by more than chance.
 const SOON_MIN: usize = 4;
 /// The number of reads of a block that identifies late ones.
-const READS_TELL: usize = 5;
+const READS_MIN: usize = 5;
 /// After this number of late reads in a row, the read before them was late.
 const LATE_IN_A_ROW: u32 = 3;
 /// The most repetitions of an undecided search.
@@ -51,7 +51,7 @@ const APART: u64 = 65_536;
 /// ten random blocks do.
 const ONE_PHASE: f64 = 0.15;
 /// The number of random blocks that decide it.
-const ANYWHERE: u32 = 30;
+const RANDOM_READS: u32 = 30;
 /// The time of the period search.
 const SEARCH_TIME: Duration = Duration::from_secs(120);
 /// The time of the period search in a quick profile.
@@ -90,7 +90,7 @@ pub fn rotation(bench: &mut Bench<'_>) -> Result<Spindle, StopReason> {
     let quick = bench.budget().quick;
     bench.begin(Stage::Rotation, if quick { SEARCH_TIME_QUICK } else { SEARCH_TIME });
     let mut probe = Probe::new(bench);
-    let found = match look(&mut probe) {
+    let found = match search_period(&mut probe) {
         Err(StopReason::OutOfTime) if probe.bench.spent() < probe.bench.budget().total => {
             SearchResult::Undecided
         }
@@ -135,7 +135,7 @@ enum SearchResult {
 }
 
 /// Searches for a period with a growing number of blocks, until the cache holds none of them.
-fn look(probe: &mut Probe<'_, '_>) -> Result<SearchResult, StopReason> {
+fn search_period(probe: &mut Probe<'_, '_>) -> Result<SearchResult, StopReason> {
     let mut count = 2;
     let (mut found, mut undecided) = (None, false);
     while count <= REFERENCES_MAX {
@@ -144,7 +144,7 @@ fn look(probe: &mut Probe<'_, '_>) -> Result<SearchResult, StopReason> {
         let mut reads = vec![Reads::default(); references.len()];
         let mut seen = Found::Undecided;
         for _ in 0..UNDECIDED_MAX {
-            if kept(watch(probe, &references, rounds, &mut reads)?) {
+            if are_cache_hits(read_rounds(probe, &references, rounds, &mut reads)?) {
                 seen = Found::Nothing;
                 break;
             }
@@ -156,13 +156,13 @@ fn look(probe: &mut Probe<'_, '_>) -> Result<SearchResult, StopReason> {
         undecided |= seen == Found::Undecided;
         if let Found::Period(period) = seen {
             probe.period = period;
-            if let Some(phase) = one_phase(&reads, period)
-                && everywhere(probe, phase)?
+            if let Some(phase) = common_phase(&reads, period)
+                && is_everywhere(probe, phase)?
             {
                 return Ok(SearchResult::Ticks);
             }
             found = Some(references);
-            if !some_kept(&reads, period) {
+            if !has_cache_hits(&reads, period) {
                 break;
             }
         }
@@ -177,7 +177,7 @@ fn look(probe: &mut Probe<'_, '_>) -> Result<SearchResult, StopReason> {
 }
 
 /// The phase of all references, if they have a single one.
-fn one_phase(reads: &[Reads], period: f64) -> Option<f64> {
+fn common_phase(reads: &[Reads], period: f64) -> Option<f64> {
     let middle = |ends: &[f64]| {
         let phases: Vec<f64> = ends.iter().map(|end| end / period).collect();
         centre(&phases, LATE).map(|centre| centre.mean)
@@ -188,12 +188,12 @@ fn one_phase(reads: &[Reads], period: f64) -> Option<f64> {
 }
 
 /// Whether random blocks complete at this phase, which no rotating disk does.
-fn everywhere(probe: &mut Probe<'_, '_>, phase: f64) -> Result<bool, StopReason> {
+fn is_everywhere(probe: &mut Probe<'_, '_>, phase: f64) -> Result<bool, StopReason> {
     let (mut on, mut off) = (0, 0);
-    for _ in 0..ANYWHERE {
-        let until = probe.now() + probe.even() * PAUSE;
+    for _ in 0..RANDOM_READS {
+        let until = probe.now() + probe.next_random() * PAUSE;
         probe.bench.wait_until(probe.instant(until));
-        let at = floor(probe.even() * real(probe.blocks - 1));
+        let at = floor(probe.next_random() * real(probe.blocks - 1));
         let Some((_, sample)) = probe.read(at)? else { continue };
         let near = wrap(sample.time / probe.period - phase).abs() < ONE_PHASE;
         *(if near { &mut on } else { &mut off }) += 1;
@@ -209,7 +209,7 @@ fn references(probe: &Probe<'_, '_>, count: u32) -> Vec<Reference> {
 }
 
 /// Reads the references in rounds with pseudo-random pauses. The service times in ns.
-fn watch(
+fn read_rounds(
     probe: &mut Probe<'_, '_>,
     references: &[Reference],
     rounds: u32,
@@ -220,7 +220,7 @@ fn watch(
     for _ in 0..rounds {
         let (began, mut longest) = (probe.now(), longest_round);
         for (reference, reads) in references.iter().zip(&mut *reads) {
-            let pause = probe.even() * longest;
+            let pause = probe.next_random() * longest;
             longest = PAUSE;
             let until = probe.now() + pause;
             probe.bench.wait_until(probe.instant(until));
@@ -238,17 +238,17 @@ fn watch(
 /// Whether most of these reads were cache hits: their service times are equal, unlike those of
 /// reads that wait for a sector. The longer half is ignored, because it contains the late
 /// observations.
-fn kept(mut took: Vec<f64>) -> bool {
+fn are_cache_hits(mut took: Vec<f64>) -> bool {
     took.sort_by(f64::total_cmp);
     let (Some(lower), Some(median)) = (took.get(took.len() / 8), took.get(took.len() / 2)) else {
         return false;
     };
-    median - lower < KEPT_SPREAD
+    median - lower < MEDIA_SPREAD_MIN
 }
 
 /// Whether some of these reads were cache hits, given the period: these complete at any phase, and
 /// sooner than reads that waited. A late observation has any phase too, but a longer time.
-fn some_kept(reads: &[Reads], period: f64) -> bool {
+fn has_cache_hits(reads: &[Reads], period: f64) -> bool {
     let (mut on, mut off) = (Vec::new(), Vec::new());
     for reads in reads {
         let phases: Vec<f64> = reads.ends.iter().map(|end| end / period).collect();
@@ -269,8 +269,8 @@ fn refine(
     mut references: Vec<Reference>,
     counted: Duration,
 ) -> Result<Rotation, StopReason> {
-    let hit_below = memory(probe, &references)?;
-    probe.hit = hit_below;
+    let hit_below = hit_time_max(probe, &references)?;
+    probe.hit_max = hit_below;
     let began = probe.now();
     let end = began + real(counted.as_nanos());
     let mut again = began + 20.0 * probe.period;
@@ -328,7 +328,7 @@ fn count(probe: &mut Probe<'_, '_>, reference: &mut Reference, sample: &Sample) 
 fn slope(references: &[Reference]) -> Option<f64> {
     let reads: Vec<&[(f64, f64)]> =
         references.iter().map(|reference| reference.reads.as_slice()).collect();
-    let reads: Vec<_> = reads.into_iter().filter(|reads| reads.len() >= READS_TELL).collect();
+    let reads: Vec<_> = reads.into_iter().filter(|reads| reads.len() >= READS_MIN).collect();
     period::slope(&reads)
 }
 
@@ -393,30 +393,30 @@ fn wander(residuals: &[(f64, f64)], noise: f64) -> f64 {
 /// The longest service time of a cache hit, in ns. It reads a block again, and the block behind it,
 /// which drives read ahead: some drives cache nothing else. Zero if both come from the media: then
 /// they complete at the phase of the first read, whatever their service time.
-fn memory(probe: &mut Probe<'_, '_>, references: &[Reference]) -> Result<f64, StopReason> {
+fn hit_time_max(probe: &mut Probe<'_, '_>, references: &[Reference]) -> Result<f64, StopReason> {
     let mut most = 0.0_f64;
     for behind in [0, 1] {
         let (mut off_turn, mut reads) = (Vec::new(), 0);
-        for reference in references.iter().cycle().take(KEPT_READS) {
+        for reference in references.iter().cycle().take(HIT_READS) {
             let Some((_, first)) = probe.read(reference.at)? else { continue };
             // The pause is long enough for read-ahead, and not a whole number of revolutions.
-            let until = first.time + (2.3 + probe.even()) * probe.period;
+            let until = first.time + (2.3 + probe.next_random()) * probe.period;
             probe.bench.wait_until(probe.instant(until));
             let Some((took, again)) = probe.read(reference.at + behind)? else { continue };
             reads += 1;
-            if wrap((again.time - first.time) / probe.period).abs() > KEPT_OFF {
+            if wrap((again.time - first.time) / probe.period).abs() > HIT_PHASE_OFF {
                 off_turn.push(took);
             }
         }
         if off_turn.len() * 5 > reads * 2 {
-            most = most.max(kept_below(off_turn, probe.period));
+            most = most.max(longest_hit(off_turn, probe.period));
         }
     }
     Ok(most)
 }
 
 /// The longest service time of cache hits, if most of these reads were cache hits.
-fn kept_below(mut took: Vec<f64>, period: f64) -> f64 {
+fn longest_hit(mut took: Vec<f64>, period: f64) -> f64 {
     took.sort_by(f64::total_cmp);
     let (Some(lower), Some(median)) = (took.get(took.len() / 8), took.get(took.len() / 2)) else {
         return 0.0;

@@ -11,13 +11,13 @@ use crate::estimate::number::real;
 /// The slowest and the fastest spindle, in Hz: 2,400 and 36,000 revolutions per minute.
 const FREQUENCIES: (f64, f64) = (40.0, 600.0);
 /// The least coherence of a period: 1 for equal phases, 0 for random ones.
-const TOGETHER_MIN: f64 = 0.4;
+const COHERENCE_MIN: f64 = 0.4;
 /// The highest coherence by chance.
-const CHANCE: f64 = 0.3;
+const COHERENCE_BY_CHANCE: f64 = 0.3;
 /// The share of the highest coherence that counts as equal to it.
 const AS_GOOD: f64 = 0.9;
 /// The share of the highest coherence that may turn out to be equal to it.
-const DOUBTED: f64 = 0.6;
+const RIVAL: f64 = 0.6;
 /// The relative difference within which frequencies are equal.
 const ALIKE: f64 = 0.002;
 /// The least number of instants of one block.
@@ -35,9 +35,9 @@ pub(crate) enum Found {
 }
 
 /// The longest period of which all intervals of each block are multiples.
-pub(crate) fn search<'a>(places: impl Iterator<Item = &'a [f64]>) -> Found {
-    let places: Vec<&[f64]> = places.filter(|times| times.len() >= INSTANTS_MIN).collect();
-    let span = places.iter().map(|times| times[times.len() - 1] - times[0]).fold(0.0, f64::max);
+pub(crate) fn search<'a>(blocks: impl Iterator<Item = &'a [f64]>) -> Found {
+    let blocks: Vec<&[f64]> = blocks.filter(|times| times.len() >= INSTANTS_MIN).collect();
+    let span = blocks.iter().map(|times| times[times.len() - 1] - times[0]).fold(0.0, f64::max);
     if span <= 0.0 {
         return Found::Nothing;
     }
@@ -46,13 +46,13 @@ pub(crate) fn search<'a>(places: impl Iterator<Item = &'a [f64]>) -> Found {
     let mut peaks: Vec<(f64, f64)> = Vec::new();
     let (mut hertz, mut rising, mut last) = (FREQUENCIES.0, true, (0.0, 0.0));
     while hertz < FREQUENCIES.1 {
-        let now = together(&places, hertz);
-        if rising && now < last.1 && last.1 > 0.5 * CHANCE {
-            peaks.push(sharpened(&places, last.0, step));
+        let now = coherence(&blocks, hertz);
+        if rising && now < last.1 && last.1 > 0.5 * COHERENCE_BY_CHANCE {
+            peaks.push(refine_peak(&blocks, last.0, step));
         }
         (rising, last, hertz) = (now > last.1, (hertz, now), hertz + step);
     }
-    decided(&peaks)
+    decide(&peaks)
 }
 
 /// The lowest frequency that the best peak's is a multiple of, and that is as coherent.
@@ -60,12 +60,13 @@ pub(crate) fn search<'a>(places: impl Iterator<Item = &'a [f64]>) -> Found {
 /// Rounds of nearly equal durations make side peaks, which are lower than the main one, and the
 /// less so the fewer rounds there are. A side peak that is nearly as high, or a fraction of the
 /// frequency that is not quite as coherent, requires more reads.
-fn decided(peaks: &[(f64, f64)]) -> Found {
+fn decide(peaks: &[(f64, f64)]) -> Found {
     let most = peaks.iter().copied().max_by(|one, other| one.1.total_cmp(&other.1));
-    let Some((hertz, best)) = most.filter(|(_, together)| *together >= CHANCE) else {
+    let Some((hertz, best)) = most.filter(|(_, coherence)| *coherence >= COHERENCE_BY_CHANCE)
+    else {
         return Found::Nothing;
     };
-    if best < TOGETHER_MIN {
+    if best < COHERENCE_MIN {
         return Found::Undecided;
     }
     // Fractions and multiples of one rotation are at whole multiples of each other's frequency.
@@ -78,7 +79,7 @@ fn decided(peaks: &[(f64, f64)]) -> Found {
     let rival = |peak: &&(f64, f64)| {
         let below = peak.0 < chosen * (1.0 - ALIKE) && multiple(chosen, peak.0);
         let aside = !multiple(peak.0, chosen) && peak.1 >= AS_GOOD * best;
-        aside || below && peak.1 >= DOUBTED * best
+        aside || below && peak.1 >= RIVAL * best
     };
     if peaks.iter().any(|peak| rival(&peak)) {
         return Found::Undecided;
@@ -87,14 +88,14 @@ fn decided(peaks: &[(f64, f64)]) -> Found {
 }
 
 /// The peak next to a frequency, and its height.
-fn sharpened(places: &[&[f64]], hertz: f64, step: f64) -> (f64, f64) {
+fn refine_peak(blocks: &[&[f64]], hertz: f64, step: f64) -> (f64, f64) {
     let mut best = (hertz, 0.0);
     let mut width = step;
     for _ in 0..3 {
         let middle = best.0;
         for nth in -10..=10 {
             let near = middle + width * f64::from(nth) / 10.0;
-            let found = together(places, near);
+            let found = coherence(blocks, near);
             if found > best.1 {
                 best = (near, found);
             }
@@ -106,9 +107,9 @@ fn sharpened(places: &[&[f64]], hertz: f64, step: f64) -> (f64, f64) {
 
 /// The coherence of each block's phases at a frequency: the squared length of their mean vector,
 /// less its expectation for random phases.
-fn together(places: &[&[f64]], hertz: f64) -> f64 {
+fn coherence(blocks: &[&[f64]], hertz: f64) -> f64 {
     let (mut sum, mut weight) = (0.0, 0.0);
-    for times in places {
+    for times in blocks {
         let (mut across, mut along) = (0.0, 0.0);
         for time in *times {
             let revolutions = (time - times[0]) * hertz / 1e9;
@@ -140,19 +141,19 @@ const EXACT: f64 = 1_000.0;
 
 /// The common slope of lines through points (time, revolutions), one line for each block. Outliers
 /// are excluded, so that late instants do not tilt the lines.
-pub(crate) fn slope(places: &[&[(f64, f64)]]) -> Option<f64> {
-    let mut kept: Vec<Vec<(f64, f64)>> = places.iter().map(|reads| reads.to_vec()).collect();
+pub(crate) fn slope(blocks: &[&[(f64, f64)]]) -> Option<f64> {
+    let mut kept: Vec<Vec<(f64, f64)>> = blocks.iter().map(|reads| reads.to_vec()).collect();
     let mut slope = least_squares(&kept)?;
     for _ in 0..ROUNDS {
-        let levels: Vec<f64> = places
+        let levels: Vec<f64> = blocks
             .iter()
             .map(|reads| median(reads.iter().map(|(time, revolutions)| time - slope * revolutions)))
             .collect();
         let off = |level: f64, read: &(f64, f64)| (read.0 - slope * read.1 - level).abs();
-        let all = places.iter().zip(&levels);
+        let all = blocks.iter().zip(&levels);
         let distances = all.flat_map(|(reads, level)| reads.iter().map(|read| off(*level, read)));
         let reach = FAR * (DEVIATION * median(distances)).max(EXACT);
-        for ((reads, level), kept) in places.iter().zip(&levels).zip(&mut kept) {
+        for ((reads, level), kept) in blocks.iter().zip(&levels).zip(&mut kept) {
             *kept = reads.iter().filter(|read| off(*level, read) < reach).copied().collect();
         }
         slope = least_squares(&kept)?;
@@ -160,9 +161,9 @@ pub(crate) fn slope(places: &[&[(f64, f64)]]) -> Option<f64> {
     Some(slope)
 }
 
-fn least_squares(places: &[Vec<(f64, f64)>]) -> Option<f64> {
+fn least_squares(blocks: &[Vec<(f64, f64)>]) -> Option<f64> {
     let (mut products, mut squares) = (0.0, 0.0);
-    for reads in places {
+    for reads in blocks {
         let count = real(reads.len().max(1) as u64);
         let time = reads.iter().map(|read| read.0).sum::<f64>() / count;
         let revolutions = reads.iter().map(|read| read.1).sum::<f64>() / count;
@@ -209,8 +210,8 @@ mod tests {
             .collect()
     }
 
-    fn search_two(places: &[Vec<f64>; 2]) -> Found {
-        search(places.iter().map(Vec::as_slice))
+    fn search_two(blocks: &[Vec<f64>; 2]) -> Found {
+        search(blocks.iter().map(Vec::as_slice))
     }
 
     #[test]

@@ -62,7 +62,8 @@ pub(crate) fn chunks(
     let quick = prober.bench.budget().quick;
     let every = if quick { 2 } else { 1 };
     let steps = CHUNK_STEPS.into_iter().skip(every - 1).step_by(every);
-    let mut seen: Vec<Seen> = steps.filter(|step| step % block == 0).map(Seen::new).collect();
+    let mut seen: Vec<LengthSamples> =
+        steps.filter(|step| step % block == 0).map(LengthSamples::new).collect();
     let mut stream = Stream { next: 0, end: room(prober), writes };
     // Data that fits the buffer is accepted at bus speed; twice its size is not.
     let most = seen.last().map_or(block, |seen| seen.chunk);
@@ -84,7 +85,7 @@ pub(crate) fn chunks(
     seen.retain(|seen| !seen.parts.is_empty());
     let host = Host { late, noise: prober.rotation.noise(), hits: hits.copied() };
     while instant_ns(prober.bench.now()) < instant_ns(until) && !quick {
-        let Some(nth) = host.doubted(&seen) else { break };
+        let Some(nth) = host.least_certain(&seen) else { break };
         match stream.measure(prober, &mut seen[nth]) {
             Err(StopReason::OutOfTime) => break,
             ended => ended?,
@@ -110,7 +111,11 @@ struct Stream {
 
 impl Stream {
     /// Issues commands of one length for some more parts.
-    fn measure(&mut self, prober: &mut Prober<'_, '_>, seen: &mut Seen) -> Result<(), StopReason> {
+    fn measure(
+        &mut self,
+        prober: &mut Prober<'_, '_>,
+        seen: &mut LengthSamples,
+    ) -> Result<(), StopReason> {
         let quick = usize::from(prober.bench.budget().quick);
         let (time, parts, least) = (PART[quick], PARTS[quick], COMMANDS[quick]);
         if self.next > self.end / 4 * 3 {
@@ -145,13 +150,13 @@ impl Stream {
 
 /// The throughput of commands of one length.
 #[derive(Clone, Debug)]
-struct Seen {
+struct LengthSamples {
     chunk: u64,
     /// Sectors and ns of each part.
     parts: Vec<(f64, f64)>,
 }
 
-impl Seen {
+impl LengthSamples {
     const fn new(chunk: u64) -> Self {
         Self { chunk, parts: Vec::new() }
     }
@@ -183,7 +188,7 @@ struct Host {
 
 /// The rate of a length without the host's delays, and its error, in sectors per ns.
 #[derive(Clone, Copy, Debug)]
-struct Punctual {
+struct UndelayedRate {
     rate: f64,
     error: f64,
     /// Whether the rate is inferred rather than observed.
@@ -192,8 +197,8 @@ struct Punctual {
 
 impl Host {
     /// The best rate and its error, over all lengths that may be as good as the certainly best one.
-    fn best(seen: &[Seen]) -> (f64, f64) {
-        let rates: Vec<(f64, f64)> = seen.iter().map(Seen::rate).collect();
+    fn best(seen: &[LengthSamples]) -> (f64, f64) {
+        let rates: Vec<(f64, f64)> = seen.iter().map(LengthSamples::rate).collect();
         let surest = |one: &&(f64, f64), other: &&(f64, f64)| {
             (one.0 - one.1).total_cmp(&(other.0 - other.1))
         };
@@ -216,41 +221,44 @@ impl Host {
     /// buffer is full, or empty. A faster one does not: a length whose cache hits are faster than
     /// the media is as good as a longer command without delays and missed revolutions, since it
     /// needs no more buffer. Delays are a relevant part of short commands alone.
-    fn punctual(&self, seen: &[Seen]) -> Vec<Punctual> {
+    fn undelayed(&self, seen: &[LengthSamples]) -> Vec<UndelayedRate> {
         let (best, _) = Self::best(seen);
-        let passes = |seen: &Seen| real(seen.chunk) / best;
+        let passes = |seen: &LengthSamples| real(seen.chunk) / best;
         let answered = |chunk: u64| self.hits.map(|hits| hits.time(Sectors(chunk)) - hits.path);
-        let spare = |seen: &Seen| answered(seen.chunk).map_or(f64::MIN, |hit| passes(seen) - hit);
-        let keeps_up =
-            |seen: &Seen| spare(seen) >= TO_SPARE * self.noise && seen.rate().0 >= LOSSLESS * best;
+        let spare =
+            |seen: &LengthSamples| answered(seen.chunk).map_or(f64::MIN, |hit| passes(seen) - hit);
+        let keeps_up = |seen: &LengthSamples| {
+            spare(seen) >= TO_SPARE * self.noise && seen.rate().0 >= LOSSLESS * best
+        };
         let longer = seen.iter().position(keeps_up).unwrap_or(0);
-        let one = |(nth, seen): (usize, &Seen)| {
+        let one = |(nth, seen): (usize, &LengthSamples)| {
             let (rate, error) = seen.rate();
             if nth < longer && spare(seen) >= 0.0 && self.late > LATE_PART * passes(seen) {
-                return Punctual { rate: best, error: 0.0, follows: true };
+                return UndelayedRate { rate: best, error: 0.0, follows: true };
             }
             let cycle = real(seen.chunk) / rate;
             let own = real(seen.chunk) / (cycle - self.late).max(cycle / 4.0);
-            Punctual { rate: own.min(best), error: error * own / rate, follows: false }
+            UndelayedRate { rate: own.min(best), error: error * own / rate, follows: false }
         };
         seen.iter().enumerate().map(one).collect()
     }
 
     /// The length to measure more: the one whose side of the limit is least certain, or one of the
     /// best lengths, if their rate is less certain.
-    fn doubted(&self, seen: &[Seen]) -> Option<usize> {
+    fn least_certain(&self, seen: &[LengthSamples]) -> Option<usize> {
         let (best, best_error) = Self::best(seen);
         let limit_error = OPTIMAL_SHARE * best_error;
-        let mut doubted: Option<(f64, usize)> = None;
-        for (nth, one) in self.punctual(seen).iter().enumerate() {
+        let mut least_certain: Option<(f64, usize)> = None;
+        for (nth, one) in self.undelayed(seen).iter().enumerate() {
             let error = (one.error * one.error + limit_error * limit_error).sqrt();
             let certain = (one.rate - OPTIMAL_SHARE * best).abs() / error;
             let open = !one.follows && seen[nth].time() < TIME_MAX || one.error < limit_error;
-            if open && certain < doubted.map_or(CERTAIN, |(least, _)| least) {
-                doubted = Some((certain, if one.error < limit_error { seen.len() } else { nth }));
+            if open && certain < least_certain.map_or(CERTAIN, |(least, _)| least) {
+                least_certain =
+                    Some((certain, if one.error < limit_error { seen.len() } else { nth }));
             }
         }
-        let (_, nth) = doubted?;
+        let (_, nth) = least_certain?;
         if nth < seen.len() {
             return Some(nth);
         }
@@ -264,13 +272,13 @@ impl Host {
     }
 
     /// The points and the range.
-    fn range(&self, seen: &[Seen]) -> Chunks {
+    fn range(&self, seen: &[LengthSamples]) -> Chunks {
         let (best, _) = Self::best(seen);
-        let punctual = self.punctual(seen);
+        let undelayed = self.undelayed(seen);
         // The longest run of optimal lengths, and the first of equal ones: a single length that is
         // optimal by chance makes no run.
         let (mut first, mut last, mut begun, mut longest) = (0, 0, 0, 0);
-        for (nth, one) in punctual.iter().enumerate() {
+        for (nth, one) in undelayed.iter().enumerate() {
             if one.rate < OPTIMAL_SHARE * best {
                 begun = nth + 1;
             } else if nth + 1 - begun > longest {
@@ -279,27 +287,27 @@ impl Host {
         }
         let bytes = |rate: f64| Bytes(round(rate * real(SECTOR_BYTES) * 1e9));
         let chunk = |nth: usize| seen.get(nth).map_or(Sectors::ZERO, |seen| Sectors(seen.chunk));
-        let point = |(seen, one): (&Seen, &Punctual)| ChunkPoint {
+        let point = |(seen, one): (&LengthSamples, &UndelayedRate)| ChunkPoint {
             chunk: Sectors(seen.chunk),
             seen: bytes(seen.rate().0),
             drive: bytes(one.rate),
         };
-        let points = seen.iter().zip(&punctual).map(point).collect();
-        let confidence = Some(Self::sure(seen, &punctual));
+        let points = seen.iter().zip(&undelayed).map(point).collect();
+        let confidence = Some(Self::sure(seen, &undelayed));
         Chunks { optimal: (chunk(first), chunk(last)), points, confidence }
     }
 
     /// The probability that all lengths are on their observed side of the limit.
-    fn sure(seen: &[Seen], punctual: &[Punctual]) -> Share {
+    fn sure(seen: &[LengthSamples], undelayed: &[UndelayedRate]) -> Share {
         let (best, best_error) = Self::best(seen);
         let limit_error = OPTIMAL_SHARE * best_error;
-        let side = |one: &Punctual| {
+        let side = |one: &UndelayedRate| {
             let error = one.error.hypot(limit_error).max(f64::MIN_POSITIVE);
             let errors = (one.rate - OPTIMAL_SHARE * best).abs() / error;
             // The cumulative normal distribution, to a hundredth.
             1.0 / (1.0 + (-1.702 * errors).exp())
         };
-        let all: f64 = punctual.iter().map(side).product();
+        let all: f64 = undelayed.iter().map(side).product();
         Share::from_percent(round_u32(all * 100.0 - 0.5).min(99))
     }
 }
@@ -310,10 +318,10 @@ mod tests {
 
     /// Lengths with their rates, each observed ten times, alternately faster and slower by this
     /// part.
-    fn seen(rates: [f64; 3], by: f64) -> Vec<Seen> {
+    fn seen(rates: [f64; 3], by: f64) -> Vec<LengthSamples> {
         let one = |(chunk, rate): (u64, f64)| {
             let rate = |nth: u64| rate * if nth.is_multiple_of(2) { 1.0 + by } else { 1.0 - by };
-            Seen { chunk, parts: (0..10).map(|nth| (rate(nth) * 1e8, 1e8)).collect() }
+            LengthSamples { chunk, parts: (0..10).map(|nth| (rate(nth) * 1e8, 1e8)).collect() }
         };
         [8, 64, 512].into_iter().zip(rates).map(one).collect()
     }

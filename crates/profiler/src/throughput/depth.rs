@@ -59,14 +59,14 @@ pub(crate) fn random(prober: &mut Prober<'_, '_>) -> Result<Vec<DepthPoint>, Sto
 }
 
 /// A stream and one random read at a time.
-struct Beside {
+struct MixedLoad {
     stream: u64,
     random: Option<(Tag, f64)>,
     longest: f64,
     reads: u32,
 }
 
-impl Beside {
+impl MixedLoad {
     fn feed(&mut self, prober: &mut Prober<'_, '_>, depth: u32) -> Result<(), StopReason> {
         // At depth 1 the two alternate.
         let alone = depth == 1 && self.reads % 2 == 1;
@@ -124,7 +124,7 @@ pub(crate) fn starvation(prober: &mut Prober<'_, '_>) -> Result<Starvation, Stop
     let mut safe = true;
     let start = round(real(prober.profile.capacity().0) / 3.0) / STREAM.0 * STREAM.0;
     for depth in STARVING.into_iter().filter(|depth| *depth <= deepest) {
-        let mut beside = Beside { stream: start, random: None, longest: 0.0, reads: 0 };
+        let mut beside = MixedLoad { stream: start, random: None, longest: 0.0, reads: 0 };
         let time = if depth == 1 { time / 4 } else { time };
         let ended = beside.run(prober, depth, time);
         prober.bench.drain();

@@ -65,7 +65,7 @@ pub(crate) struct Loaded {
     /// Completions in the order of their observation, without failed ones.
     pub(crate) done: Vec<Completion>,
     /// Their addresses.
-    pub(crate) places: Vec<Lba>,
+    pub(crate) addresses: Vec<Lba>,
 }
 
 impl Loaded {
@@ -96,36 +96,36 @@ pub(crate) fn load(
     let began = bench.now();
     let end = began + until.time;
     let depth = depth.clamp(1, bench.depth_max());
-    let mut loaded = Loaded { began, done: Vec::new(), places: Vec::new() };
-    let mut under_way = Vec::new();
+    let mut loaded = Loaded { began, done: Vec::new(), addresses: Vec::new() };
+    let mut in_flight = Vec::new();
     let mut asked = 0;
-    let mut more = |bench: &mut Bench<'_>, under_way: &mut Vec<(Tag, Lba)>| {
+    let mut more = |bench: &mut Bench<'_>, in_flight: &mut Vec<(Tag, Lba)>| {
         if asked == until.commands {
             return Ok(());
         }
         asked += 1;
         let operation = operations();
         let (tag, _) = bench.submit(operation).inspect_err(|_| bench.drain())?;
-        under_way.push((tag, operation.extent.start));
+        in_flight.push((tag, operation.extent.start));
         Ok(())
     };
     for _ in 0..depth {
-        more(bench, &mut under_way)?;
+        more(bench, &mut in_flight)?;
     }
     while bench.outstanding() > 0 {
         let completion = bench.complete();
-        let known = under_way.iter().position(|(tag, _)| *tag == completion.tag);
-        let (_, lba) = under_way.swap_remove(known.expect("it was submitted"));
+        let known = in_flight.iter().position(|(tag, _)| *tag == completion.tag);
+        let (_, lba) = in_flight.swap_remove(known.expect("it was submitted"));
         if completion.outcome == Outcome::Failed {
             bench.outlier(lba, OutlierReason::Failed);
         } else {
             loaded.done.push(completion);
-            loaded.places.push(lba);
+            loaded.addresses.push(lba);
         }
         if completion.completed >= end {
             break;
         }
-        more(bench, &mut under_way)?;
+        more(bench, &mut in_flight)?;
     }
     bench.drain();
     Ok(loaded)
@@ -139,9 +139,9 @@ pub(crate) fn read(
     bench: &mut Bench<'_>,
     depth: u32,
     until: Until,
-    places: &mut Addresses,
+    addresses: &mut Addresses,
 ) -> Result<Loaded, StopReason> {
-    load(bench, depth, until, || Operation::read(places.take()))
+    load(bench, depth, until, || Operation::read(addresses.take()))
 }
 
 /// Waits for `time`.
@@ -156,23 +156,23 @@ pub(crate) fn rest(bench: &mut Bench<'_>, time: Duration) -> Result<(), StopReas
 }
 
 /// The number of clock readings that detect missing processor time.
-const LOOKS: u32 = 1 << 19;
+const READINGS: u32 = 1 << 19;
 /// The most time of these readings, and the part of the stage's time, inverted.
-const LOOKS_TIME: Duration = Duration::from_secs(1);
-const LOOKS_PART: u64 = 16;
+const READINGS_TIME: Duration = Duration::from_secs(1);
+const READINGS_PART: u64 = 16;
 /// A gap between two clock readings in which the thread did not run.
-const ABSENT: Duration = Duration::from_micros(500);
+const GAP_MIN: Duration = Duration::from_micros(500);
 
 /// The share of the time in per cent for which a busy thread waits for a processor.
-pub(crate) fn absent_percent(bench: &mut Bench<'_>) -> u64 {
-    let most = LOOKS_TIME.min(bench.left() / LOOKS_PART);
+pub(crate) fn missing_processor_percent(bench: &mut Bench<'_>) -> u64 {
+    let most = READINGS_TIME.min(bench.left() / READINGS_PART);
     let began = bench.now();
-    let (mut last, mut absent) = (began, Duration::ZERO);
-    for _ in 0..LOOKS {
+    let (mut last, mut missing) = (began, Duration::ZERO);
+    for _ in 0..READINGS {
         let now = bench.now();
         let passed = now.since(last);
-        if passed > ABSENT {
-            absent += passed;
+        if passed > GAP_MIN {
+            missing += passed;
         }
         last = now;
         if last.since(began) > most {
@@ -180,5 +180,5 @@ pub(crate) fn absent_percent(bench: &mut Bench<'_>) -> u64 {
         }
     }
     let all = last.since(began).as_nanos();
-    (absent.as_nanos() * 100).checked_div(all).unwrap_or(0)
+    (missing.as_nanos() * 100).checked_div(all).unwrap_or(0)
 }

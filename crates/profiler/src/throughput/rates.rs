@@ -4,7 +4,9 @@ use units::{Duration, Op, Operation, Sectors, Share};
 
 use crate::bench::{Bench, StopReason};
 use crate::throughput::load::{Addresses, Until, load};
-use crate::throughput::service_times::{confidence, is_late, median, quantile, usual};
+use crate::throughput::service_times::{
+    confidence, is_outlier, mean_without_outliers, median, quantile,
+};
 use drive_profile::findings::{AccessPattern, Figure, OutlierReason, Rate};
 
 /// The lengths.
@@ -58,25 +60,25 @@ fn point(
         return Ok(None);
     }
     let stream = (len.0 << 8) | u64::from(depth);
-    let mut places = Addresses::new(access, len, bench.facts().sectors, stream);
+    let mut addresses = Addresses::new(access, len, bench.facts().sectors, stream);
     let time = if bench.budget().quick { TIME_QUICK } else { TIME };
     let commands = COMMANDS_MAX.max(COMMANDS_MIN * depth as usize);
     let until = Until { time, commands };
     let loaded = load(bench, depth, until, || {
-        let extent = places.take();
+        let extent = addresses.take();
         if op == Op::Write { Operation::write(extent) } else { Operation::read(extent) }
     })?;
     let latencies = loaded.latencies();
     let (Some(interval), Some(middle)) = (loaded.interval(), median(&latencies)) else {
         return Ok(None);
     };
-    for (done, lba) in loaded.done.iter().zip(&loaded.places) {
-        if is_late(done.completed.since(done.submitted), middle) {
+    for (done, lba) in loaded.done.iter().zip(&loaded.addresses) {
+        if is_outlier(done.completed.since(done.submitted), middle) {
             bench.outlier(*lba, OutlierReason::Late);
         }
     }
     let (Some(latency), Some(latency_p99)) =
-        (usual(&latencies), quantile(&latencies, Share::from_percent(99)))
+        (mean_without_outliers(&latencies), quantile(&latencies, Share::from_percent(99)))
     else {
         return Ok(None);
     };

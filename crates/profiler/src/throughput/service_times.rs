@@ -38,7 +38,7 @@ pub(crate) fn quantile(times: &[Duration], share: Share) -> Option<Duration> {
 }
 
 /// Whether a time is an outlier, which means exclude.
-pub(crate) fn is_late(time: Duration, median: Duration) -> bool {
+pub(crate) fn is_outlier(time: Duration, median: Duration) -> bool {
     time > median * LATE_TIMES && time > median + LATE_MIN
 }
 
@@ -60,10 +60,11 @@ pub(crate) fn mean(times: &[Duration]) -> Option<Figure<Duration>> {
 }
 
 /// The mean without outliers.
-pub(crate) fn usual(times: &[Duration]) -> Option<Figure<Duration>> {
+pub(crate) fn mean_without_outliers(times: &[Duration]) -> Option<Figure<Duration>> {
     let median = median(times)?;
-    let usual: Vec<_> = times.iter().copied().filter(|time| !is_late(*time, median)).collect();
-    mean(&usual)
+    let mean_without_outliers: Vec<_> =
+        times.iter().copied().filter(|time| !is_outlier(*time, median)).collect();
+    mean(&mean_without_outliers)
 }
 
 #[cfg(test)]
@@ -77,7 +78,7 @@ mod tests {
         assert!((99..=101).contains(&figure.value.as_micros()), "{figure:?}");
         assert!((500..=700).contains(&figure.spread.as_nanos()), "{figure:?}");
         times.push(Duration::from_secs(1));
-        assert_eq!(usual(&times).expect("samples"), figure);
+        assert_eq!(mean_without_outliers(&times).expect("samples"), figure);
         assert_eq!(mean(&[]), None);
     }
 }

@@ -5,7 +5,7 @@ use units::{Duration, Op, Operation, Sectors, Share};
 
 use crate::bench::{Bench, StopReason};
 use crate::throughput::load::{Addresses, Loaded, Until, load, read, rest};
-use crate::throughput::service_times::{confidence, mean, quantile, usual};
+use crate::throughput::service_times::{confidence, mean, mean_without_outliers, quantile};
 use drive_profile::findings::{AccessPattern, Figure, FlushTime, ReadsDuringWrites};
 
 /// The lengths of writes that fill the buffer, and of single reads and writes.
@@ -42,10 +42,10 @@ pub(crate) fn buffer(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     let commands = usize::try_from(FILL_MAX / STREAM.bytes().0).unwrap_or(usize::MAX);
     // The writes are scattered: a drive may store sequential writes as fast as they arrive, but not
     // scattered ones.
-    let mut places = Addresses::new(AccessPattern::Random, STREAM, facts.sectors, 3);
+    let mut addresses = Addresses::new(AccessPattern::Random, STREAM, facts.sectors, 3);
     let until = Until { time, commands };
-    let seen = load(bench, STREAM_DEPTH, until, || Operation::write(places.take()))?;
-    let held = slowing(&seen);
+    let seen = load(bench, STREAM_DEPTH, until, || Operation::write(addresses.take()))?;
+    let held = buffer_size(&seen);
     if held.is_none() {
         let written = units::Bytes(STREAM.bytes().0.saturating_mul(seen.done.len() as u64));
         bench.findings.add_note(format!(
@@ -58,7 +58,7 @@ pub(crate) fn buffer(bench: &mut Bench<'_>) -> Result<(), StopReason> {
 
 /// The size of the buffer, if writes slow down to below two thirds of their first rate: the amount
 /// written until then, less the amount stored meanwhile.
-fn slowing(seen: &Loaded) -> Option<Figure<Sectors>> {
+fn buffer_size(seen: &Loaded) -> Option<Figure<Sectors>> {
     let each = seen.done.len() / PARTS;
     if each == 0 {
         return None;
@@ -90,7 +90,7 @@ fn slowing(seen: &Loaded) -> Option<Figure<Sectors>> {
 ///
 /// # Errors
 /// As [`Bench::check`].
-pub(crate) fn beside(bench: &mut Bench<'_>) -> Result<(), StopReason> {
+pub(crate) fn during_writes(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     let facts = *bench.facts();
     if facts.sectors.0 < STREAM.0 * 64 || bench.depth_max() < STREAM_DEPTH + 1 {
         return Ok(());
@@ -102,7 +102,11 @@ pub(crate) fn beside(bench: &mut Bench<'_>) -> Result<(), StopReason> {
     let mut reads = Addresses::new(AccessPattern::Random, BLOCK.max(facts.block), facts.sectors, 5);
     let alone = read(bench, 1, until, &mut reads)?.latencies();
     let latencies = mixed(bench, time)?;
-    let both = (usual(&alone), mean(&latencies), quantile(&latencies, Share::from_percent(99)));
+    let both = (
+        mean_without_outliers(&alone),
+        mean(&latencies),
+        quantile(&latencies, Share::from_percent(99)),
+    );
     if let (Some(alone), Some(mean), Some(p99)) = both {
         let max = latencies.into_iter().max().expect("there is one");
         bench.findings.flash.reads_during_writes =
@@ -153,14 +157,14 @@ pub(crate) fn flushes(bench: &mut Bench<'_>) -> Result<(), StopReason> {
         return Ok(());
     }
     let times = if bench.budget().quick { FLUSHES_QUICK } else { FLUSHES };
-    let mut places =
+    let mut addresses =
         Addresses::new(AccessPattern::Random, BLOCK.max(facts.block), facts.sectors, 11);
     let mut found = Vec::new();
     for writes in UNFLUSHED {
         let mut took = Vec::new();
         for _ in 0..times {
             for _ in 0..writes {
-                bench.time(Operation::write(places.take()))?;
+                bench.time(Operation::write(addresses.take()))?;
             }
             took.push(bench.time(Operation::flush())?.took());
         }
