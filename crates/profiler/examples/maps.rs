@@ -4,18 +4,18 @@
 //! `maps DRIVE|all|random-zones|synthetic FIRST COUNT`: one line for each run, and the number of
 //! runs with errors at the end; exit code 1 if there are any.
 
-#[path = "../tests/judged/mod.rs"]
-mod judged;
+#[path = "../tests/verify/mod.rs"]
+mod verify;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use drive::{AnyModel, Model};
 use drive_profile::findings::Geometry;
-use judged::drawn::{drawn, invented};
-use judged::{NOISE, SKEWS_OFF_MAX, held, mapped, period_off, runs, skews_off};
 use sim::BenchTarget;
 use spindle_profiler::Budget;
+use verify::synthetic::{random_zones, synthetic};
+use verify::{NOISE, SKEWS_OFF_MAX, held, mapped, period_off, runs, skews_off};
 
 /// Whether the map of this drive was found, with noise of this seed.
 fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
@@ -75,6 +75,6 @@ fn differences(map: &Geometry, model: &Model) {
 }
 
 fn main() -> ExitCode {
-    let drawn = |seed| ("drawn".to_owned(), drawn(seed));
-    runs(&[("drawn", drawn), ("invented", invented)], run)
+    let zones = |seed| ("random-zones".to_owned(), random_zones(seed));
+    runs(&[("random-zones", zones), ("synthetic", synthetic)], run)
 }

@@ -18,19 +18,19 @@ fn read(lba: u64) -> Operation {
 }
 
 #[test]
-fn measuring_ends_when_the_budget_does_or_somebody_says_so() {
+fn measuring_ends_with_the_budget_or_at_the_progress_sinks_request() {
     let mut quiet = target(Duration::ZERO);
     let mut watcher = |_: &Progress| ControlFlow::Continue(());
     let budget = Budget { total: Duration::from_secs(1), quick: false };
     let mut bench = Bench::new(&mut quiet, budget, Findings::default(), &mut watcher);
     let mut lba = 0;
-    let halt = loop {
+    let reason = loop {
         lba = (lba + 7_919_111) % 30_000_000;
-        if let Err(halt) = bench.time(read(lba)) {
-            break halt;
+        if let Err(reason) = bench.time(read(lba)) {
+            break reason;
         }
     };
-    assert_eq!(halt, StopReason::OutOfTime);
+    assert_eq!(reason, StopReason::OutOfTime);
     assert!(bench.spent() < Duration::from_millis(1_050), "{}", bench.spent());
 
     let mut calls = 0;

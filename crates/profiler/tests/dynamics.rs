@@ -2,7 +2,7 @@
 //!
 //! `make soak` runs more seeds: `SPINDLE_CASES=20`.
 
-mod judged;
+mod verify;
 
 use core::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use drive::{AnyModel, Model};
 use drive_library::profile;
 use drive_profile::findings::Findings;
-use judged::dynamics::{missed_of_buffers, missed_of_chunks, true_range, worst, worst_of_writes};
 use sim::{BenchTarget, Lateness, SeededRng};
 use spindle_profiler::CHUNK_STEPS;
 use spindle_profiler::dynamics::{self};
 use spindle_profiler::{Bench, Budget, Progress};
 use units::Duration;
+use verify::dynamics::{missed_of_buffers, missed_of_chunks, true_range, worst, worst_of_writes};
 
 /// The standard deviation of observed completion times.
 const NOISE: Duration = Duration::from_micros(200);
@@ -84,7 +84,7 @@ fn every_drive_of_the_library_is_found_as_it_is() {
 }
 
 #[test]
-fn a_glance_is_half_a_minute() {
+fn the_dynamics_of_a_quick_profile_take_half_a_minute() {
     for (name, model) in mechanical() {
         let (found, spent) = measured(&model, Budget::QUICK, 1);
         let (distance, off, part) = worst(&model, found.dynamics.seek.as_ref().expect("found"));
@@ -97,10 +97,10 @@ fn a_glance_is_half_a_minute() {
 }
 
 /// A drive outside the library: a library drive with another arm, spindle, cache and electronics.
-fn foreign(name: &str, dice: &mut SeededRng) -> Model {
+fn foreign(name: &str, rng: &mut SeededRng) -> Model {
     let mut spec = drive_library::find_mechanical(name).expect("in it");
     let mut part =
-        |time: Duration, least: u64, most: u64| time * (least + dice.below(most - least)) / 100;
+        |time: Duration, least: u64, most: u64| time * (least + rng.below(most - least)) / 100;
     spec.period = part(spec.period, 70, 140);
     let arm = part(Duration::from_nanos(100), 60, 150).as_nanos();
     for point in &mut spec.seek.points {
@@ -109,16 +109,16 @@ fn foreign(name: &str, dice: &mut SeededRng) -> Model {
     spec.seek.fall_max = spec.seek.fall_max * arm / 100 + Duration::from_nanos(1);
     spec.head_switch = part(spec.head_switch, 50, 200);
     spec.overheads.read_miss = part(spec.overheads.read_miss, 50, 150);
-    spec.read_buffer.segments = u32::try_from(1 + dice.below(24)).expect("small");
+    spec.read_buffer.segments = u32::try_from(1 + rng.below(24)).expect("small");
     spec.check().expect("it was a drive before")
 }
 
 #[test]
 fn drives_outside_of_the_library_are_found_as_well() {
     for seed in 1..=3 * seeds() {
-        let mut dice = SeededRng::new(seed, 5);
+        let mut rng = SeededRng::new(seed, 5);
         for name in ["atlas-ii", "cheetah9LP", "hgst-7k8", "hp_c3323a"] {
-            let model = Arc::new(foreign(name, &mut dice));
+            let model = Arc::new(foreign(name, &mut rng));
             let (found, spent) = measured(&model, BUDGET, seed);
             let (distance, off, part) = worst(&model, found.dynamics.seek.as_ref().expect("found"));
             println!(
@@ -137,7 +137,7 @@ fn drives_outside_of_the_library_are_found_as_well() {
 }
 
 #[test]
-fn who_may_not_write_is_told_of_reads_alone() {
+fn without_permission_to_write_only_reads_are_measured() {
     let model = Arc::new(
         drive_library::find_mechanical("hgst-7k8").expect("in it").check().expect("a drive"),
     );

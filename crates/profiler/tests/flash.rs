@@ -63,7 +63,7 @@ impl Target for Memory {
 }
 
 /// A disk with a rate limit: commands continue as there are tokens.
-struct Rationed<T> {
+struct RateLimited<T> {
     inner: T,
     of: LimitedQuantity,
     per_second: u64,
@@ -75,7 +75,7 @@ struct Rationed<T> {
     done: VecDeque<Completion>,
 }
 
-impl<T: Target> Rationed<T> {
+impl<T: Target> RateLimited<T> {
     fn new(inner: T, of: LimitedQuantity, per_second: u64, bucket: u64) -> Self {
         let full = i128::from(bucket) * 1_000_000_000 / i128::from(per_second);
         let (waiting, asked, done) = (VecDeque::new(), Vec::new(), VecDeque::new());
@@ -107,7 +107,7 @@ impl<T: Target> Rationed<T> {
     }
 }
 
-impl<T: Target> Target for Rationed<T> {
+impl<T: Target> Target for RateLimited<T> {
     fn facts(&self) -> Facts {
         self.inner.facts()
     }
@@ -150,7 +150,7 @@ impl<T: Target> Target for Rationed<T> {
 /// completes meanwhile. A thread that slept is mostly woken at once.
 struct Starved<T> {
     inner: T,
-    dice: SeededRng,
+    rng: SeededRng,
     busy: Duration,
     /// When the thread runs again.
     back: Instant,
@@ -165,8 +165,8 @@ impl<T: Target> Starved<T> {
     const SLEPT: Duration = Duration::from_micros(500);
 
     fn new(inner: T, seed: u64) -> Self {
-        let (dice, busy) = (SeededRng::new(seed, 9), Duration::ZERO);
-        Self { inner, dice, busy, back: Instant::ZERO }
+        let (rng, busy) = (SeededRng::new(seed, 9), Duration::ZERO);
+        Self { inner, rng, busy, back: Instant::ZERO }
     }
 
     fn work(&mut self, time: Duration) {
@@ -179,7 +179,7 @@ impl<T: Target> Starved<T> {
     }
 
     fn leave(&mut self, mean: Duration) {
-        self.back = self.inner.now() + self.dice.exponential(mean);
+        self.back = self.inner.now() + self.rng.exponential(mean);
         self.inner.wait_until(self.back);
         self.busy = Duration::ZERO;
     }
@@ -189,7 +189,7 @@ impl<T: Target> Starved<T> {
         if self.inner.now().since(since) > Self::SLEPT {
             self.busy = Duration::ZERO;
             // One wake-up in ten finds the processor busy.
-            if self.dice.chance(Share::from_percent(10)) {
+            if self.rng.chance(Share::from_percent(10)) {
                 self.leave(Self::SLICE);
             }
         }
@@ -245,7 +245,7 @@ fn within(found: u64, truth: u64, percent: u64) -> bool {
 }
 
 #[test]
-fn memory_does_not_turn_and_is_not_rationed() {
+fn memory_does_not_rotate_and_has_no_rate_limit() {
     let (turns, found) = findings(&mut Memory::new());
     assert!(turns.verdict == RotationVerdict::TooFast, "{turns}");
     assert_eq!(found.flash.limits, [], "{:?}", found.notes);
@@ -256,7 +256,7 @@ fn memory_does_not_turn_and_is_not_rationed() {
 }
 
 #[test]
-fn flash_of_the_library_does_not_turn_and_is_not_rationed() {
+fn library_flash_does_not_rotate_and_has_no_rate_limit() {
     for (name, reads) in [("samsung-870evo-1t", 13_000), ("intel-p4500-2t", 0)] {
         let (turns, found) = findings(&mut drive(name));
         assert!(turns.verdict == RotationVerdict::TooFast, "{name}: {turns}");
@@ -271,7 +271,7 @@ fn flash_of_the_library_does_not_turn_and_is_not_rationed() {
 }
 
 #[test]
-fn mechanical_drives_may_turn() {
+fn mechanical_drives_may_rotate() {
     for name in drive_library::names().filter(|name| drive_library::find_mechanical(name).is_some())
     {
         let mut target = drive(name).read_only();
@@ -285,10 +285,10 @@ fn mechanical_drives_may_turn() {
 }
 
 #[test]
-fn rationed_commands_are_told_with_their_rate_and_burst() {
+fn a_limit_of_commands_is_found_with_its_rate_and_burst() {
     for (rate, bucket) in [(100, 1), (500, 300), (3_000, 20_000), (16_000, 1), (20_000, 1)] {
         let mut target =
-            Rationed::new(drive("intel-p4500-2t"), LimitedQuantity::Commands, rate, bucket);
+            RateLimited::new(drive("intel-p4500-2t"), LimitedQuantity::Commands, rate, bucket);
         let (turns, found) = findings(&mut target);
         assert!(turns.verdict == RotationVerdict::TooFast, "{rate}: {turns}");
         let [limit] = found.flash.limits[..] else { panic!("{rate}: {:?}", found.flash.limits) };
@@ -300,10 +300,10 @@ fn rationed_commands_are_told_with_their_rate_and_burst() {
 }
 
 #[test]
-fn rationed_bytes_are_told_with_their_rate_and_burst() {
+fn a_limit_of_bytes_is_found_with_its_rate_and_burst() {
     for (rate, bucket) in [(10_000_000, 1 << 20), (125_000_000, 500_000_000)] {
         let mut target =
-            Rationed::new(drive("intel-p4500-2t"), LimitedQuantity::Bytes, rate, bucket);
+            RateLimited::new(drive("intel-p4500-2t"), LimitedQuantity::Bytes, rate, bucket);
         let (_, found) = findings(&mut target);
         let [limit] = found.flash.limits[..] else { panic!("{rate}: {:?}", found.flash.limits) };
         assert_eq!(limit.of, LimitedQuantity::Bytes, "{rate}");
@@ -315,7 +315,7 @@ fn rationed_bytes_are_told_with_their_rate_and_burst() {
 
 /// Completions are observed late, never early: more than half of them by milliseconds.
 #[test]
-fn what_turns_is_told_from_what_does_not_though_most_answers_are_noticed_late() {
+fn rotation_is_detected_although_most_completions_are_observed_late() {
     let late = Lateness {
         often: Share::from_percent(60),
         mean: Duration::from_millis(6),
@@ -385,9 +385,9 @@ fn the_ticks_of_a_clock_are_no_spindle() {
 /// A single command is slow as well on such a device: only the throughput of each length shows the
 /// limit.
 #[test]
-fn rations_that_are_handed_out_with_the_ticks_of_a_clock_are_told() {
+fn limits_that_apply_at_the_ticks_of_a_clock_are_found() {
     for (of, rate) in [(LimitedQuantity::Commands, 500), (LimitedQuantity::Bytes, 10 << 20)] {
-        let (_, found) = findings(&mut Ticking(Rationed::new(Memory::new(), of, rate, 1)));
+        let (_, found) = findings(&mut Ticking(RateLimited::new(Memory::new(), of, rate, 1)));
         let [limit] = found.flash.limits[..] else { panic!("{of:?}: {:?}", found.flash.limits) };
         assert_eq!(limit.of, of, "{limit:?}");
         assert!(within(limit.per_second.value, rate, 10), "{of:?}: {limit:?}");
@@ -395,7 +395,7 @@ fn rations_that_are_handed_out_with_the_ticks_of_a_clock_are_told() {
 }
 
 #[test]
-fn what_a_starved_host_sees_of_memory_neither_turns_nor_is_rationed() {
+fn memory_on_a_starved_host_neither_rotates_nor_has_a_rate_limit() {
     for seed in 1..=8 {
         let (turns, found) = findings(&mut Starved::new(Memory::new(), seed));
         assert_eq!(turns.verdict, RotationVerdict::TooFast, "seed {seed}: {turns}");
@@ -404,16 +404,16 @@ fn what_a_starved_host_sees_of_memory_neither_turns_nor_is_rationed() {
 }
 
 #[test]
-fn a_starved_host_sees_rations_as_they_are() {
-    let rations = [
+fn a_starved_host_finds_rate_limits_as_they_are() {
+    let limits = [
         (LimitedQuantity::Commands, 100, 1),
         (LimitedQuantity::Commands, 500, 1_000),
         (LimitedQuantity::Bytes, 10 << 20, 20 << 20),
         (LimitedQuantity::Bytes, 10 << 20, 1 << 20),
     ];
-    for (of, rate, bucket) in rations {
+    for (of, rate, bucket) in limits {
         for seed in 1..=4 {
-            let mut target = Starved::new(Rationed::new(Memory::new(), of, rate, bucket), seed);
+            let mut target = Starved::new(RateLimited::new(Memory::new(), of, rate, bucket), seed);
             let (turns, found) = findings(&mut target);
             assert_eq!(
                 turns.verdict,

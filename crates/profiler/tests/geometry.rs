@@ -1,18 +1,18 @@
 //! Zone maps from timing alone equal the drives'.
 
-mod judged;
+mod verify;
 
 use std::sync::Arc;
 
 use drive::AnyModel;
 use drive_profile::findings::Geometry;
-use judged::drawn::drawn;
-use judged::{
-    Measured, SKEWS_OFF_MAX, assert_held, held, library, measured, measured_by, period_off,
-};
 use sim::BenchTarget;
 use spindle_profiler::Budget;
 use units::{Angle, Duration, Lba};
+use verify::synthetic::random_zones;
+use verify::{
+    Measured, SKEWS_OFF_MAX, assert_held, held, library, measured, measured_by, period_off,
+};
 
 fn map(measured: &Measured) -> &Geometry {
     measured.findings.geometry.as_ref().expect("a map")
@@ -175,10 +175,10 @@ fn bands_say_at_which_angle_a_sector_lies() {
 
 /// Ten drives, in a suite that every run includes.
 #[test]
-fn drives_that_nobody_has_built_are_found_too() {
+fn synthetic_drives_are_found_too() {
     let mut missed = Vec::new();
     for seed in 1..=10 {
-        let model = Arc::new(drawn(seed).check().expect("a drive"));
+        let model = Arc::new(random_zones(seed).check().expect("a drive"));
         let measured = measured(&model, Budget::DEFAULT, seed);
         let held = held(map(&measured), &model);
         let heads = map(&measured).heads.map(|heads| heads.value);

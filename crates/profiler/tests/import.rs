@@ -124,7 +124,7 @@ fn takes(model: &Arc<Model>, load: Load) -> Duration {
         Load::Random { len, writes } => (len, 3_000, writes),
         Load::AtOnce { .. } => (8, 3_000, false),
     };
-    let mut dice = SeededRng::new(7, 7);
+    let mut rng = SeededRng::new(7, 7);
     let mut began = bench.now();
     let depth = if let Load::AtOnce { depth } = load { depth.min(bench.depth_max()) } else { 1 };
     for nth in 0..2 * count {
@@ -135,7 +135,7 @@ fn takes(model: &Arc<Model>, load: Load) -> Duration {
         }
         let start = match load {
             Load::InARow { from, .. } => (sectors / 100 * from + nth * len).min(sectors - len),
-            Load::Random { .. } | Load::AtOnce { .. } => dice.below((sectors - len) / len) * len,
+            Load::Random { .. } | Load::AtOnce { .. } => rng.below((sectors - len) / len) * len,
         };
         let extent = Extent::new(Lba(start), Sectors(len));
         let operation = if writes { Operation::write(extent) } else { Operation::read(extent) };

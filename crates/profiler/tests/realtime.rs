@@ -1,17 +1,17 @@
 //! A drive as a loaded host observes it: completions are observed late, by milliseconds now and
 //! then.
 
-mod judged;
+mod verify;
 
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
 use drive::AnyModel;
 use drive_profile::findings::{Findings, Spindle};
-use judged::{SKEWS_OFF_MAX, held, library, measured_by, period_off};
 use sim::{BenchTarget, Lateness};
 use spindle_profiler::{Bench, Budget, Progress, rotation};
 use units::{Duration, Share};
+use verify::{SKEWS_OFF_MAX, held, library, measured_by, period_off};
 
 /// Twice as late as a loaded host: every fifth completion is late.
 const OVERLOADED: Lateness = Lateness { often: Share::from_percent(20), ..Lateness::LOADED };
@@ -41,7 +41,7 @@ fn off(name: &str, lateness: Lateness, quick: bool, seed: u64) -> f64 {
 }
 
 #[test]
-fn a_turn_is_measured_though_completions_are_noticed_late() {
+fn a_rotation_is_measured_although_completions_are_observed_late() {
     for name in drive_library::names().filter(|name| drive_library::find_mechanical(name).is_some())
     {
         for (lateness, seed) in [(Lateness::LOADED, 1), (Lateness::LOADED, 2), (OVERLOADED, 3)] {
@@ -52,7 +52,7 @@ fn a_turn_is_measured_though_completions_are_noticed_late() {
 }
 
 #[test]
-fn a_turn_is_measured_where_all_completions_are_noticed_at_once() {
+fn a_rotation_is_measured_where_all_completions_are_observed_at_once() {
     let punctual = Lateness {
         always: Duration::ZERO,
         often: Share::NONE,
@@ -70,7 +70,7 @@ fn a_turn_is_measured_where_all_completions_are_noticed_at_once() {
 /// This drive drops data that it has returned, so that two blocks read in turn are cached every
 /// other time.
 #[test]
-fn reads_out_of_memory_are_not_taken_for_noise() {
+fn cache_hits_are_not_taken_for_noise() {
     for seed in 1..=6 {
         let name = "barracuda-st32171w";
         let model = Arc::new(

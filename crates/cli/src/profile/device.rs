@@ -6,9 +6,9 @@ use anyhow::bail;
 use console::bad_input;
 use drive::AnyModel;
 use drive_library::profile::{CpuCost, MeasuredDevice};
+use profile_targets::{AccessMode, BlockTarget, EmulatedTarget, NbdTarget};
 use profiler::Target;
 use sim::BenchTarget;
-use targets::{Access, BlockTarget, EmulatedTarget, NbdTarget};
 use units::Duration;
 
 use super::args::Measure;
@@ -70,7 +70,7 @@ impl Open {
             let target = NbdTarget::open(&name, write).map_err(|error| refused(&error))?;
             return Ok((Self::Nbd(Box::new(target)), name));
         }
-        let access = Access { write, buffered: args.buffered };
+        let access = AccessMode { write, buffered: args.buffered };
         let target =
             BlockTarget::open(Path::new(&name), access).map_err(|error| refused(&error))?;
         Ok((Self::Block(Box::new(target)), name))

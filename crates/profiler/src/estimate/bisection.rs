@@ -106,6 +106,7 @@ pub(crate) struct Estimate {
 impl BisectionEstimator {
     /// An estimator of a movement with a standard deviation of `spread` ns.
     pub(crate) fn new(prior: Prior, spread: f64) -> Self {
+        assert!(spread.is_finite() && spread > 0.0, "a movement varies by a positive time");
         let (low, high) = match prior {
             Prior::Upto(high) => (0.0, high),
             Prior::About(time, error) => (time - 6.0 * error, time + 6.0 * error),
@@ -239,6 +240,7 @@ impl BisectionEstimator {
 
     /// Adds a bound.
     pub(crate) fn learn(&mut self, bound: ReachBound) {
+        assert!(bound.reach.is_finite() && bound.period > 0.0, "a bound of a rotating disk");
         self.bounds.push(bound);
         let (low, step, spread) = (self.low, self.step, self.spread);
         let mut best = 0.0_f64;
@@ -297,6 +299,7 @@ impl BisectionEstimator {
             square += off * off * weight / sum;
         }
         let error = (square - mean * mean).max(0.0).sqrt().max(0.3) * self.step;
+        assert!(mean.is_finite() && error > 0.0, "a posterior has a mean and an error");
         Estimate { time: self.low + mean * self.step, error }
     }
 

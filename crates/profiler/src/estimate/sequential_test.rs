@@ -73,6 +73,7 @@ impl SequentialTest {
         let wrong = (f64::from(self.outvoted) + 0.5) / (f64::from(self.answers) + 1.0);
         let odds = wrong / (1.0 - wrong).max(wrong);
         let decided = (0..self.lead).fold(1.0, |chance, _| chance * odds);
+        assert!(self.outvoted <= self.answers, "outvoted answers are answers");
         let right = 1.0 - f64::from(self.questions) * decided / (1.0 + decided);
         Share::from_percent(round_u32(
             (right * 100.0).floor().clamp(CONFIDENCE_PERCENT.1, CONFIDENCE_PERCENT.0),

@@ -394,6 +394,7 @@ pub(crate) fn weigh(from: Block, evidence: &[f64]) -> Boundary {
     // every machine.
     let weights: Vec<f64> = evidence.iter().map(|evidence| power(most - evidence)).collect();
     let all: f64 = weights.iter().sum();
+    assert!(all > 0.0, "the most probable candidate has a weight");
     let (mut sum, mut low, mut middle, mut high) = (0.0, None, None, None);
     let mut mode = (0.0, 0);
     for (nth, weight) in (0_u64..).zip(&weights) {

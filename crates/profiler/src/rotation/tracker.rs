@@ -129,7 +129,11 @@ impl RotationTracker {
     pub(crate) fn next(&self, angle: Angle, from: f64) -> f64 {
         // The revolutions are nominal; the drift holds their deviation.
         let base = self.origin + self.drift(from) + self.sweep(angle);
-        base + ((from - base) / self.period).ceil() * self.period
+        let next = base + ((from - base) / self.period).ceil() * self.period;
+        // One ns more on either side for rounding.
+        let revolution = from - 1.0..from + self.period + 1.0;
+        assert!(revolution.contains(&next), "the next passing is within a revolution");
+        next
     }
 
     /// The angle under the head at `time`.

@@ -14,11 +14,11 @@ use drive::{AnyModel, Model};
 use drive_profile::findings::Findings;
 use host::CpuLatencyRequest;
 use nbd::Address;
+use profile_targets::NbdTarget;
 use profiler::{Bench, Budget, Progress, StopReason};
 use serde::Serialize;
 use sim::BenchTarget;
 use stats::SCHEMA;
-use targets::NbdTarget;
 use units::Duration;
 
 use self::truth::Row;

@@ -15,12 +15,12 @@
 //! in use.
 
 mod block;
-mod call;
 mod emulated;
 mod nbd;
+mod timed_io;
 mod workers;
 
 pub use backend::device::{DeviceInfo as KernelFacts, InUse};
-pub use block::{Access, BlockTarget, OpenError, Processor};
+pub use block::{AccessMode, BlockTarget, OpenError, ProcessorTime};
 pub use emulated::EmulatedTarget;
 pub use nbd::{NbdError, NbdTarget};

@@ -16,7 +16,7 @@ use host::Clock;
 use profiler::{Completion, Outcome, Tag};
 use units::{Duration, Instant, Operation};
 
-use crate::call::{Caller, Cost};
+use crate::timed_io::{TimedFile, TransferCost};
 
 /// The empty jobs that measure the wake-up time.
 const IDLE_CALLS: u64 = 64;
@@ -29,15 +29,15 @@ enum Job {
 }
 
 /// A thread's reply.
-pub(crate) struct Ended {
+pub(crate) struct WorkerReply {
     pub(crate) completion: Completion,
-    pub(crate) cost: Option<Cost>,
+    pub(crate) cost: Option<TransferCost>,
 }
 
 /// The threads.
 pub(crate) struct Workers {
     jobs: Option<Sender<Job>>,
-    ended: Receiver<Ended>,
+    ended: Receiver<WorkerReply>,
     threads: Vec<JoinHandle<()>>,
     /// The mean time of handing a job to a thread, and of its reply.
     pub(crate) overhead: Duration,
@@ -50,42 +50,42 @@ impl Workers {
     /// If the system has no more threads.
     pub(crate) fn start(file: &Arc<File>, clock: Clock, count: u32) -> io::Result<Self> {
         let (jobs, taken) = channel();
-        let (tell, ended) = channel();
+        let (sink, ended) = channel();
         let taken = Arc::new(Mutex::new(taken));
         let start = |nth| {
-            let (taken, tell) = (Arc::clone(&taken), tell.clone());
-            let caller = Caller::new(Arc::clone(file), clock);
+            let (taken, sink) = (Arc::clone(&taken), sink.clone());
+            let timed_file = TimedFile::new(Arc::clone(file), clock);
             let name = format!("transfer-{nth}");
-            std::thread::Builder::new().name(name).spawn(move || work(caller, &taken, &tell))
+            std::thread::Builder::new().name(name).spawn(move || work(timed_file, &taken, &sink))
         };
         let threads = (0..count).map(start).collect::<io::Result<_>>()?;
         let mut workers = Self { jobs: Some(jobs), ended, threads, overhead: Duration::ZERO };
-        workers.overhead = workers.waking(clock);
+        workers.overhead = workers.measure_overhead(clock);
         Ok(workers)
     }
 
     /// Measures the time of an empty job.
-    fn waking(&self, clock: Clock) -> Duration {
+    fn measure_overhead(&self, clock: Clock) -> Duration {
         let before = clock.now();
         for _ in 0..IDLE_CALLS {
-            self.give(Job::Nothing);
+            self.hand_over(Job::Nothing);
             self.wait();
         }
         clock.now().since(before) / IDLE_CALLS
     }
 
-    fn give(&self, job: Job) {
+    fn hand_over(&self, job: Job) {
         let jobs = self.jobs.as_ref().expect("they are there until they are dropped");
         jobs.send(job).expect("threads end when there are no more jobs");
     }
 
     /// Hands a command to a thread.
-    pub(crate) fn carry_out(&self, tag: Tag, operation: Operation) {
-        self.give(Job::Do(tag, operation));
+    pub(crate) fn submit(&self, tag: Tag, operation: Operation) {
+        self.hand_over(Job::Do(tag, operation));
     }
 
     /// Waits for the next completion. At least one command is in flight.
-    pub(crate) fn wait(&self) -> Ended {
+    pub(crate) fn wait(&self) -> WorkerReply {
         self.ended.recv().expect("threads end when there are no more jobs")
     }
 }
@@ -100,25 +100,25 @@ impl Drop for Workers {
     }
 }
 
-fn work(mut caller: Caller, jobs: &Mutex<Receiver<Job>>, tell: &Sender<Ended>) {
+fn work(mut timed_file: TimedFile, jobs: &Mutex<Receiver<Job>>, sink: &Sender<WorkerReply>) {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     loop {
         // The thread that holds the lock waits for the next job; the others wait for the lock.
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let ended = match job {
             Ok(Job::Do(tag, operation)) => {
-                let (completion, cost) = caller.call(tag, operation);
-                Ended { completion, cost: Some(cost) }
+                let (completion, cost) = timed_file.perform(tag, operation);
+                WorkerReply { completion, cost: Some(cost) }
             }
             Ok(Job::Nothing) => {
                 let (tag, outcome) = (Tag(u64::MAX), Outcome::Done);
                 let at = Instant::ZERO;
                 let completion = Completion { tag, submitted: at, completed: at, outcome };
-                Ended { completion, cost: None }
+                WorkerReply { completion, cost: None }
             }
             Err(_) => return,
         };
-        if tell.send(ended).is_err() {
+        if sink.send(ended).is_err() {
             return;
         }
     }

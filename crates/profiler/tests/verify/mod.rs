@@ -2,8 +2,8 @@
 
 #![allow(dead_code, reason = "each file of tests uses its part of this")]
 
-pub(crate) mod drawn;
 pub(crate) mod dynamics;
+pub(crate) mod synthetic;
 
 use core::ops::ControlFlow;
 use std::process::ExitCode;
@@ -79,12 +79,12 @@ pub(crate) fn assert_held(name: &str, model: &Model, measured: &Measured) {
 }
 
 /// Synthetic drives: the name and the drive of each seed.
-pub(crate) type Dealt = fn(u64) -> (String, Spec);
+pub(crate) type SyntheticDrives = fn(u64) -> (String, Spec);
 
 /// The examples' main function: `DRIVE|all|NAME FIRST COUNT`, where synthetic drives have names
 /// too. Prints the number of runs with errors; exit code 1 if there are any.
 pub(crate) fn runs(
-    dealt: &[(&str, Dealt)],
+    dealt: &[(&str, SyntheticDrives)],
     run: impl Fn(&str, &Arc<Model>, u64) -> bool,
 ) -> ExitCode {
     let mut words = std::env::args().skip(1);

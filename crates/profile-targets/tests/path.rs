@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use nbd::memory::{FixedExports, MemoryHandler};
 use nbd::{Address, Export, ExportId, Handle, Server};
 use profiler::{Outcome, Tag, Target};
-use spindle_targets::NbdTarget;
+use spindle_profile_targets::NbdTarget;
 use units::{Bytes, Extent, Instant, Lba, Operation, Sectors};
 
 /// A server of one memory disk.
@@ -40,7 +40,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn a_server_that_tells_a_block_s_status_has_a_path() {
+fn a_server_with_block_status_has_a_path() {
     let running = Running::start();
     let mut target = NbdTarget::open(&running.uri, true).expect("it is there");
     for nth in 0..20 {

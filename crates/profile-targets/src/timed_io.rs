@@ -13,13 +13,13 @@ use units::{Duration, Op, Operation, SECTOR_BYTES, Sectors};
 
 /// The processor time of a transfer in this process, without interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cost {
+pub(crate) struct TransferCost {
     pub(crate) len: Sectors,
     pub(crate) processor: Duration,
 }
 
 /// Makes system calls with a buffer of its own.
-pub(crate) struct Caller {
+pub(crate) struct TimedFile {
     file: Arc<File>,
     clock: Clock,
     memory: AlignedBuffer,
@@ -27,14 +27,14 @@ pub(crate) struct Caller {
     filled: usize,
 }
 
-impl Caller {
+impl TimedFile {
     pub(crate) fn new(file: Arc<File>, clock: Clock) -> Self {
         Self { file, clock, memory: AlignedBuffer::new(0, MEMORY_ALIGN), filled: 0 }
     }
 
     /// Performs an operation and times it. The clock is read directly before and after the system
     /// call.
-    pub(crate) fn call(&mut self, tag: Tag, operation: Operation) -> (Completion, Cost) {
+    pub(crate) fn perform(&mut self, tag: Tag, operation: Operation) -> (Completion, TransferCost) {
         let len = operation.extent.len;
         let bytes = len.bytes_usize();
         if bytes > self.memory.len() {
@@ -52,7 +52,7 @@ impl Caller {
         let outcome = self.make(operation, bytes);
         let completed = self.clock.now();
         let processor = host::thread_processor_time().saturating_sub(processor);
-        (Completion { tag, submitted, completed, outcome }, Cost { len, processor })
+        (Completion { tag, submitted, completed, outcome }, TransferCost { len, processor })
     }
 
     fn make(&mut self, operation: Operation, bytes: usize) -> Outcome {

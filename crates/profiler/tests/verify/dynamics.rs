@@ -128,7 +128,7 @@ const ERRORS: f64 = 3.0;
 /// The errors of a quick profile's map and seeks, as far as they extend: zones that begin where
 /// none does or have other tracks, and seek times that are off by more than a twentieth, 0.1 ms and
 /// their own errors.
-pub(crate) fn missed_of_glance(model: &Model, found: &Findings) -> Vec<String> {
+pub(crate) fn missed_of_quick_profile(model: &Model, found: &Findings) -> Vec<String> {
     let mut missed = Vec::new();
     let zones = found.geometry.iter().flat_map(|map| &map.zones);
     for zone in zones {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use profiler::{Outcome, Tag, Target};
-use spindle_targets::{Access, BlockTarget, EmulatedTarget, OpenError};
+use spindle_profile_targets::{AccessMode, BlockTarget, EmulatedTarget, OpenError};
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
 const BYTES: usize = 4 << 20;
@@ -25,7 +25,7 @@ fn read(lba: u64, len: u64) -> Operation {
 }
 
 /// One command at a time, and as many as the target accepts.
-fn answers_what_it_is_asked(target: &mut dyn Target) {
+fn completes_each_command(target: &mut dyn Target) {
     let block = target.facts().block.0;
     for nth in 0..4 {
         let before = target.now();
@@ -53,26 +53,26 @@ fn emulated(name: &str) -> EmulatedTarget {
 }
 
 #[test]
-fn a_file_answers() {
+fn a_file_completes_commands() {
     let path = file("answers.img");
-    let mut target = BlockTarget::open(&path, Access::default()).expect("it can be opened");
+    let mut target = BlockTarget::open(&path, AccessMode::default()).expect("it can be opened");
     assert_eq!(target.facts().sectors.bytes().0, BYTES as u64);
     assert!(!target.facts().writable && !target.is_sparse());
-    answers_what_it_is_asked(&mut target);
+    completes_each_command(&mut target);
     assert!(target.processor().values().map(|sum| sum.count).sum::<u64>() >= 36);
 }
 
 #[test]
-fn emulated_drives_answer() {
-    answers_what_it_is_asked(&mut emulated("samsung-870evo-1t"));
-    answers_what_it_is_asked(&mut emulated("cheetah9LP"));
+fn emulated_drives_complete_commands() {
+    completes_each_command(&mut emulated("samsung-870evo-1t"));
+    completes_each_command(&mut emulated("cheetah9LP"));
 }
 
 #[test]
 fn a_file_that_may_be_overwritten_is_and_another_is_not() {
     let path = file("written.img");
     let write = Operation::write(Extent::new(Lba(8), Sectors(8)));
-    let access = Access { write: true, ..Access::default() };
+    let access = AccessMode { write: true, ..AccessMode::default() };
     let mut target = BlockTarget::open(&path, access).expect("it can be opened");
     for (tag, operation) in [(1, write), (2, write.with_fua()), (3, Operation::flush())] {
         target.submit(Tag(tag), operation);
@@ -82,7 +82,7 @@ fn a_file_that_may_be_overwritten_is_and_another_is_not() {
     assert!(bytes[4_096..8_192].iter().any(|byte| *byte != 7));
     assert!(bytes[..4_096].iter().chain(&bytes[8_192..]).all(|byte| *byte == 7));
 
-    let mut target = BlockTarget::open(&path, Access::default()).expect("it can be opened");
+    let mut target = BlockTarget::open(&path, AccessMode::default()).expect("it can be opened");
     let refused = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
         target.submit(Tag(1), write);
     }));
@@ -92,7 +92,7 @@ fn a_file_that_may_be_overwritten_is_and_another_is_not() {
 #[test]
 fn a_read_behind_the_end_fails_and_is_an_answer() {
     let path = file("short.img");
-    let mut target = BlockTarget::open(&path, Access::default()).expect("it can be opened");
+    let mut target = BlockTarget::open(&path, AccessMode::default()).expect("it can be opened");
     fs::OpenOptions::new()
         .write(true)
         .open(&path)
@@ -104,8 +104,8 @@ fn a_read_behind_the_end_fails_and_is_an_answer() {
 }
 
 #[test]
-fn what_is_no_device_is_refused() {
-    let open = |path: &Path| BlockTarget::open(path, Access::default());
+fn other_files_are_refused() {
+    let open = |path: &Path| BlockTarget::open(path, AccessMode::default());
     assert!(matches!(open(Path::new("/no/such")), Err(OpenError::Io(_))));
     assert!(matches!(open(Path::new("/dev/null")), Err(OpenError::NoDevice)));
     let path = file("small.img");
@@ -119,7 +119,7 @@ fn a_file_with_partitions_is_not_overwritten() {
     let mut bytes = vec![0; BYTES];
     bytes[510..512].copy_from_slice(&[0x55, 0xaa]);
     fs::write(&path, bytes).expect("room");
-    let access = Access { write: true, ..Access::default() };
+    let access = AccessMode { write: true, ..AccessMode::default() };
     assert!(matches!(BlockTarget::open(&path, access), Err(OpenError::InUse(_))));
-    assert!(BlockTarget::open(&path, Access::default()).is_ok(), "reading harms nobody");
+    assert!(BlockTarget::open(&path, AccessMode::default()).is_ok(), "reading is harmless");
 }

@@ -1,19 +1,19 @@
 //! Zone maps of synthetic drives, with the firmware and caches of library drives at random.
 
-mod judged;
+mod verify;
 
 use std::sync::Arc;
 
 use drive::{Model, Skip};
 use drive_profile::findings::Geometry;
-use judged::drawn::invented;
-use judged::{Measured, SKEWS_OFF_MAX, assert_held, held, measured};
 use spindle_profiler::Budget;
 use units::Duration;
+use verify::synthetic::synthetic;
+use verify::{Measured, SKEWS_OFF_MAX, assert_held, held, measured};
 
 /// The drive of a seed, and its map under noise of the same seed.
 fn mapped(seed: u64, budget: Budget) -> (String, Model, Measured) {
-    let (name, spec) = invented(seed);
+    let (name, spec) = synthetic(seed);
     let model = Arc::new(spec.check().expect("a drive"));
     let measured = measured(&model, budget, seed);
     (name, Model::clone(&model), measured)
@@ -32,14 +32,14 @@ fn holds(seed: u64) {
 /// Its bus takes three times the media time of a sector, and its cache holds seven reads: a read of
 /// many sectors completes when the bus is done, and does not show its last sector's angle.
 #[test]
-fn the_zones_of_a_drive_are_found_whose_bus_is_slow_and_whose_memory_keeps_much() {
+fn the_zones_of_a_drive_are_found_whose_bus_is_slow_and_whose_cache_is_large() {
     holds(24);
     holds(17);
 }
 
 /// Forty blocks must be read in turn, and rounds of forty reads take nearly equal times.
 #[test]
-fn the_turn_of_a_drive_is_found_whose_memory_keeps_what_thirty_two_reads_left() {
+fn the_rotation_of_a_drive_that_caches_thirty_two_reads_is_found() {
     holds(36);
     holds(46);
 }
@@ -91,7 +91,7 @@ fn the_zones_of_old_drives_with_slips_and_spares_are_found() {
 #[test]
 fn zones_begin_where_they_do_though_sectors_were_slipped_next_to_it() {
     for seed in [189, 203] {
-        let (name, mut spec) = invented(seed);
+        let (name, mut spec) = synthetic(seed);
         for zone in &mut spec.zones {
             let sectors = u64::from(zone.sectors_per_track);
             zone.skips.retain(|skip| skip.first > 16 * sectors);
@@ -104,7 +104,7 @@ fn zones_begin_where_they_do_though_sectors_were_slipped_next_to_it() {
 
 /// A spindle of 15,000 rpm needs more time than this budget has for the map.
 #[test]
-fn a_map_that_is_broken_off_is_one_as_far_as_it_goes_and_leaves_the_rest_its_share() {
+fn an_interrupted_map_is_right_as_far_as_it_extends_and_leaves_the_other_stages_their_share() {
     let total = Duration::from_secs(240);
     let (_, model, measured) = mapped(76, Budget { total, quick: false });
     let map = map(&measured);

@@ -4,19 +4,19 @@
 //! right all the same: an overhead must not contain a head switch, and seek times are differences
 //! to overheads.
 
-mod judged;
+mod verify;
 
 use std::sync::Arc;
 
 use drive::{AnyModel, Model};
 use drive_profile::findings::SeekPoint;
 use drive_profile::findings::{Findings, Spindle};
-use judged::drawn::drawn;
-use judged::dynamics::behind;
-use judged::{library, profiled};
 use sim::{BenchTarget, Lateness};
 use spindle_profiler::Budget;
 use units::{Duration, Lba};
+use verify::dynamics::behind;
+use verify::synthetic::random_zones;
+use verify::{library, profiled};
 
 /// The longest path latency of [`Lateness::URGENT`] without its late completions.
 const PATH_MAX: f64 = 0.24;
@@ -28,7 +28,7 @@ const ERRORS: f64 = 3.0;
 /// The addresses that are checked on a map.
 const SAMPLES: u64 = 1_000;
 
-fn glance(model: &Arc<Model>, seed: u64) -> Findings {
+fn quick_profile(model: &Arc<Model>, seed: u64) -> Findings {
     let target = BenchTarget::new(AnyModel::from(Arc::clone(model)), Duration::ZERO, seed)
         .without_seeks()
         .with_lateness(Lateness::URGENT, seed);
@@ -55,7 +55,7 @@ fn is_right(findings: &Findings, model: &Model) -> bool {
 /// Prints the errors in ms. Whether all are within their limits. `None` if seeks were skipped.
 fn held(name: &str, model: &Model, seed: u64) -> Option<bool> {
     let model = Arc::new(model.clone());
-    let findings = glance(&model, seed);
+    let findings = quick_profile(&model, seed);
     let (spec, found) = (model.spec(), &findings.dynamics);
     let (Some(seeks), Some(read)) = (&found.seek, found.overheads.read) else {
         println!("{name}, seed {seed}: no seeks");
@@ -91,7 +91,7 @@ fn held(name: &str, model: &Model, seed: u64) -> Option<bool> {
 }
 
 #[test]
-fn a_glance_tells_overheads_from_movements() {
+fn a_quick_profile_separates_overheads_from_seeks() {
     let seeds = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok());
     let mut told = 0;
     for seed in 1..=seeds.unwrap_or(4) {
@@ -100,9 +100,9 @@ fn a_glance_tells_overheads_from_movements() {
             assert!(held != Some(false), "{name}, seed {seed}");
             told += u32::from(held.is_some());
         }
-        let model = drawn(seed).check().expect("a drive");
-        let held = held("drawn", &model, seed);
-        assert!(held != Some(false), "drawn, seed {seed}");
+        let model = random_zones(seed).check().expect("a drive");
+        let held = held("random-zones", &model, seed);
+        assert!(held != Some(false), "random-zones, seed {seed}");
         told += u32::from(held.is_some());
     }
     assert!(told > 6, "most glances told of the arm: {told}");

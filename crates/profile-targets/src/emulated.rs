@@ -11,7 +11,7 @@ use host::Clock;
 use profiler::{Completion, Facts, Outcome, Tag, Target};
 use units::{Instant, Op, Operation, Sectors};
 
-use crate::call::fill;
+use crate::timed_io::fill;
 
 /// A drive model that delays data in memory as the drive would.
 pub struct EmulatedTarget {

@@ -1,21 +1,21 @@
 //! Whole profiles, full and quick: the drive time that they take.
 
-mod judged;
+mod verify;
 
 use std::sync::Arc;
 
 use drive::{AnyModel, Model};
 use drive_profile::findings::{Findings, Stage};
-use judged::dynamics::{worst, worst_of_writes};
-use judged::{NOISE, library};
 use sim::BenchTarget;
 use spindle_profiler::Budget;
 use units::Duration;
+use verify::dynamics::{worst, worst_of_writes};
+use verify::{NOISE, library};
 
 /// The findings of a drive, observed with 0.2 ms of noise, and the drive time that they took.
 fn profiled(model: &Arc<Model>, budget: Budget) -> (Findings, Duration) {
     let target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, 1);
-    let (findings, spent, ended) = judged::profiled(target, budget);
+    let (findings, spent, ended) = verify::profiled(target, budget);
     ended.expect("it stays inside the budget");
     (findings, spent)
 }
@@ -53,7 +53,7 @@ fn seeks_are_found_over_the_map_that_was_measured() {
 
 /// A stage that exceeds its share ends; the others run.
 #[test]
-fn a_glance_takes_less_than_a_minute_and_goes_on_where_a_stage_was_cut_short() {
+fn a_quick_profile_takes_less_than_a_minute_and_continues_after_an_incomplete_stage() {
     for name in ["atlas10k", "barracuda-2t", "deskstar-34gxp", "hgst-7k8", "nearline-20t"] {
         let (found, spent) = profiled(&library(name), Budget::QUICK);
         println!("{name}: {spent}, {:?}", found.notes);

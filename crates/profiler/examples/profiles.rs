@@ -6,8 +6,8 @@
 //! it; exit code 1 if there are any. A quick profile is compared as far as it extends: seek times
 //! with their own errors, too.
 
-#[path = "../tests/judged/mod.rs"]
-mod judged;
+#[path = "../tests/verify/mod.rs"]
+mod verify;
 
 use core::ops::ControlFlow;
 use std::process::ExitCode;
@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use drive::{AnyModel, Model};
 use drive_profile::findings::{Findings, Spindle, Stage};
-use judged::drawn::invented;
-use judged::dynamics::{
-    missed_of_buffers, missed_of_chunks, missed_of_glance, worst, worst_of_writes,
-};
-use judged::{SKEWS_OFF_MAX, held, real, runs};
 use sim::BenchTarget;
 use spindle_profiler::{Bench, Budget, Progress, measure};
 use units::Duration;
+use verify::dynamics::{
+    missed_of_buffers, missed_of_chunks, missed_of_quick_profile, worst, worst_of_writes,
+};
+use verify::synthetic::synthetic;
+use verify::{SKEWS_OFF_MAX, held, real, runs};
 
 const NOISE: Duration = Duration::from_micros(200);
 const NANOS: u64 = 1_000_000_000;
@@ -32,10 +32,10 @@ const TIME: Duration = Duration::from_secs(600);
 const TIME_QUICK: Duration = Duration::from_secs(60);
 
 /// The errors of a quick profile.
-fn missed_at_a_glance(model: &Arc<Model>, found: &Findings) -> Vec<String> {
+fn missed_by_quick_profile(model: &Arc<Model>, found: &Findings) -> Vec<String> {
     let Some(Spindle::Rotating(_)) = found.spindle else { return vec!["no turn".to_owned()] };
     let dynamics = &found.dynamics;
-    let mut missed = missed_of_glance(model, found);
+    let mut missed = missed_of_quick_profile(model, found);
     missed.extend(missed_of_chunks(model, dynamics));
     missed.extend(missed_of_buffers(model, dynamics));
     missed
@@ -106,9 +106,10 @@ fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
     let ended = measure(&mut bench);
     let spent = bench.spent();
     let found = bench.findings;
-    let mut missed = if quick { missed_at_a_glance(model, &found) } else { missed(model, &found) };
-    if let Err(halt) = ended {
-        missed.push(format!("{halt:?}"));
+    let mut missed =
+        if quick { missed_by_quick_profile(model, &found) } else { missed(model, &found) };
+    if let Err(reason) = ended {
+        missed.push(format!("{reason:?}"));
     }
     if spent > if quick { TIME_QUICK } else { TIME } {
         missed.push(format!("took {spent}"));
@@ -131,5 +132,5 @@ fn run(name: &str, model: &Arc<Model>, seed: u64) -> bool {
 }
 
 fn main() -> ExitCode {
-    runs(&[("invented", invented)], run)
+    runs(&[("synthetic", synthetic)], run)
 }

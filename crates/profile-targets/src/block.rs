@@ -15,7 +15,7 @@ use profiler::{Completion, Facts, Tag, Target};
 use rustix::fs::OFlags;
 use units::{Bytes, Duration, Instant, Operation, Sectors};
 
-use crate::call::{Caller, Cost};
+use crate::timed_io::{TimedFile, TransferCost};
 use crate::workers::Workers;
 
 /// The number of threads, and so of commands in flight: the queue depth of a SATA drive.
@@ -27,7 +27,7 @@ const LENGTHS_MAX: usize = 64;
 
 /// How to open a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct AccessMode {
     /// Whether it may be overwritten.
     pub write: bool,
     /// Whether the page cache may be used: for devices without direct access.
@@ -81,7 +81,7 @@ impl From<io::Error> for OpenError {
 
 /// The processor time of transfers of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Processor {
+pub struct ProcessorTime {
     /// The number of transfers.
     pub count: u64,
     /// Their processor time, without interrupts.
@@ -93,14 +93,14 @@ pub struct BlockTarget {
     kernel: kernel::DeviceInfo,
     facts: Facts,
     clock: Clock,
-    caller: Caller,
+    timed_file: TimedFile,
     workers: Workers,
     /// The last command, if nothing was in flight when it was submitted: the caller's thread
     /// performs it in `complete`, without waking another thread.
     waiting: Option<(Tag, Operation)>,
     /// The number of commands that the threads have.
-    given: u32,
-    processor: BTreeMap<Sectors, Processor>,
+    handed_over: u32,
+    processor: BTreeMap<Sectors, ProcessorTime>,
     sparse: bool,
 }
 
@@ -115,7 +115,7 @@ impl BlockTarget {
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(path: &Path, access: Access) -> Result<Self, OpenError> {
+    pub fn open(path: &Path, access: AccessMode) -> Result<Self, OpenError> {
         let mut file = open(path, access)?;
         let kernel = kernel::DeviceInfo::of(&mut file, !access.buffered)?;
         if kernel.capacity < CAPACITY_MIN {
@@ -141,9 +141,19 @@ impl BlockTarget {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let (file, clock) = (Arc::new(file), Clock::start());
         let workers = Workers::start(&file, clock, WORKERS)?;
-        let caller = Caller::new(file, clock);
-        let (waiting, given, processor) = (None, 0, BTreeMap::new());
-        Ok(Self { kernel, facts, clock, caller, workers, waiting, given, processor, sparse })
+        let timed_file = TimedFile::new(file, clock);
+        let (waiting, handed_over, processor) = (None, 0, BTreeMap::new());
+        Ok(Self {
+            kernel,
+            facts,
+            clock,
+            timed_file,
+            workers,
+            waiting,
+            handed_over,
+            processor,
+            sparse,
+        })
     }
 
     /// The properties that the kernel states.
@@ -163,20 +173,20 @@ impl BlockTarget {
     }
 
     /// The processor time of transfers, by length.
-    pub const fn processor(&self) -> &BTreeMap<Sectors, Processor> {
+    pub const fn processor(&self) -> &BTreeMap<Sectors, ProcessorTime> {
         &self.processor
     }
 
     /// Hands the waiting command to the threads.
-    fn give(&mut self) {
+    fn hand_over(&mut self) {
         if let Some((tag, operation)) = self.waiting.take() {
-            self.workers.carry_out(tag, operation);
-            self.given += 1;
+            self.workers.submit(tag, operation);
+            self.handed_over += 1;
         }
     }
 
-    fn count(&mut self, cost: Cost) {
-        let Cost { len, processor } = cost;
+    fn count(&mut self, cost: TransferCost) {
+        let TransferCost { len, processor } = cost;
         if self.processor.len() < LENGTHS_MAX || self.processor.contains_key(&len) {
             let sum = self.processor.entry(len).or_default();
             sum.count += 1;
@@ -187,7 +197,7 @@ impl BlockTarget {
 
 /// Opens a device read-only unless it may be overwritten. A block device that may be overwritten is
 /// opened exclusively.
-fn open(path: &Path, access: Access) -> Result<File, OpenError> {
+fn open(path: &Path, access: AccessMode) -> Result<File, OpenError> {
     let kind = std::fs::metadata(path)?.file_type();
     if !kind.is_block_device() && !kind.is_file() {
         // Opening a pipe would block until it has a writer.
@@ -221,18 +231,18 @@ impl Target for BlockTarget {
     }
 
     fn wait_until(&mut self, at: Instant) {
-        self.give();
+        self.hand_over();
         host::wait_until(self.clock, at);
     }
 
     fn submit(&mut self, tag: Tag, operation: Operation) -> Instant {
         assert!(operation.op != units::Op::Write || self.facts.writable, "writing was not allowed");
-        let outstanding = self.given + u32::from(self.waiting.is_some());
+        let outstanding = self.handed_over + u32::from(self.waiting.is_some());
         assert!(outstanding < self.facts.depth_max, "a thread is free");
-        self.give();
-        if self.given > 0 {
-            self.workers.carry_out(tag, operation);
-            self.given += 1;
+        self.hand_over();
+        if self.handed_over > 0 {
+            self.workers.submit(tag, operation);
+            self.handed_over += 1;
         } else {
             self.waiting = Some((tag, operation));
         }
@@ -241,12 +251,12 @@ impl Target for BlockTarget {
 
     fn complete(&mut self) -> Completion {
         let (completion, cost) = if let Some((tag, operation)) = self.waiting.take() {
-            let (completion, cost) = self.caller.call(tag, operation);
+            let (completion, cost) = self.timed_file.perform(tag, operation);
             (completion, Some(cost))
         } else {
-            assert!(self.given > 0, "something is outstanding");
+            assert!(self.handed_over > 0, "something is outstanding");
             let ended = self.workers.wait();
-            self.given -= 1;
+            self.handed_over -= 1;
             (ended.completion, ended.cost)
         };
         if let Some(cost) = cost {

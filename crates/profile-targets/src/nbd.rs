@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use profiler::{Completion, Facts, Outcome, Tag, Target};
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
-use crate::call::fill;
+use crate::timed_io::fill;
 
 /// Requests in flight: most servers accept this number of one client.
 const DEPTH: u32 = 16;
@@ -22,7 +22,7 @@ const SEND_FLUSH: u16 = 1 << 2;
 const SEND_FUA: u16 = 1 << 3;
 
 /// The cookie of a block status request, which is no command of the profiler.
-const ASKED: u64 = u64::MAX;
+const STATUS_COOKIE: u64 = u64::MAX;
 
 /// Why an export cannot be measured.
 #[derive(Debug)]
@@ -60,18 +60,18 @@ impl From<ClientError> for NbdError {
 }
 
 /// A reply: the cookie, whether it succeeded, and when it arrived.
-type Heard = (u64, bool, Instant);
+type Reply = (u64, bool, Instant);
 
 /// An export of a server.
 pub struct NbdTarget {
     facts: Facts,
     clock: Clock,
     sender: Sender,
-    heard: mpsc::Receiver<Heard>,
+    replies: mpsc::Receiver<Reply>,
     listener: Option<JoinHandle<()>>,
     outstanding: BTreeMap<u64, Instant>,
     /// Whether the server supports block status requests.
-    tells_status: bool,
+    supports_status: bool,
     /// Whether the connection is lost: the commands in flight have failed.
     broken: bool,
 }
@@ -110,7 +110,7 @@ impl NbdTarget {
     pub fn open(uri: &str, writable: bool) -> Result<Self, NbdError> {
         let (address, name) = parse(uri).ok_or_else(|| NbdError::Uri(uri.to_owned()))?;
         let mut client = Client::connect(&address)?;
-        let tells_status = client.negotiate_block_status(&name)?;
+        let supports_status = client.negotiate_block_status(&name)?;
         let export = client.go(&name)?;
         if writable && export.is_read_only() {
             return Err(NbdError::ReadOnly);
@@ -119,13 +119,13 @@ impl NbdTarget {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let clock = Clock::start();
         let (sender, receiver) = client.split();
-        let (tell, heard) = mpsc::channel();
+        let (sink, replies) = mpsc::channel();
         let listener = std::thread::Builder::new()
             .name("answers".to_owned())
-            .spawn(move || listen(receiver, clock, &tell))
+            .spawn(move || listen(receiver, clock, &sink))
             .map_err(NbdError::Thread)?;
         let (listener, outstanding, broken) = (Some(listener), BTreeMap::new(), false);
-        Ok(Self { facts, clock, sender, heard, listener, outstanding, tells_status, broken })
+        Ok(Self { facts, clock, sender, replies, listener, outstanding, supports_status, broken })
     }
 }
 
@@ -144,10 +144,10 @@ fn facts(export: &ClientExport, writable: bool) -> Facts {
 }
 
 /// Receives replies until the connection ends.
-fn listen(mut receiver: Receiver, clock: Clock, tell: &mpsc::Sender<Heard>) {
+fn listen(mut receiver: Receiver, clock: Clock, sink: &mpsc::Sender<Reply>) {
     let mut data = Vec::new();
     while let Ok((cookie, outcome)) = receiver.receive_into(&mut data) {
-        if tell.send((cookie, outcome.is_ok(), clock.now())).is_err() {
+        if sink.send((cookie, outcome.is_ok(), clock.now())).is_err() {
             return;
         }
     }
@@ -180,8 +180,9 @@ impl Target for NbdTarget {
     }
 
     fn complete(&mut self) -> Completion {
-        let heard = if self.broken { self.heard.try_recv().ok() } else { self.heard.recv().ok() };
-        let Some((cookie, done, completed)) = heard else {
+        let replies =
+            if self.broken { self.replies.try_recv().ok() } else { self.replies.recv().ok() };
+        let Some((cookie, done, completed)) = replies else {
             self.broken = true;
             let (cookie, submitted) =
                 self.outstanding.pop_first().expect("something is outstanding");
@@ -196,14 +197,14 @@ impl Target for NbdTarget {
     /// The server answers a block status request itself, without the disk.
     fn path(&mut self) -> Option<Duration> {
         assert!(self.outstanding.is_empty(), "nothing else is on its way");
-        if !self.tells_status || self.broken {
+        if !self.supports_status || self.broken {
             return None;
         }
         let asked = self.clock.now();
         let first = Extent::new(Lba(0), self.facts.block);
-        self.broken |= self.sender.send_block_status(ASKED, first).is_err();
-        let (cookie, done, at) = if self.broken { None } else { self.heard.recv().ok() }?;
-        (done && cookie == ASKED).then(|| at.since(asked))
+        self.broken |= self.sender.send_block_status(STATUS_COOKIE, first).is_err();
+        let (cookie, done, at) = if self.broken { None } else { self.replies.recv().ok() }?;
+        (done && cookie == STATUS_COOKIE).then(|| at.since(asked))
     }
 }
 

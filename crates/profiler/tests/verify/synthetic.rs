@@ -7,9 +7,9 @@ use units::{Angle, Duration, Sectors};
 use super::real;
 
 /// A synthetic drive: random zones, skews, heads and speed.
-pub(crate) fn drawn(seed: u64) -> Spec {
-    let mut dice = SeededRng::new(seed, 77);
-    let mut between = |low: u64, high: u64| low + dice.below(high - low + 1);
+pub(crate) fn random_zones(seed: u64) -> Spec {
+    let mut rng = SeededRng::new(seed, 77);
+    let mut between = |low: u64, high: u64| low + rng.below(high - low + 1);
     let small = |number: u64| u32::try_from(number).expect("small");
     let mut spec = drive_library::find_mechanical("st318437lw").expect("in it");
     let rpm = [5_400, 7_200, 10_000, 15_000][usize::try_from(between(0, 3)).expect("small")];
@@ -99,68 +99,68 @@ const AGES: [Age; 3] = [
 /// A synthetic drive of any era with a library drive's firmware; heads, zones, spares, skews, arm,
 /// electronics and cache are random. Its skews equal the time of a track switch, as an engineer
 /// would choose them.
-pub(crate) fn invented(seed: u64) -> (String, Spec) {
-    let mut dice = SeededRng::new(seed, 78);
-    let age = &AGES[index(&mut dice, AGES.len())];
-    let like = age.like[index(&mut dice, age.like.len())];
+pub(crate) fn synthetic(seed: u64) -> (String, Spec) {
+    let mut rng = SeededRng::new(seed, 78);
+    let age = &AGES[index(&mut rng, AGES.len())];
+    let like = age.like[index(&mut rng, age.like.len())];
     let mut spec = drive_library::find_mechanical(like).expect("in it");
-    spec.period = Spec::period_of_rpm(age.rpm[index(&mut dice, age.rpm.len())]);
-    spec.surfaces = between_32(&mut dice, age.surfaces);
+    spec.period = Spec::period_of_rpm(age.rpm[index(&mut rng, age.rpm.len())]);
+    spec.surfaces = between_32(&mut rng, age.surfaces);
     spec.mapping =
-        [Mapping::Cylinder, Mapping::SerpentineZone, Mapping::Serpentine][index(&mut dice, 3)];
-    electronics(&mut spec, age, &mut dice);
-    arm(&mut spec, age, &mut dice);
-    zones(&mut spec, age, &mut dice);
+        [Mapping::Cylinder, Mapping::SerpentineZone, Mapping::Serpentine][index(&mut rng, 3)];
+    electronics(&mut spec, age, &mut rng);
+    arm(&mut spec, age, &mut rng);
+    zones(&mut spec, age, &mut rng);
     (format!("{seed}, like {like}"), spec)
 }
 
-fn index(dice: &mut SeededRng, len: usize) -> usize {
-    usize::try_from(dice.below(len as u64)).expect("small")
+fn index(rng: &mut SeededRng, len: usize) -> usize {
+    usize::try_from(rng.below(len as u64)).expect("small")
 }
 
-fn between(dice: &mut SeededRng, (low, high): (u64, u64)) -> u64 {
-    low + dice.below(high - low + 1)
+fn between(rng: &mut SeededRng, (low, high): (u64, u64)) -> u64 {
+    low + rng.below(high - low + 1)
 }
 
-fn between_32(dice: &mut SeededRng, range: (u64, u64)) -> u32 {
-    u32::try_from(between(dice, range)).expect("small")
+fn between_32(rng: &mut SeededRng, range: (u64, u64)) -> u32 {
+    u32::try_from(between(rng, range)).expect("small")
 }
 
-fn micros(dice: &mut SeededRng, range: (u64, u64)) -> Duration {
-    Duration::from_micros(between(dice, range))
+fn micros(rng: &mut SeededRng, range: (u64, u64)) -> Duration {
+    Duration::from_micros(between(rng, range))
 }
 
-fn electronics(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
-    let part = |time: Duration, dice: &mut SeededRng| time * between(dice, (60, 150)) / 100;
+fn electronics(spec: &mut Spec, age: &Age, rng: &mut SeededRng) {
+    let part = |time: Duration, rng: &mut SeededRng| time * between(rng, (60, 150)) / 100;
     for times in [&mut spec.overheads, &mut spec.overheads_after_write] {
-        times.read_hit = part(times.read_hit, dice);
-        times.read_miss = part(times.read_miss, dice);
-        times.write_cached = part(times.write_cached, dice);
-        times.write_media = part(times.write_media, dice);
+        times.read_hit = part(times.read_hit, rng);
+        times.read_miss = part(times.read_miss, rng);
+        times.write_cached = part(times.write_cached, rng);
+        times.write_media = part(times.write_media, rng);
     }
     let buffer = &mut spec.read_buffer;
-    buffer.segments = between_32(dice, age.segments);
-    buffer.segment = Sectors(between(dice, age.segment) * 2);
-    let ahead = buffer.segment.0 * between(dice, (50, 100)) / 100;
+    buffer.segments = between_32(rng, age.segments);
+    buffer.segment = Sectors(between(rng, age.segment) * 2);
+    let ahead = buffer.segment.0 * between(rng, (50, 100)) / 100;
     buffer.read_ahead_max = match spec.firmware.read_ahead {
         ReadAhead::Fixed => Sectors((ahead / 2).max(1)),
         _ => Sectors(ahead),
     };
-    spec.write_buffer = Sectors(spec.write_buffer.0 * between(dice, (50, 200)) / 100);
+    spec.write_buffer = Sectors(spec.write_buffer.0 * between(rng, (50, 200)) / 100);
 }
 
 /// Seek times rise as a power of the distance, as in data sheets.
-fn arm(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
+fn arm(spec: &mut Spec, age: &Age, rng: &mut SeededRng) {
     let high = 2 * age.cylinders.1;
     let reach = real(high / 2);
-    let head_switch = between(dice, (300, 1_200));
-    let first = head_switch + between(dice, (0, 800));
-    let full = between(dice, (12_000, 24_000));
-    let power = real(between(dice, (42, 60))) / 100.0;
+    let head_switch = between(rng, (300, 1_200));
+    let first = head_switch + between(rng, (0, 800));
+    let full = between(rng, (12_000, 24_000));
+    let power = real(between(rng, (42, 60))) / 100.0;
     let part = |distance: u32| (f64::from(distance) - 1.0) / reach;
     spec.head_switch = Duration::from_micros(head_switch);
-    spec.write_settle = micros(dice, (0, 500));
-    spec.arm.variation = micros(dice, (0, 200));
+    spec.write_settle = micros(rng, (0, 500));
+    spec.arm.variation = micros(rng, (0, 200));
     let mut points = Vec::new();
     let mut distance = 1_u32;
     while u64::from(distance) < high {
@@ -172,14 +172,14 @@ fn arm(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
     spec.seek_write = None;
 }
 
-fn zones(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
-    let count = between(dice, age.zones);
-    let cylinders = between(dice, age.cylinders);
-    let mut sectors = between(dice, age.sectors);
+fn zones(spec: &mut Spec, age: &Age, rng: &mut SeededRng) {
+    let count = between(rng, age.zones);
+    let cylinders = between(rng, age.cylinders);
+    let mut sectors = between(rng, age.sectors);
     // The innermost track is about half as long as the outermost.
     let step = sectors * 45 / 100 / count;
-    let spare = dice.below(3);
-    let slips = if age.defects { dice.below(60) } else { 0 };
+    let spare = rng.below(3);
+    let slips = if age.defects { rng.below(60) } else { 0 };
     let settle = |time: Duration, sectors: u64| {
         let nanos = (time + spec.write_settle).as_nanos() * sectors * 105 / 100;
         u32::try_from(nanos.div_ceil(spec.period.as_nanos())).expect("small")
@@ -189,18 +189,18 @@ fn zones(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
     spec.zones.clear();
     let mut first = 0;
     for _ in 0..count {
-        let wide = cylinders / count * between(dice, (60, 140)) / 100;
+        let wide = cylinders / count * between(rng, (60, 140)) / 100;
         let last = first + u32::try_from(wide.max(30)).expect("small");
         let tracks = (u64::from(last - first) + 1) * surfaces;
         // Defects are anywhere in the zone, well before the spare sectors at its end.
         let room = (tracks - 4 * surfaces) * sectors;
-        let mut slipped: Vec<u64> = (0..slips / count).map(|_| dice.below(room)).collect();
+        let mut slipped: Vec<u64> = (0..slips / count).map(|_| rng.below(room)).collect();
         slipped.sort_unstable();
         slipped.dedup_by(|next, before| *next < *before + 2);
         let mut skips: Vec<Skip> =
             slipped.into_iter().map(|first| Skip { first, count: 1 }).collect();
         if spare > 0 {
-            let spared = spare * sectors * between(dice, (1, surfaces));
+            let spared = spare * sectors * between(rng, (1, surfaces));
             skips.push(Skip { first: tracks * sectors - spared, count: spared });
         }
         spec.zones.push(Zone {
@@ -209,12 +209,12 @@ fn zones(spec: &mut Spec, age: &Age, dice: &mut SeededRng) {
             sectors_per_track: u32::try_from(sectors).expect("small"),
             track_skew: settle(spec.head_switch, sectors),
             cylinder_skew: settle(change, sectors),
-            first_sector_angle: Angle(between_32(dice, (0, u64::from(u32::MAX)))),
+            first_sector_angle: Angle(between_32(rng, (0, u64::from(u32::MAX)))),
             skips,
             ..Zone::default()
         });
         first = last + 1;
-        sectors -= (step * between(dice, (50, 150)) / 100).max(2);
+        sectors -= (step * between(rng, (50, 150)) / 100).max(2);
     }
     spec.seek.points.retain(|point| point.0 < first);
     // Where the library drive's bus is faster than its media, this drive's is too.
