@@ -42,7 +42,8 @@ impl fmt::Display for NbdError {
         match self {
             Self::Uri(found) => write!(
                 f,
-                "found `{found}`, expected nbd+unix:///EXPORT?socket=PATH or nbd://ADDRESS:PORT/EXPORT"
+                "found `{found}`, expected nbd+unix:///EXPORT?socket=PATH or \
+                 nbd://ADDRESS:PORT/EXPORT"
             ),
             Self::Client(error) => error.fmt(f),
             Self::ReadOnly => f.write_str("the export is read-only, expected no --write"),

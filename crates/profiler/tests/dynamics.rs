@@ -67,7 +67,8 @@ fn every_drive_of_the_library_is_found_as_it_is() {
             let dynamics = &found.dynamics;
             let (distance, off, part) = worst(&model, dynamics.seek.as_ref().expect("found"));
             println!(
-                "{name}, seed {seed}: {:.0} s; worst seek {off:.0} us over {distance}, {part:.2} of what is allowed",
+                "{name}, seed {seed}: {:.0} s; worst seek {off:.0} us over {distance}, \
+                 {part:.2} of what is allowed",
                 spent.as_secs_f64()
             );
             let (distance, off, writes) = worst_of_writes(&model, dynamics);
@@ -89,7 +90,8 @@ fn the_dynamics_of_a_quick_profile_take_half_a_minute() {
         let (found, spent) = measured(&model, Budget::QUICK, 1);
         let (distance, off, part) = worst(&model, found.dynamics.seek.as_ref().expect("found"));
         println!(
-            "{name}: {:.1} s; worst seek {off:.0} us over {distance}, {part:.2} of what is allowed",
+            "{name}: {:.1} s; worst seek {off:.0} us over {distance}, \
+                 {part:.2} of what is allowed",
             spent.as_secs_f64()
         );
         assert!(spent <= TIME_QUICK, "{name}: {spent}");
