@@ -38,8 +38,8 @@ pub(crate) fn page() -> String {
 }
 
 /// A table's heading: its header without brackets.
-fn title(header: &str) -> &str {
-    if header.is_empty() { "Top level" } else { header.trim_matches(['[', ']']) }
+fn title(header: &str) -> String {
+    if header.is_empty() { "Top level".into() } else { header.replace(['[', ']'], "") }
 }
 
 fn default(key: &Key) -> String {
