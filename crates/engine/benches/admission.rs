@@ -206,7 +206,8 @@ fn json(rows: &[Row], holds: bool) -> String {
     let row = |row: &Row| {
         let walk = row.walk.map_or_else(|| "null".to_owned(), |walk| format!("{walk:.0}"));
         format!(
-            r#"{{"streams":{},"load_percent":{},"verdict_us":{:.2},"booked_us":{:.2},"slack_us":{:.2},"every_interval_us":{walk}}}"#,
+            "{{\"streams\":{},\"load_percent\":{},\"verdict_us\":{:.2},\"booked_us\":{:.2},\
+             \"slack_us\":{:.2},\"every_interval_us\":{walk}}}",
             row.streams, row.percent, row.verdict, row.booked, row.slack
         )
     };

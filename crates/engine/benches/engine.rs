@@ -155,7 +155,8 @@ fn json(costs: &[f64], holds: bool) -> String {
     let row = |(volumes, cost): (u32, &f64)| {
         let (ratio, bound) = (cost / costs[0], logarithms(volumes));
         format!(
-            r#"{{"volumes":{volumes},"ns_per_request":{cost:.1},"ratio":{ratio:.3},"log_ratio":{bound:.3}}}"#
+            "{{\"volumes\":{volumes},\"ns_per_request\":{cost:.1},\"ratio\":{ratio:.3},\
+             \"log_ratio\":{bound:.3}}}"
         )
     };
     let rows: Vec<_> = VOLUMES.into_iter().zip(costs).map(row).collect();

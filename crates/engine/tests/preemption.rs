@@ -307,8 +307,8 @@ fn the_same_waits_for_the_whole_request_where_execution_is_whole() {
     assert_eq!(run.engine.preemption_stats(), None);
 }
 
-/// Two requests cannot preempt each other without end: one that was preempted [`PREEMPTIONS_MAX`] times
-/// since it last made headway goes on until it has made some.
+/// Two requests cannot preempt each other without end: one that was preempted [`PREEMPTIONS_MAX`]
+/// times since it last made headway goes on until it has made some.
 #[test]
 fn a_request_makes_headway_whatever_arrives_whenever_it_sets_out() {
     let mut run = taught(preemptible());

@@ -1,6 +1,6 @@
-//! `spindle-tidy [--tree DIR] [CHECK]...`: prints what the checks find in the tree that it was built
-//! in, or in another. With names of checks, only those run; `assertions` prints a table, too. Exit
-//! code 0 if nothing was found, 1 if anything was, 2 for bad usage.
+//! `spindle-tidy [--tree DIR] [CHECK]...`: prints what the checks find in the tree that it was
+//! built in, or in another. With names of checks, only those run; `assertions` prints a table, too.
+//! Exit code 0 if nothing was found, 1 if anything was, 2 for bad usage.
 
 use std::process::ExitCode;
 

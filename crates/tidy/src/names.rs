@@ -1,4 +1,4 @@
-//! No two public types of one name in one crate: a reader who meets the name must know the type.
+//! No two public types of one name in one crate: a name stands for one type.
 
 use std::collections::BTreeMap;
 

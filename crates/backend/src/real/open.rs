@@ -122,7 +122,7 @@ fn open_now(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), Rea
     options.read(true).write(true).custom_flags(bits);
     let mut file = options.open(path).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput if !opening.buffered => RealError::NoDirectAccess,
-        io::ErrorKind::ResourceBusy => RealError::InUse(who_claims(path)),
+        io::ErrorKind::ResourceBusy => RealError::InUse(claimed_by(path)),
         _ => RealError::Io(error),
     })?;
     // The lock keeps udev from probing partitions of a device while clients write them.
@@ -143,7 +143,7 @@ fn open_now(path: &Path, opening: RealOptions) -> Result<(File, DeviceInfo), Rea
 }
 
 /// What claims the device, as far as sysfs and procfs tell: the kernel does not name the process.
-fn who_claims(path: &Path) -> InUse {
+fn claimed_by(path: &Path) -> InUse {
     let found = File::open(path).and_then(|mut file| {
         let facts = DeviceInfo::of(&mut file, false)?;
         Ok(check_overwritable(path, &file, &facts).err())

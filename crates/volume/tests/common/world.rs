@@ -1,6 +1,6 @@
 //! A pool on disks that lose power, beside a plain account of what its clients wrote. At every step
-//! the power goes, on a copy of the disks: the surviving contents are a pool again, with the state before the
-//! operation or after it, and with every client's data.
+//! the power goes, on a copy of the disks: the surviving contents are a pool again, with the state
+//! before the operation or after it, and with every client's data.
 
 use std::collections::BTreeMap;
 

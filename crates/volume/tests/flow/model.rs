@@ -94,8 +94,8 @@ impl Cell {
         self.versions.retain(|one| !over(one));
     }
 
-    /// What a snapshot that is taken now holds: no write is in flight, though of some requests a part may
-    /// have been carried out.
+    /// What a snapshot that is taken now holds: no write is in flight, though of some requests a
+    /// part may have been carried out.
     pub(crate) fn frozen(&self, time: u64) -> Self {
         let stamps: Vec<u64> = self
             .seen(time)

@@ -196,8 +196,8 @@ impl fmt::Display for OpenError {
                 write!(f, "it has {blocks} blocks of 1MiB, and the pool uses {needed} of it")
             }
             Self::TwoLabels { .. } => f.write_str(
-                "its two labels differ: half initialised, or overwritten in part; leave it out, or add \
-                 it again",
+                "its two labels differ: half initialised, or overwritten in part; leave it out, or \
+                 add it again",
             ),
             Self::Twice { other, disk, .. } => {
                 let other = other + 1;
@@ -223,8 +223,8 @@ impl fmt::Display for OpenError {
             }
             Self::ImageLost { generation } => write!(
                 f,
-                "the image of generation {generation} is lost on these disks, and changes since are \
-                 there: give more of the pool's disks"
+                "the image of generation {generation} is lost on these disks, and later changes are \
+                 present: give more of the pool's disks"
             ),
             Self::RecordLost { generation, sequence } => write!(
                 f,
