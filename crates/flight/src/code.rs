@@ -7,6 +7,7 @@
 use core::num::NonZeroU32;
 use std::sync::Arc;
 
+use engine::PolicyName;
 use units::{Angle, DiskTime, Duration, Extent, Instant, Lba, Sectors, Share};
 
 use crate::limits::LIST_MAX;
@@ -115,6 +116,19 @@ macro_rules! choices {
     )* };
 }
 pub(crate) use choices;
+
+/// A policy is encoded as its index in [`PolicyName::ALL`].
+impl Coded for PolicyName {
+    fn put(&self, to: &mut Vec<u8>) {
+        let index = Self::ALL.iter().position(|policy| policy == self);
+        let index = index.expect("every policy is in the list");
+        to.push(u8::try_from(index).expect("policies are few"));
+    }
+    fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
+        let policy = Self::ALL.get(usize::from(from.byte()?)).copied();
+        policy.ok_or(FormatError("a policy"))
+    }
+}
 
 /// A quantity is encoded as its number.
 macro_rules! numbers {

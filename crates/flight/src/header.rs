@@ -6,7 +6,7 @@ use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTa
 use engine::stream::SlackRange;
 use engine::{
     Approach, BestEffortServer, CommandBound, Deadlines, DriveTable, Engine, Estimates,
-    EstimatorName, Execution, Jit, PolicyName, Preemptible, SeekSplit, Settings,
+    EstimatorName, Execution, Jit, Preemptible, SeekSplit, Settings,
 };
 use units::Instant;
 
@@ -63,11 +63,6 @@ fields! {
 }
 
 choices! {
-    PolicyName as "a policy" {
-        PolicyName::Fcfs, PolicyName::Throughput, PolicyName::Utilization, PolicyName::Edf,
-        PolicyName::Lst,
-        PolicyName::DeltaL, PolicyName::DeltaStar,
-    }
     EstimatorName as "an estimator" {
         EstimatorName::Constants, EstimatorName::Profile, EstimatorName::Learned,
     }
