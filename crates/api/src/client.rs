@@ -16,32 +16,32 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::limits::ANSWER_BYTES_MAX;
-use crate::live::{LiveQuery, Splitter};
+use crate::resources::trace::{LiveQuery, Splitter};
 
-/// What means something in a path is escaped.
+/// The characters of a name that are escaped in a path.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// A way to a daemon.
+/// A client of one daemon.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
 }
 
-/// What a daemon answered.
+/// A daemon's reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
-    /// The body; null where there is none.
+    /// The body; null if there is none.
     pub body: Value,
 }
 
-/// Why there was no answer.
+/// Why there was no reply.
 #[derive(Debug)]
 pub enum ClientError {
-    /// Nobody listens there. Cure: start a daemon, or name its socket.
+    /// No process listens there. Remedy: start a daemon, or name its socket.
     Unreachable(PathBuf, io::Error),
-    /// The answer broke off or was no answer of this API.
+    /// The reply was incomplete, or was not one of this API.
     Broken(PathBuf, String),
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// A name as a part of a path.
+/// A name as part of a path.
 fn escaped(name: &str) -> String {
     utf8_percent_encode(name, ESCAPED).to_string()
 }
@@ -70,7 +70,7 @@ impl Client {
         Self { socket: socket.to_owned() }
     }
 
-    /// Reads `/v1/{of}`, or what it has under `name`.
+    /// Reads `/v1/{of}`, or its element `name`.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -108,7 +108,7 @@ impl Client {
         self.ask(Method::PATCH, &format!("/v1/{what}"), json(body))
     }
 
-    /// Has a disk opened again.
+    /// Reopens a disk.
     ///
     /// # Errors
     /// As [`Client::get`].
@@ -125,7 +125,7 @@ impl Client {
         self.ask(Method::POST, &path, json(body))
     }
 
-    /// Removes what `/v1/{of}` has under this name; with `force`, where that is a question at all.
+    /// Removes an element of `/v1/{of}`, with `force` if the route has that parameter.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -138,7 +138,7 @@ impl Client {
     /// Reads `/metrics`.
     ///
     /// # Errors
-    /// See [`ClientError`]; so is a daemon without any.
+    /// See [`ClientError`]; also if the daemon has no metrics.
     pub fn metrics(&self) -> Result<String, ClientError> {
         let broken = |why: String| ClientError::Broken(self.socket.clone(), why);
         let (status, body) = self.fetch(Method::GET, "/metrics", Bytes::new())?;
@@ -148,7 +148,7 @@ impl Client {
         String::from_utf8(body.to_vec()).map_err(|error| broken(error.to_string()))
     }
 
-    /// Sends any request, and waits for its answer.
+    /// Sends any request, and waits for its reply.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -163,8 +163,8 @@ impl Client {
         Ok(Answer { status, body })
     }
 
-    /// Looks on: gives every line of `/v1/trace` to `each`, and nothing at least as often as every `pause`, until `each` has
-    /// had enough, or the daemon stops. A refusal is given back as the answer that it is.
+    /// Calls `each` for every line of `/v1/trace`, and with `None` after every `pause` without one,
+    /// until `each` breaks or the daemon stops. Returns the reply if the daemon refuses the trace.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -178,8 +178,8 @@ impl Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(unreachable)?.block_on(async {
             let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
-            let told = listen(stream, &live_path(query), pause, each).await;
-            told.map_err(|why| ClientError::Broken(self.socket.clone(), why))
+            let ended = listen(stream, &live_path(query), pause, each).await;
+            ended.map_err(|why| ClientError::Broken(self.socket.clone(), why))
         })
     }
 
@@ -213,13 +213,13 @@ async fn listen(
     pause: Duration,
     mut each: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
 ) -> Result<Option<Answer>, String> {
-    let words = |error: hyper::Error| error.to_string();
+    let to_text = |error: hyper::Error| error.to_string();
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
-    let (mut sender, connection) = handshake.await.map_err(words)?;
+    let (mut sender, connection) = handshake.await.map_err(to_text)?;
     let connection = tokio::spawn(connection);
     let request = Request::get(path).header(HOST, "spindle").body(Full::new(Bytes::new()));
     let request = request.map_err(|error| error.to_string())?;
-    let response = sender.send_request(request).await.map_err(words)?;
+    let response = sender.send_request(request).await.map_err(to_text)?;
     let status = response.status().as_u16();
     if status != 200 {
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
@@ -232,7 +232,7 @@ async fn listen(
         let flow = match tokio::time::timeout(pause, body.frame()).await {
             Err(_) => each(None),
             Ok(None) => break,
-            Ok(Some(frame)) => match frame.map_err(words)?.data_ref() {
+            Ok(Some(frame)) => match frame.map_err(to_text)?.data_ref() {
                 Some(chunk) => splitter.split(chunk, |line| each(Some(line))),
                 None => ControlFlow::Continue(()),
             },
@@ -251,9 +251,9 @@ async fn exchange(
     path: &str,
     body: Bytes,
 ) -> Result<(u16, Bytes), String> {
-    let words = |error: hyper::Error| error.to_string();
+    let to_text = |error: hyper::Error| error.to_string();
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
-    let (mut sender, connection) = handshake.await.map_err(words)?;
+    let (mut sender, connection) = handshake.await.map_err(to_text)?;
     let connection = tokio::spawn(connection);
     let request = Request::builder()
         .method(method)
@@ -262,7 +262,7 @@ async fn exchange(
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(body))
         .map_err(|error| error.to_string())?;
-    let response = sender.send_request(request).await.map_err(words)?;
+    let response = sender.send_request(request).await.map_err(to_text)?;
     let status = response.status().as_u16();
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
     let body = body.map_err(|error| error.to_string())?.to_bytes();

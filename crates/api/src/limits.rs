@@ -1,34 +1,36 @@
-//! Every limit of the control API. Names are bounded by [`config::limits::NAME_BYTES_MAX`], volumes by
+//! The limits of the API. Names are bounded by [`config::limits::NAME_BYTES_MAX`], volumes by
 //! [`config::limits::VOLUMES_MAX`].
 
 use std::time::Duration;
 
-/// Bytes of a request's body: many times what the longest description of a volume takes.
+/// The largest body of a request in bytes: many times the longest description of a volume.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
-/// Bytes of a request's head. The longest path, a name of which every byte is escaped, is a tenth of it.
+/// The largest head of a request in bytes. The longest path, a name with every byte escaped, is a
+/// tenth of it.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Connections at once. Who comes later waits to be accepted.
+/// The largest number of connections. Further clients wait to be accepted.
 pub const CONNECTIONS_MAX: usize = 64;
-/// How long a request's head may take, or a connection may rest between two.
+/// The longest time for a request's head, and between two requests of a connection.
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long a request's body may take.
+/// The longest time for a request's body.
 pub const BODY_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long a server that stops waits for its last answers to be sent.
+/// The longest time that a stopping server waits for its last replies to be sent.
 pub const STOP_MAX: Duration = Duration::from_secs(10);
-/// How long it waits to accept again where the system has no descriptor left.
+/// The pause before the next accept if the system has no more descriptors.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Bytes of a token: fewer can be guessed.
+/// The smallest token in bytes: a shorter one can be guessed.
 pub const TOKEN_BYTES_MIN: usize = 16;
-/// Bytes of a token: more is not one.
+/// The largest token in bytes.
 pub const TOKEN_BYTES_MAX: usize = 4_096;
-/// Bytes of an answer that a client takes: ten thousand volumes fit.
+/// The largest reply in bytes that a client accepts: ten thousand volumes fit.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// Chunks of lines on their way to somebody who looks on. What does not fit waits in the daemon, which bounds it.
+/// The largest number of chunks of lines queued for a live trace. Further lines wait in the daemon,
+/// which bounds them.
 pub const LIVE_CHUNKS_MAX: usize = 4;
-/// The most of which one request is told to somebody who looks on.
+/// The largest sampling interval of a live trace.
 pub const LIVE_EVERY_MAX: u32 = 1_000_000;
-/// How soon it is noticed that nobody looks on any more.
+/// The longest time until a live trace notices that its client is gone.
 pub const LIVE_PAUSE: units::Duration = units::Duration::from_millis(200);
 
 const _: () = assert!(daemon::SUBSCRIBERS_MAX < CONNECTIONS_MAX / 2);

@@ -1,14 +1,15 @@
-//! `/metrics`: everything that is counted, in Prometheus' text format.
+//! `/metrics`: all counters, in Prometheus' text format.
 //!
-//! What is asked of volumes and disks has the names and units that `node_exporter`'s diskstats collector gives what is asked
-//! of block devices, with `spindle_disk_` or `spindle_volume_` for its `node_disk_`: under one name a machine's sum would
-//! count a request three times, for the volume, for the disk, and for the block device behind it.
+//! The requests of volumes and disks have the names and units that `node_exporter`'s diskstats
+//! collector uses for block devices, with `spindle_disk_` or `spindle_volume_` in place of
+//! `node_disk_`: under one name, the sum over a machine would count a request three times, for the
+//! volume, for the disk, and for the block device behind it.
 //!
-//! The format is written here, in a few lines: the counters live in the disks' threads and come as a snapshot, which
-//! client libraries would have us copy into counters of their own.
+//! This module writes the format itself, in a few lines: the counters belong to the disks' threads and
+//! come as a snapshot, which a client library would copy into counters of its own.
 //!
-//! Invariants: each family is in one of the tables below, and `docs/src/reference/metrics.md` has the tables' lines; labels are names of
-//! disks and volumes, of which there are at most as many as the config's limits allow.
+//! Invariants: each family is in one of the tables below, and `docs/src/reference/metrics.md` has the tables' lines; labels are
+//! names of disks and volumes, whose numbers the config's limits bound.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,16 +27,16 @@ pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 /// How a metric behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// It only grows, while the daemon runs.
+    /// It only grows while the daemon runs.
     Counter,
-    /// It comes and goes.
+    /// It grows and shrinks.
     Gauge,
-    /// Counts by bounds, with a sum.
+    /// Counts of values up to given bounds, with their sum.
     Histogram,
 }
 
 impl MetricKind {
-    /// As the text format calls it.
+    /// Its name in the text format.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -45,16 +46,16 @@ impl MetricKind {
     }
 }
 
-/// One metric, as documents tell of it.
+/// One metric, for documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// Its name, which is the same for all disks or volumes.
     pub name: String,
-    /// How it behaves.
+    /// Its kind.
     pub kind: MetricKind,
-    /// Its labels, in their order.
+    /// Its labels, in order.
     pub labels: &'static [&'static str],
-    /// What it says.
+    /// Its meaning.
     pub help: &'static str,
 }
 
@@ -64,7 +65,7 @@ enum Value {
     Part(f64),
 }
 
-/// One metric of a thing.
+/// One metric of a disk, a volume or a pool.
 struct Family<T> {
     suffix: &'static str,
     kind: MetricKind,
@@ -92,213 +93,225 @@ fn charged(time: DiskTime) -> Value {
     Value::Part(time.as_secs_f64())
 }
 
-/// As `node_exporter`'s diskstats collector has them. Nothing is merged here, so there is nothing to tell of merges.
+/// As in `node_exporter`'s diskstats collector, but for merges: no request is merged here.
 const TRAFFIC: &[Family<Traffic>] = &[
-    counter("reads_completed_total", "Reads answered, well or not.", |t| {
+    counter("reads_completed_total", "Answered reads, failed ones included.", |t| {
         Value::Whole(t.reads.requests)
     }),
     counter("read_bytes_total", "Bytes read.", |t| Value::Whole(t.reads.sectors.bytes().0)),
-    counter("read_time_seconds_total", "From each read's arrival to its answer, added up.", |t| {
-        sum(t.reads.time)
-    }),
-    counter("writes_completed_total", "Writes answered, well or not; those of zeroes too.", |t| {
-        Value::Whole(t.writes.requests)
-    }),
+    counter(
+        "read_time_seconds_total",
+        "Sum of the times from a read's arrival to its reply.",
+        |t| sum(t.reads.time),
+    ),
+    counter(
+        "writes_completed_total",
+        "Answered writes, failed ones and writes of zeroes included.",
+        |t| Value::Whole(t.writes.requests),
+    ),
     counter("written_bytes_total", "Bytes written.", |t| Value::Whole(t.writes.sectors.bytes().0)),
     counter(
         "write_time_seconds_total",
-        "From each write's arrival to its answer, added up.",
+        "Sum of the times from a write's arrival to its reply.",
         |t| sum(t.writes.time),
     ),
-    gauge("io_now", "Requests that are not answered yet.", |t| Value::Whole(t.open)),
-    counter("io_time_seconds_total", "Time in which there were requests.", |t| sum(t.busy)),
+    gauge("io_now", "Requests in progress.", |t| Value::Whole(t.open)),
+    counter("io_time_seconds_total", "Time with a request in progress.", |t| sum(t.busy)),
     counter(
         "io_time_weighted_seconds_total",
-        "Time in which there were requests, times how many there were.",
+        "Time with requests in progress, weighted by their number.",
         |t| sum(t.weighted),
     ),
     counter(
         "discards_completed_total",
-        "Trims answered, well or not; erasures of space that is given out too.",
+        "Answered trims, failed ones and erasures of newly allocated space included.",
         |t| Value::Whole(t.discards.requests),
     ),
-    counter("discarded_sectors_total", "Sectors of 512 bytes trimmed.", |t| {
+    counter("discarded_sectors_total", "Trimmed sectors of 512 bytes.", |t| {
         Value::Whole(t.discards.sectors.0)
     }),
     counter(
         "discard_time_seconds_total",
-        "From each trim's arrival to its answer, added up.",
+        "Sum of the times from a trim's arrival to its reply.",
         |t| sum(t.discards.time),
     ),
-    counter("flush_requests_total", "Flushes answered, well or not.", |t| {
+    counter("flush_requests_total", "Answered flushes, failed ones included.", |t| {
         Value::Whole(t.flushes.requests)
     }),
     counter(
         "flush_requests_time_seconds_total",
-        "From each flush's arrival to its answer, added up.",
+        "Sum of the times from a flush's arrival to its reply.",
         |t| sum(t.flushes.time),
     ),
     counter("estimated_total", "Clients' requests whose disk time was estimated.", |t| {
         Value::Whole(t.estimated)
     }),
-    counter("estimate_error_seconds_total", "How far off these estimates were, added up.", |t| {
+    counter("estimate_error_seconds_total", "Sum of these estimates' errors.", |t| {
         sum(t.estimate_error)
     }),
-    counter("failures_total", "Requests of any kind that failed.", |t| Value::Whole(t.failures)),
+    counter("failures_total", "Failed requests of any kind.", |t| Value::Whole(t.failures)),
     counter(
         "slow_requests_total",
-        "Requests that took at least as long as the config's `[log]` calls slow; none where it does not say.",
+        "Requests that took at least the slow-request time of the config's `[log]`; none without one.",
         |t| Value::Whole(t.slow),
     ),
 ];
 
 const LATENCY: (&str, &str) =
-    ("latency_seconds", "Clients' requests by how long each took from arrival to answer.");
+    ("latency_seconds", "Times of clients' requests from arrival to reply.");
 
 /// A volume with its connections.
 struct Volume {
-    told: VolumeStatus,
+    status: VolumeStatus,
     connections: usize,
 }
 
 const VOLUME: &[Family<Volume>] = &[
-    gauge("reserve_ratio", "Its share of the disk's time that is reserved for it.", |v| {
-        Value::Part(v.told.contract.reserve.as_f64())
+    gauge("reserve_ratio", "The share of the disk's time that is reserved for it.", |v| {
+        Value::Part(v.status.contract.reserve.as_f64())
     }),
-    gauge("limit_ratio", "The most that it gets of the disk's time.", |v| {
-        Value::Part(v.told.contract.limit.as_f64())
+    gauge("limit_ratio", "Its largest share of the disk's time.", |v| {
+        Value::Part(v.status.contract.limit.as_f64())
     }),
-    gauge("weight", "Its part of the slack beside others.", |v| {
-        Value::Whole(u64::from(v.told.contract.weight.as_u32()))
+    gauge("weight", "Its weight in the division of slack.", |v| {
+        Value::Whole(u64::from(v.status.contract.weight.as_u32()))
     }),
-    gauge("size_bytes", "Its size.", |v| Value::Whole(v.told.size.0)),
+    gauge("size_bytes", "Its size.", |v| Value::Whole(v.status.size.0)),
     gauge("connections", "Clients' connections.", |v| Value::Whole(v.connections as u64)),
-    counter("disk_time_seconds_total", "Time of the disk that it was charged.", |v| {
-        charged(v.told.account.disk_time)
+    counter("disk_time_seconds_total", "Disk time that it was charged.", |v| {
+        charged(v.status.account.disk_time)
     }),
     counter(
         "slack_seconds_total",
-        "Of the time charged, what came out of the slack: nobody else's reserve was waiting for it.",
-        |v| charged(v.told.slack),
+        "Of the time charged, the time that came out of the slack: no other reserve was due.",
+        |v| charged(v.status.slack),
     ),
     counter(
         "lingered_seconds_total",
-        "Of the time charged, what the disk was kept waiting for its next request.",
-        |v| charged(v.told.account.anticipation),
+        "Of the time charged, the time that the disk was kept idle for its next request.",
+        |v| charged(v.status.account.anticipation),
     ),
-    counter("deadlines_met_total", "Blocks of its streams that were answered in time.", |v| {
-        Value::Whole(v.told.kept.met)
-    }),
+    counter(
+        "deadlines_met_total",
+        "Blocks of its streams that were answered by their deadlines.",
+        |v| Value::Whole(v.status.kept.met),
+    ),
     counter("deadlines_missed_total", "Blocks of its streams that were answered late.", |v| {
-        Value::Whole(v.told.kept.missed)
+        Value::Whole(v.status.kept.missed)
     }),
     gauge(
         "deadline_lateness_max_seconds",
-        "The latest answer to a block after its deadline.",
-        |v| Value::Part(v.told.kept.max_lateness.as_secs_f64()),
+        "Largest time from a deadline to its block's reply.",
+        |v| Value::Part(v.status.kept.max_lateness.as_secs_f64()),
     ),
 ];
 
-/// Where its policy keeps such books.
-const BALANCE: (&str, &str) =
-    ("balance_seconds", "What it has saved up of its reserve, or owes where negative.");
+/// Of volumes whose policy has balances.
+const BALANCE: (&str, &str) = ("balance_seconds", "Balance of its reserve, negative if overdrawn.");
 
-/// Where its policy keeps deadlines.
+/// Of disks whose policy keeps deadlines.
 const STREAM_SLACK: (&str, &str) = (
     "stream_slack_seconds",
-    "Disk time that what is promised by deadlines leaves to best effort at any moment (ΔL); told where deadlines are kept.",
+    "Disk time that streams leave to best effort at any instant (ΔL); only if the policy keeps deadlines.",
 );
 
-/// A disk with what is promised of it.
+/// A disk with its reserves.
 struct Disk {
-    told: DiskStatus,
+    status: DiskStatus,
     reserved: f64,
     volumes: usize,
 }
 
+fn healthy(disk: &Disk) -> Value {
+    Value::Whole(u64::from(disk.status.health.state == DiskState::Healthy))
+}
+
 const DISK: &[Family<Disk>] = &[
-    gauge("reserved_ratio", "The share of its time that its volumes have reserved.", |d| {
-        Value::Part(d.reserved)
-    }),
+    gauge("reserved_ratio", "Share of its time that is reserved.", |d| Value::Part(d.reserved)),
     gauge("volumes", "Volumes on it.", |d| Value::Whole(d.volumes as u64)),
-    gauge("recorded", "Whether what its engine decides goes into a flight record: 1 or 0.", |d| {
-        Value::Whole(u64::from(d.told.recorded))
+    gauge("recorded", "Whether its engine is recorded in a flight record: 1 or 0.", |d| {
+        Value::Whole(u64::from(d.status.recorded))
     }),
     counter("uptime_seconds_total", "Time since the daemon started.", |d| {
-        time(d.told.at.since(units::Instant::ZERO))
+        time(d.status.at.since(units::Instant::ZERO))
     }),
-    counter("charged_seconds_total", "Time that was charged to its volumes.", |d| {
-        charged(d.told.busy)
+    counter("charged_seconds_total", "Disk time charged to its volumes.", |d| {
+        charged(d.status.busy)
     }),
     counter(
         "slack_seconds_total",
-        "Of the time charged, what came out of the slack: nobody else's reserve was waiting for it.",
-        |d| charged(d.told.slack),
+        "Of the time charged, the time that came out of the slack: no other reserve was due.",
+        |d| charged(d.status.slack),
     ),
-    gauge(
-        "well",
-        "Whether it is good for everything: 0 once a flush failed, or it is gone.",
-        |d| Value::Whole(u64::from(d.told.health.state == DiskState::Healthy)),
-    ),
-    counter("command_failures_total", "Commands that failed at the disk.", |d| {
-        Value::Whole(d.told.health.read_failures + d.told.health.write_failures)
+    gauge("healthy", "Whether it serves all requests: 0 if it is poisoned or offline.", healthy),
+    gauge("well", "Deprecated: use `spindle_disk_healthy`.", healthy),
+    counter("command_failures_total", "Commands that the disk failed.", |d| {
+        Value::Whole(d.status.health.read_failures + d.status.health.write_failures)
     }),
-    counter("commands_refused_total", "Commands that it was not given, for its state.", |d| {
-        Value::Whole(d.told.health.refused)
+    counter("commands_refused_total", "Commands refused because of its state.", |d| {
+        Value::Whole(d.status.health.refused)
     }),
-    gauge("oldest_command_seconds", "How long its oldest command has been under way.", |d| {
-        time(d.told.health.oldest.map_or(units::Duration::ZERO, |(_, age)| age))
+    gauge("oldest_command_seconds", "Age of its oldest command in flight.", |d| {
+        time(d.status.health.oldest.map_or(units::Duration::ZERO, |(_, age)| age))
     }),
 ];
 
-/// By `kind`.
+/// One metric for each `kind`.
 const TIME: (&str, &str) = (
     "time_seconds_total",
-    "What its time went into: idle, and of an emulated drive with an arm overhead, seek, rotation and transfer.",
+    "Its time by use: idle and, for an emulated hard drive, overhead, seek, rotation and transfer.",
 );
 
 const EXECUTED: &[Family<PreemptionStats>] = &[
-    counter("jit_seeks_total", "Times that the arm's arrival was foretold and waited for.", |e| {
-        Value::Whole(e.jit_transfers)
-    }),
-    counter("jit_seeks_missed_total", "Of these, times that it came late.", |e| {
+    counter(
+        "jit_seeks_total",
+        "Just-in-time seeks: the arrival of the head was predicted, and the seek delayed.",
+        |e| Value::Whole(e.jit_transfers),
+    ),
+    counter("jit_seeks_missed_total", "Just-in-time seeks that missed their sector.", |e| {
         Value::Whole(e.missed)
     }),
-    counter("jit_seeks_distrusted_total", "Times that just-in-time seeks were given up.", |e| {
+    counter("jit_seeks_disabled_total", "Times that just-in-time seeks were disabled.", |e| {
         Value::Whole(e.jit_disabled_count)
     }),
-    gauge("jit_seeks_trusted", "Whether just-in-time seeks are on now: 1 or 0.", |e| {
+    counter(
+        "jit_seeks_distrusted_total",
+        "Deprecated: use `spindle_disk_jit_seeks_disabled_total`.",
+        |e| Value::Whole(e.jit_disabled_count),
+    ),
+    gauge("jit_seeks_enabled", "Whether just-in-time seeks are enabled: 1 or 0.", |e| {
         Value::Whole(u64::from(e.jit_enabled))
     }),
-    counter("split_seeks_total", "Movements of the arm that were made in several parts.", |e| {
+    gauge("jit_seeks_trusted", "Deprecated: use `spindle_disk_jit_seeks_enabled`.", |e| {
+        Value::Whole(u64::from(e.jit_enabled))
+    }),
+    counter("split_seeks_total", "Seeks that were split into several commands.", |e| {
         Value::Whole(e.split_seeks)
     }),
     counter("seek_commands_total", "Seek commands.", |e| Value::Whole(e.seek_commands)),
-    counter("preempted_total", "Requests that one of a higher class cut into.", |e| {
-        Value::Whole(e.preemptions)
-    }),
-    counter("prefetched_bytes_total", "Bytes read while waiting for the disk to turn.", |e| {
+    counter("preempted_total", "Preempted requests.", |e| Value::Whole(e.preemptions)),
+    counter("prefetched_bytes_total", "Bytes prefetched during rotational waits.", |e| {
         Value::Whole(e.prefetched.bytes().0)
     }),
-    counter(
-        "rotation_slack_seconds_total",
-        "Idle time made by waiting for the disk to turn.",
-        |e| charged(e.rotational_wait),
-    ),
+    counter("rotation_slack_seconds_total", "Time of rotational waits.", |e| {
+        charged(e.rotational_wait)
+    }),
 ];
 
 const DISK_PREFIX: &str = "spindle_disk_";
 const POOL: &[Family<PoolView>] = &[
-    gauge("size_bytes", "What its disks hold for volumes.", |p| Value::Whole(p.size.0)),
-    gauge("free_bytes", "What of that no volume has.", |p| Value::Whole(p.free.0)),
-    gauge("promised_bytes", "What thin volumes may yet ask for.", |p| Value::Whole(p.promised.0)),
-    gauge("alarm", "Whether more is in use than its level of alarm.", |p| {
+    gauge("size_bytes", "Capacity of its disks for volumes.", |p| Value::Whole(p.size.0)),
+    gauge("free_bytes", "Free part of that capacity.", |p| Value::Whole(p.free.0)),
+    gauge("promised_bytes", "Space that thin volumes may still allocate.", |p| {
+        Value::Whole(p.promised.0)
+    }),
+    gauge("alarm", "Whether its use has reached the alarm level: 1 or 0.", |p| {
         Value::Whole(p.alarm.into())
     }),
-    gauge("writable", "Whether all of its disks are there and well.", |p| {
+    gauge("writable", "Whether all of its disks are present and healthy: 1 or 0.", |p| {
         Value::Whole(p.writable.into())
     }),
-    gauge("moving_bytes", "What is still to be moved to where it is to lie.", |p| {
+    gauge("moving_bytes", "Bytes that remain to be relocated.", |p| {
         let moving = p.volumes.iter().filter_map(|volume| volume.moving.as_ref());
         Value::Whole(moving.map(|one| one.left.0).sum())
     }),
@@ -309,7 +322,7 @@ const POOL_LABELS: &[&str] = &["pool"];
 const DISK_LABELS: &[&str] = &["device"];
 const VOLUME_LABELS: &[&str] = &["device", "disk"];
 
-/// Every metric that there is, in the order in which they are told.
+/// All metrics, in the order of the text.
 pub fn metrics() -> Vec<Metric> {
     let mut all = Vec::new();
     list(&mut all, DISK_PREFIX, DISK_LABELS, TRAFFIC);
@@ -347,12 +360,12 @@ fn one(
     all.push(Metric { name: format!("{prefix}{suffix}"), kind, labels, help });
 }
 
-/// The text for what `operator` runs.
+/// The text for this daemon.
 pub(crate) fn text(operator: &Operator) -> String {
     render(operator.accounts(), &operator.connections(), operator.pool())
 }
 
-/// A thing, with its labels as they are written, without braces.
+/// A value with its labels as they are written, without braces.
 type Labelled<T> = (String, T);
 
 fn render(
@@ -360,38 +373,38 @@ fn render(
     connections: &BTreeMap<ExportId, usize>,
     pool: Option<PoolView>,
 ) -> String {
-    let mut promised = vec![(Share::NONE, 0); status.disks.len()];
+    let mut reserves = vec![(Share::NONE, 0); status.disks.len()];
     for volume in &status.volumes {
         for disk in &volume.disks {
-            let (reserved, volumes) = &mut promised[disk.0];
+            let (reserved, volumes) = &mut reserves[disk.0];
             let more = reserved.checked_add(volume.contract.reserve);
             *reserved = more.unwrap_or(Share::ALL);
             *volumes += 1;
         }
     }
     let names: Vec<String> = status.disks.iter().map(|disk| escaped(&disk.name)).collect();
-    let disks = status.disks.into_iter().zip(promised).zip(&names);
-    let disks = disks.map(|((told, (reserved, volumes)), name)| {
-        (format!("device=\"{name}\""), Disk { told, reserved: reserved.as_f64(), volumes })
+    let disks = status.disks.into_iter().zip(reserves).zip(&names);
+    let disks = disks.map(|((status, (reserved, volumes)), name)| {
+        (format!("device=\"{name}\""), Disk { status, reserved: reserved.as_f64(), volumes })
     });
     let disks: Vec<Labelled<Disk>> = disks.collect();
-    let volumes = status.volumes.into_iter().map(|told| {
-        let connections = connections.get(&told.export).copied().unwrap_or(0);
-        let disks: Vec<&str> = told.disks.iter().map(|disk| names[disk.0].as_str()).collect();
-        let (name, disks) = (escaped(&told.name), disks.join("+"));
+    let volumes = status.volumes.into_iter().map(|status| {
+        let connections = connections.get(&status.export).copied().unwrap_or(0);
+        let disks: Vec<&str> = status.disks.iter().map(|disk| names[disk.0].as_str()).collect();
+        let (name, disks) = (escaped(&status.name), disks.join("+"));
         let labels = format!("device=\"{name}\",disk=\"{disks}\"");
-        (labels, Volume { told, connections })
+        (labels, Volume { status, connections })
     });
     let volumes: Vec<Labelled<Volume>> = volumes.collect();
     let mut text = Text::with_capacity(disks.len(), volumes.len());
-    text.families(DISK_PREFIX, TRAFFIC, &disks, |disk| Some(&disk.told.traffic));
-    text.latencies(DISK_PREFIX, &disks, |disk| &disk.told.traffic.latency);
+    text.families(DISK_PREFIX, TRAFFIC, &disks, |disk| Some(&disk.status.traffic));
+    text.latencies(DISK_PREFIX, &disks, |disk| &disk.status.traffic.latency);
     text.families(DISK_PREFIX, DISK, &disks, |disk| Some(disk));
     text.streams(&disks);
     text.times(&disks);
-    text.families(DISK_PREFIX, EXECUTED, &disks, |disk| disk.told.executed.as_ref());
-    text.families(VOLUME_PREFIX, TRAFFIC, &volumes, |volume| Some(&volume.told.traffic));
-    text.latencies(VOLUME_PREFIX, &volumes, |volume| &volume.told.traffic.latency);
+    text.families(DISK_PREFIX, EXECUTED, &disks, |disk| disk.status.executed.as_ref());
+    text.families(VOLUME_PREFIX, TRAFFIC, &volumes, |volume| Some(&volume.status.traffic));
+    text.latencies(VOLUME_PREFIX, &volumes, |volume| &volume.status.traffic.latency);
     text.families(VOLUME_PREFIX, VOLUME, &volumes, |volume| Some(volume));
     text.balances(&volumes);
     let pools: Vec<Labelled<PoolView>> =
@@ -400,12 +413,13 @@ fn render(
     text.0
 }
 
-/// A label's value as the format wants it.
+/// A label's value with the format's escapes.
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-/// What a thing's lines take, about: so that the text is not moved while it grows.
+/// The approximate size of the lines about one disk or volume, so that the text is not moved while it
+/// grows.
 const LINE_BYTES: usize = 96;
 const LINES: usize = 42;
 
@@ -422,7 +436,7 @@ impl Text {
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        writeln!(self.0, "{line}").expect("a string takes everything");
+        writeln!(self.0, "{line}").expect("writing to a string does not fail");
     }
 
     fn sample(&mut self, name: &str, labels: &str, value: &Value) {
@@ -468,12 +482,12 @@ impl Text {
     fn times(&mut self, disks: &[Labelled<Disk>]) {
         let name = format!("{DISK_PREFIX}{}", TIME.0);
         self.head(&name, MetricKind::Counter, TIME.1);
-        for (labels, Disk { told, .. }) in disks {
+        for (labels, Disk { status, .. }) in disks {
             let mut kind = |kind: &str, value: Value| {
                 self.sample(&name, &format!("{labels},kind=\"{kind}\""), &value);
             };
-            kind("idle", sum(told.idle));
-            if let Some(times) = &told.times {
+            kind("idle", sum(status.idle));
+            if let Some(times) = &status.times {
                 kind("overhead", time(times.overhead));
                 kind("seek", time(times.seek));
                 kind("rotation", time(times.rotation));
@@ -485,8 +499,8 @@ impl Text {
     fn streams(&mut self, disks: &[Labelled<Disk>]) {
         let name = format!("{DISK_PREFIX}{}", STREAM_SLACK.0);
         self.head(&name, MetricKind::Gauge, STREAM_SLACK.1);
-        for (labels, Disk { told, .. }) in disks {
-            if let Some(slack) = told.stream_slack {
+        for (labels, Disk { status, .. }) in disks {
+            if let Some(slack) = status.stream_slack {
                 self.sample(&name, labels, &charged(slack));
             }
         }
@@ -495,8 +509,8 @@ impl Text {
     fn balances(&mut self, volumes: &[Labelled<Volume>]) {
         let name = format!("{VOLUME_PREFIX}{}", BALANCE.0);
         self.head(&name, MetricKind::Gauge, BALANCE.1);
-        for (labels, Volume { told, .. }) in volumes {
-            if let Some(balance) = told.balance {
+        for (labels, Volume { status, .. }) in volumes {
+            if let Some(balance) = status.balance {
                 self.sample(&name, labels, &charged(balance));
             }
         }
@@ -508,12 +522,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_something_in_a_label_is_escaped() {
+    fn special_characters_in_labels_are_escaped() {
         assert_eq!(escaped("a\"b\\c\nd"), r#"a\"b\\c\nd"#);
     }
 
     #[test]
-    fn no_two_metrics_have_one_name_and_counters_end_as_counters_do() {
+    fn metrics_have_distinct_names_and_only_counters_end_in_total() {
         let all = metrics();
         for (index, metric) in all.iter().enumerate() {
             assert!(all[..index].iter().all(|other| other.name != metric.name), "{metric:?}");

@@ -1,4 +1,4 @@
-//! What went wrong, as a client is told.
+//! Errors, as clients see them.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -11,35 +11,36 @@ use stats::SCHEMA;
 use units::Instant;
 use utoipa::ToSchema;
 
-/// The answer to a request that changed nothing.
+/// The reply to a request that failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// The version of this shape.
+    /// The version of the schema.
     pub schema: u32,
-    /// What is wrong.
+    /// The error.
     pub error: Box<Fault>,
-    /// The status of the answer.
+    /// The HTTP status.
     #[serde(skip)]
     status: u16,
 }
 
-/// What is wrong, and what would be right.
+/// What is wrong, and what is accepted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Fault {
-    /// For programs: `invalid`, `refused`, `missing`, `exists`, `in_use`, `edited`, `unauthorized`, `failed`.
+    /// A code for programs: `invalid`, `refused`, `missing`, `exists`, `in_use`, `edited`,
+    /// `unauthorized`, `failed`.
     pub code: String,
-    /// For people: one sentence.
+    /// One sentence to read.
     pub message: String,
-    /// Which field or parameter.
+    /// The field or parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
-    /// What was given.
+    /// The given value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given: Option<String>,
-    /// What is accepted.
+    /// The accepted values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
-    /// Why deadlines would be missed, if that is what is wrong.
+    /// Why deadlines would be missed, if they would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadlines: Option<Unfit>,
 }
@@ -47,27 +48,28 @@ pub struct Fault {
 /// Why a stream, or a reserve beside streams, does not fit on its disk, and what would.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Unfit {
-    /// For programs: `utilization` (more than the whole disk), `blocked` (an interval in which a command of `beside` is in the
-    /// way), `undecided` or `full`.
+    /// A code for programs: `utilization` (more than the whole disk), `blocked` (in an interval a
+    /// command of `beside` blocks the disk), `undecided` or `full`.
     pub constraint: String,
-    /// When: from so long after the daemon's start.
+    /// The start of the time span, counted from the daemon's start.
     pub from_s: f64,
-    /// Until then; nothing if for ever.
+    /// The end of the time span, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_s: Option<f64>,
-    /// The part of the disk's time that would be asked for.
+    /// The part of the disk's time that would be required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilization: Option<f64>,
     /// The length L of the interval that is too short.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_ms: Option<f64>,
-    /// By how much.
+    /// The missing disk time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_ms: Option<f64>,
-    /// The volume whose command is in the way; nothing for the volume itself, and for the server of best effort.
+    /// The volume whose command blocks the disk; absent for the volume itself, and for the server of
+    /// best effort.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
-    /// The bytes of that one's blocks, if it is a stream.
+    /// The block size of that volume in bytes, if it has a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside_block_bytes: Option<u64>,
     /// A smaller block that would fit at the same bandwidth.
@@ -117,7 +119,7 @@ impl Problem {
         Self { schema: SCHEMA, error, status: status.as_u16() }
     }
 
-    /// A field that is not what it should be.
+    /// An invalid field.
     pub(crate) fn invalid(field: &str, given: Option<String>, accepted: String) -> Self {
         let found = given.as_deref().map_or("nothing".to_owned(), |given| format!("`{given}`"));
         let message = format!("field `{field}`: found {found}, expected {accepted}");
@@ -138,7 +140,7 @@ impl Problem {
         problem
     }
 
-    /// The parts of a config's error, for an answer that is no error.
+    /// The parts of a config's error, for a reply that is not an error.
     pub(crate) fn fault(error: &ConfigError) -> Fault {
         let code = if error.is_refusal() { "refused" } else { "invalid" };
         *Self::of_config(error, StatusCode::CONFLICT, code).error
@@ -160,7 +162,8 @@ impl From<ChangeError> for Problem {
             }
             ChangeError::Exists { name } => {
                 let message = format!(
-                    "a volume \"{name}\" is there already, and is another: expected a name of its own, or a change of that one"
+                    "a volume \"{name}\" is there already, and is another: expected a name of its \
+                     own, or a change of that one"
                 );
                 let mut problem = conflict("exists", message);
                 problem.error.field = Some("name".to_owned());
@@ -177,7 +180,8 @@ impl From<ChangeError> for Problem {
             ChangeError::Edited { file } => conflict(
                 "edited",
                 format!(
-                    "{file} was edited since the daemon read it: expected it as it was, or a restart to have the edit take effect"
+                    "{file} was edited since the daemon read it: expected it as it was, or a restart \
+                     to have the edit take effect"
                 ),
             ),
             ChangeError::Io { file, error } => Self::new(
@@ -203,7 +207,7 @@ impl From<ChangeError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).expect("it was one");
+        let status = StatusCode::from_u16(self.status).expect("the status was one before");
         (status, Json(self)).into_response()
     }
 }

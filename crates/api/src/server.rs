@@ -1,4 +1,4 @@
-//! The API's sockets: bound before the daemon starts, served by one thread.
+//! The API's server: its sockets are bound before the daemon starts, and served by one thread.
 
 use std::fmt;
 use std::io;
@@ -22,19 +22,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::context::{Api, Closing};
 use crate::limits::{
     ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIME_MAX, STOP_MAX, TOKEN_BYTES_MAX,
     TOKEN_BYTES_MIN,
 };
-use crate::live::Closing;
 use crate::problem::Problem;
-use crate::routes::Api;
+use crate::routes;
 
-/// What a client shows to be let in over TCP.
+/// The token that authorises a client over TCP.
 #[derive(Clone)]
 pub struct Token(Arc<[u8]>);
 
-/// A token that lets nobody in. Its words say what would.
+/// A token that cannot be used. The message says what is expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenError(String);
 
@@ -53,14 +53,15 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// Reads the token that a file holds; blanks and line ends around it are not part of it.
+    /// Reads the token in a file; white space around it is not part of it.
     ///
     /// # Errors
-    /// The file cannot be read, others than its owner may read it, or it holds no token.
+    /// The file cannot be read, users other than its owner may read it, or it has no token.
     pub fn read(path: &Path) -> Result<Self, TokenError> {
         let refused = |found: &str| {
             let expected = format!(
-                "a file that only its owner can read, with {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} printable characters"
+                "a file that only its owner can read, with {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} \
+                 printable characters"
             );
             TokenError(format!("{}: found {found}, expected {expected}", path.display()))
         };
@@ -80,8 +81,8 @@ impl Token {
         Ok(Self(token.as_bytes().into()))
     }
 
-    /// Whether `given` is it. How long that takes tells nothing of where they differ.
-    fn is(&self, given: &[u8]) -> bool {
+    /// Whether `given` equals the token. The comparison takes constant time.
+    fn matches(&self, given: &[u8]) -> bool {
         self.0.ct_eq(given).into()
     }
 }
@@ -92,12 +93,12 @@ enum Socket {
     Tcp(StdTcpListener, Token),
 }
 
-/// Sockets that listen and are not served yet.
+/// Listening sockets that are not served yet.
 #[derive(Debug)]
 pub struct Bound(Vec<Socket>);
 
 impl Bound {
-    /// Listens on all the addresses. A Unix socket is its owner's alone; TCP is for who has the token.
+    /// Listens on all addresses. Only its owner can use a Unix socket; a TCP client needs the token.
     ///
     /// # Errors
     /// An address is in use or cannot be listened on, or there is a TCP address and no token.
@@ -130,10 +131,10 @@ impl Bound {
         addresses.iter().map(bind).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Where it listens; for port 0, with the port that was chosen.
+    /// The addresses; for port 0, with the chosen port.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// The system's error.
     pub fn addresses(&self) -> io::Result<Vec<Address>> {
         let address = |socket: &Socket| match socket {
             Socket::Unix(listening) => Ok(Address::Unix(listening.file.path().to_owned())),
@@ -155,14 +156,14 @@ impl Server {
     /// Serves `api` on these sockets.
     ///
     /// # Errors
-    /// The system gives no thread, or no runtime.
+    /// The system provides no thread, or no runtime.
     pub fn start(bound: Bound, api: Api) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(CONNECTIONS_MAX)
             .build()?;
         let (stop, stopped) = oneshot::channel();
-        let closing = api.closing();
+        let closing = api.closing.clone();
         let thread = std::thread::Builder::new().name("api".to_owned()).spawn(move || {
             runtime.block_on(serve(bound, api, stopped));
             runtime.shutdown_timeout(STOP_MAX);
@@ -170,13 +171,13 @@ impl Server {
         Ok(Self { stop, closing, thread })
     }
 
-    /// Accepts nobody any more, answers who has asked, and ends.
+    /// Stops: accepts no further connections, and answers the requests in progress.
     ///
     /// # Panics
     /// If its thread has panicked.
     pub fn stop(self) {
         self.closing.close();
-        // Where it has ended already there is nobody to be told.
+        // The server may have ended already.
         let _ = self.stop.send(());
         self.thread.join().expect("the API's thread does not panic");
     }
@@ -184,11 +185,11 @@ impl Server {
 
 async fn serve(bound: Bound, api: Api, stopped: oneshot::Receiver<()>) {
     let graceful = Arc::new(GracefulShutdown::new());
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let router = api.router();
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let router = routes::router(api);
     let (mut files, mut accepting) = (Vec::new(), Vec::new());
     for socket in bound.0 {
-        let (places, graceful) = (Arc::clone(&places), Arc::clone(&graceful));
+        let (permits, graceful) = (Arc::clone(&permits), Arc::clone(&graceful));
         let task = match socket {
             Socket::Unix(BoundSocket { listener, file }) => {
                 files.push(file);
@@ -198,7 +199,7 @@ async fn serve(bound: Bound, api: Api, stopped: oneshot::Receiver<()>) {
                     let listener = Arc::clone(&listener);
                     async move { listener.accept().await.map(|(stream, _)| stream) }
                 };
-                tokio::spawn(welcome_all(accept, router.clone(), graceful, places))
+                tokio::spawn(accept_all(accept, router.clone(), graceful, permits))
             }
             Socket::Tcp(listener, token) => {
                 let listener = TcpListener::from_std(listener).expect("within a runtime");
@@ -207,51 +208,51 @@ async fn serve(bound: Bound, api: Api, stopped: oneshot::Receiver<()>) {
                     let listener = Arc::clone(&listener);
                     async move { listener.accept().await.map(|(stream, _)| stream) }
                 };
-                let router = router.clone().layer(middleware::from_fn_with_state(token, let_in));
-                tokio::spawn(welcome_all(accept, router, graceful, places))
+                let router = router.clone().layer(middleware::from_fn_with_state(token, authorise));
+                tokio::spawn(accept_all(accept, router, graceful, permits))
             }
         };
         accepting.push(task);
     }
-    // The sender is dropped only with the server: either way it is time to go.
+    // The sender sends or is dropped: in both cases the server stops.
     let _ = stopped.await;
     for task in accepting {
         task.abort();
-        // It ends by being aborted, which is no error here.
+        // The task's end is an error, because it was aborted.
         let _ = task.await;
     }
     drop(files);
-    let graceful = Arc::into_inner(graceful).expect("nobody accepts any more");
-    // Who does not take its last answer in time goes without.
+    let graceful = Arc::into_inner(graceful).expect("no task accepts any more");
+    // A client that does not read its last reply in time loses it.
     let _ = tokio::time::timeout(STOP_MAX, graceful.shutdown()).await;
 }
 
-/// Accepts for ever, as long as there are places.
-async fn welcome_all<S, A>(
+/// Accepts connections up to the limit, until the task is aborted.
+async fn accept_all<S, A>(
     accept: impl Fn() -> A,
     router: Router,
     graceful: Arc<GracefulShutdown>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     A: Future<Output = io::Result<S>>,
 {
     loop {
-        let place = Arc::clone(&places).acquire_owned().await;
-        let place = place.expect("places are never closed");
+        let permit = Arc::clone(&permits).acquire_owned().await;
+        let permit = permit.expect("the semaphore is never closed");
         match accept().await {
-            Ok(stream) => welcome(stream, router.clone(), graceful.watcher(), place),
+            Ok(stream) => serve_connection(stream, router.clone(), graceful.watcher(), permit),
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-/// Serves one connection, which gives its place back at its end.
-fn welcome(
+/// Serves one connection, which holds a permit until its end.
+fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     watcher: Watcher,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) {
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -260,20 +261,21 @@ fn welcome(
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let connection = watcher.watch(connection);
     tokio::spawn(async move {
-        // What one client does is never an error of the server.
+        // A client's error is not an error of the server.
         let _ = connection.await;
-        drop(place);
+        drop(permit);
     });
 }
 
-/// Lets a request through that shows the token.
-async fn let_in(State(token): State<Token>, request: Request, next: Next) -> Response {
-    let shown = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let shown = shown.and_then(|value| value.strip_prefix(b"Bearer "));
-    if shown.is_some_and(|shown| token.is(shown)) {
+/// Passes a request on if it carries the token.
+async fn authorise(State(token): State<Token>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
+    if given.is_some_and(|given| token.matches(given)) {
         return next.run(request).await;
     }
-    let words = "expected the header `Authorization: Bearer TOKEN`, with the token of the daemon's token file";
-    let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", words);
+    let message = "expected the header `Authorization: Bearer TOKEN`, with the token of the daemon's \
+                   token file";
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message);
     ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
 }

@@ -1,6 +1,6 @@
 //! `spindle admit`: asks a running daemon whether a volume fits.
 
-use api::{Admission, AdmissionAnswer, Room};
+use api::{Admission, AdmissionAnswer, Headroom};
 use clap::Args;
 use console::{ExitStatus, println};
 
@@ -37,7 +37,7 @@ pub(crate) fn run(admit: &Admit, json: bool) -> anyhow::Result<ExitStatus> {
         println!("{}", answer.body);
     } else if fits {
         println!("it fits");
-        if let Some(Room { tasks, utilization, slack_ms }) = room {
+        if let Some(Headroom { tasks, utilization, slack_ms }) = room {
             let (percent, disk) = (utilization * 1e2, disk.as_str());
             println!(
                 "disk \"{disk}\" would have {tasks} tasks with {percent:.1} % of its time, and \

@@ -56,9 +56,9 @@ fn drive(disk: &Disk) -> String {
 fn state(disk: &Disk) -> String {
     const LONG_MS: f64 = 1_000.0;
     let state = match disk.state {
-        DiskState::Well => "well",
+        DiskState::Well => "healthy",
         DiskState::Poisoned => "poisoned",
-        DiskState::Gone => "gone",
+        DiskState::Gone => "offline",
     };
     match (disk.oldest_command_ms, &disk.oldest_command) {
         (Some(age), Some(op)) if age > LONG_MS => format!("{state}, {op} for {:.1} s", age / 1e3),

@@ -1,7 +1,7 @@
 //! `spindle vol`: the volumes of a running daemon.
 
 use api::{
-    Answer, ClientError, Forced, NamedSpec, PoolAnswer, PoolVolume, PoolVolumeSpec, Settling,
+    Answer, ClientError, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, VolumeSpec,
     Volume, VolumeAnswer, VolumeChange, VolumesAnswer,
 };
 use clap::{Args, Subcommand};
@@ -136,16 +136,17 @@ pub(crate) struct Rm {
     force: bool,
 }
 
-fn in_pool(create: &Create) -> anyhow::Result<PoolVolumeSpec> {
+fn in_pool(create: &Create) -> anyhow::Result<VolumeSpec> {
     let LayoutArgs { disks, layout, zone, thin } = &create.layout;
     let Contract { reserve, limit, weight, stream } = &create.contract;
-    Ok(PoolVolumeSpec {
+    Ok(VolumeSpec {
         name: create.name.clone(),
+        disk: None,
         size: create.size.clone(),
         disks: disks.clone(),
         layout: layout.clone(),
         zone: zone.clone(),
-        thin: *thin,
+        thin: thin.then_some(true),
         reserve: reserve.clone(),
         limit: limit.clone(),
         weight: *weight,
@@ -175,8 +176,8 @@ fn rebalance(Rebalance { api, wait: waits }: &Rebalance, json: bool) -> anyhow::
 
 fn relocate(args: &Move, json: bool) -> anyhow::Result<ExitStatus> {
     let Move { volume: Named { api, name }, disks, zone, wait: waits } = args;
-    let settling = Settling { disks: disks.clone(), zone: zone.clone() };
-    let answer = api.client().have(name, "move", &settling);
+    let relocate = Relocate { disks: disks.clone(), zone: zone.clone() };
+    let answer = api.client().have(name, "move", &relocate);
     if !waits {
         return print_pool_volumes(answer, json);
     }

@@ -1,16 +1,18 @@
-//! `/v1/trace`: finished requests as they are answered, one JSON object a line, for as long as the client reads.
+//! `/v1/trace`: finished requests as they are answered, one JSON object per line, for as long as the
+//! client reads.
 //!
-//! A thread beside the sockets' waits for requests and hands lines over; who goes takes its thread with it within
-//! [`LIVE_PAUSE`]. What a client does not read in time is dropped, and the next line says how much.
+//! A thread for each client waits for requests and hands lines over. It ends within [`LIVE_PAUSE`] of
+//! the client's disconnection. Requests that a client does not read in time are dropped, and the next
+//! line has their number.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use daemon::{Filter, Operator, SUBSCRIBERS_MAX, Subscriber};
@@ -20,28 +22,31 @@ use stats::{DroppedReport, SCHEMA};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use units::Duration;
 use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use crate::context::{Api, Closing};
 use crate::limits::{LIVE_CHUNKS_MAX, LIVE_EVERY_MAX, LIVE_PAUSE};
 use crate::problem::Problem;
 
-/// Which requests are wanted.
+/// The requests that a client wants.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct LiveQuery {
-    /// Those of this volume alone.
+    /// Those of this volume only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
-    /// One in so many, from 1 to 1,000,000.
+    /// One in this many, from 1 to 1,000,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub every: Option<u32>,
-    /// Those that took at least so long, such as `5ms`.
+    /// Those that took at least this time, such as `5ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<String>,
 }
 
 impl LiveQuery {
-    /// As the daemon takes it.
+    /// The daemon's filter for this query.
     fn filter(&self, operator: &Operator) -> Result<Filter, Problem> {
         let every = self.every.unwrap_or(1);
         if !(1..=LIVE_EVERY_MAX).contains(&every) {
@@ -62,21 +67,7 @@ impl LiveQuery {
     }
 }
 
-/// Told to those who look on that it is time to go.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Closing(Arc<AtomicBool>);
-
-impl Closing {
-    pub(crate) fn close(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn is_closed(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A body that ends when its sender does.
+/// A body that ends when its sender is dropped.
 struct Lines(Receiver<Bytes>);
 
 impl hyper::body::Body for Lines {
@@ -91,35 +82,57 @@ impl hyper::body::Body for Lines {
     }
 }
 
-/// Begins to tell.
-pub(crate) fn begin(
-    operator: Operator,
-    query: &LiveQuery,
-    closing: Closing,
+pub(crate) fn described() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(trace))
+}
+
+/// Finished requests as they are answered, each with where its time went, until the client
+/// disconnects.
+#[utoipa::path(get, path = "/v1/trace",
+    params(LiveQuery), responses(
+    (status = 200, description = "A line of JSON for each: `breakdown_ns` adds up to `total_ns`; and \
+                                  one with `dropped` where the client was too slow. Empty lines \
+                                  mean nothing",
+     body = String, content_type = "application/x-ndjson"),
+    (status = 404, description = "There is no such volume", body = Problem),
+    (status = 409, description = "There are too many live traces", body = Problem),
+    (status = 422, description = "A parameter is invalid", body = Problem)))]
+async fn trace(
+    State(api): State<Api>,
+    query: Result<Query<LiveQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
+    let Query(query) = query.map_err(|error| {
+        let given = Some(error.body_text());
+        Problem::invalid("query", given, "`volume`, `every`, `at_least` or nothing".to_owned())
+    })?;
+    begin(api.operator, &query, api.closing)
+}
+
+/// Starts a trace.
+fn begin(operator: Operator, query: &LiveQuery, closing: Closing) -> Result<Response, Problem> {
     let filter = query.filter(&operator)?;
-    let watcher = operator.subscribe(filter).ok_or_else(|| {
-        let message = format!("there are {SUBSCRIBERS_MAX} who look on already: expected fewer");
+    let subscriber = operator.subscribe(filter).ok_or_else(|| {
+        let message = format!("there are {SUBSCRIBERS_MAX} live traces already: expected fewer");
         Problem::new(StatusCode::CONFLICT, "in_use", message)
     })?;
     let (to, from) = channel(LIVE_CHUNKS_MAX);
-    tokio::task::spawn_blocking(move || tell(&operator, &watcher, &to, &closing));
+    tokio::task::spawn_blocking(move || send(&operator, &subscriber, &to, &closing));
     let content_type = (header::CONTENT_TYPE, "application/x-ndjson");
     Ok(([content_type], Body::new(Lines(from))).into_response())
 }
 
-/// Hands lines over until nobody wants them.
-fn tell(operator: &Operator, watcher: &Subscriber, to: &Sender<Bytes>, closing: &Closing) {
-    // Empty lines mean nothing, and tell a client that it has been let in.
+/// Hands lines over until the client is gone.
+fn send(operator: &Operator, subscriber: &Subscriber, to: &Sender<Bytes>, closing: &Closing) {
+    // Empty lines mean nothing; the first one tells the client that the trace has started.
     let mut sent = to.blocking_send(Bytes::from_static(b"\n"));
     while sent.is_ok() && !to.is_closed() && !closing.is_closed() {
-        let told = watcher.next(LIVE_PAUSE);
+        let batch = subscriber.next(LIVE_PAUSE);
         let mut lines = Vec::new();
-        for traced in &told.requests {
+        for traced in &batch.requests {
             put(&mut lines, &operator.report(traced));
         }
-        if told.dropped > 0 {
-            put(&mut lines, &DroppedReport { schema: SCHEMA, dropped: told.dropped });
+        if batch.dropped > 0 {
+            put(&mut lines, &DroppedReport { schema: SCHEMA, dropped: batch.dropped });
         }
         if !lines.is_empty() {
             sent = to.blocking_send(lines.into());
@@ -132,12 +145,12 @@ fn put(lines: &mut Vec<u8>, report: &impl Serialize) {
     lines.push(b'\n');
 }
 
-/// Lines out of the chunks that they come in.
+/// Splits chunks into lines.
 #[derive(Debug, Default)]
 pub(crate) struct Splitter(Vec<u8>);
 
 impl Splitter {
-    /// Gives the lines that end in `chunk` to `each`; empty ones mean nothing.
+    /// Calls `each` for every non-empty line that ends in `chunk`.
     pub(crate) fn split(
         &mut self,
         chunk: &[u8],
@@ -163,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_whole_wherever_the_chunks_are_cut() {
+    fn lines_are_whole_wherever_chunks_are_cut() {
         let text = b"\n{\"a\":1}\n\n{\"b\":2}\nrest";
         for size in 1..text.len() {
             let (mut splitter, mut lines) = (Splitter::default(), Vec::new());

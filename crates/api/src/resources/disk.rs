@@ -1,0 +1,297 @@
+//! Disks: their guarantees, their free space and time, their state.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use config::{DiskIndex, Plan};
+use daemon::Operator;
+use engine::Admission;
+use serde::{Deserialize, Serialize};
+use units::{Instant, Sectors};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
+
+use crate::answers::answers;
+use crate::context::{Answered, Api};
+use crate::extract::{named, read};
+use crate::problem::Problem;
+
+/// The changed fields of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiskChange {
+    /// The period over which every reserve is kept.
+    #[schema(example = "500ms")]
+    pub period: String,
+}
+
+/// A disk: the guarantees on it, and what is available.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// The name of its drive model.
+    pub drive: String,
+    /// Its scheduling policy.
+    pub policy: String,
+    /// The largest number of commands in flight.
+    pub depth: u32,
+    /// The period over which every reserve is kept.
+    pub period: String,
+    /// The number of volumes on it.
+    pub volumes: usize,
+    /// The share of its time that is reserved.
+    pub reserved: String,
+    /// The share of its time that is available for reserves.
+    pub left: String,
+    /// Its capacity.
+    pub capacity_bytes: u64,
+    /// The part of its capacity that belongs to no volume.
+    pub free_bytes: u64,
+    /// The largest free extent, the size of the largest volume that can be created. It is zero for a
+    /// disk of the pool.
+    pub gap_bytes: u64,
+    /// The number of answered requests since the daemon's start.
+    pub requests: u64,
+    /// The bytes read and written.
+    pub bytes: u64,
+    /// The number of requests in progress.
+    pub in_flight: u64,
+    /// The time in which it had work since the daemon's start.
+    pub busy_s: f64,
+    /// The time since the daemon's start.
+    pub uptime_s: f64,
+    /// How a real disk's commands are passed to the kernel: `io_uring`, possibly followed by `, buffers
+    /// not registered`, or `threads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<String>,
+    /// Deprecated: its state as `well`, `poisoned` or `gone`.
+    pub state: DiskState,
+    /// Its state.
+    pub health: DiskHealth,
+    /// The number of failed reads.
+    pub read_failures: u64,
+    /// The number of failed writes, trims and flushes.
+    pub write_failures: u64,
+    /// The number of commands refused because of its state.
+    pub refused: u64,
+    /// The age of its oldest command in flight, if there is one: a stalled disk shows here first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_command_ms: Option<f64>,
+    /// The operation of that command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_command: Option<String>,
+}
+
+/// Deprecated: the state of a disk by its old names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskState {
+    /// As [`DiskHealth::Healthy`].
+    Well,
+    /// As [`DiskHealth::Poisoned`].
+    Poisoned,
+    /// As [`DiskHealth::Offline`].
+    Gone,
+}
+
+/// The state of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskHealth {
+    /// It serves all requests.
+    Healthy,
+    /// A flush failed, and data written before may be lost: it is read-only until it is reopened.
+    Poisoned,
+    /// It is gone: all requests fail until it is reopened.
+    Offline,
+}
+
+impl From<DiskHealth> for DiskState {
+    fn from(health: DiskHealth) -> Self {
+        match health {
+            DiskHealth::Healthy => Self::Well,
+            DiskHealth::Poisoned => Self::Poisoned,
+            DiskHealth::Offline => Self::Gone,
+        }
+    }
+}
+
+impl From<daemon::DiskState> for DiskHealth {
+    fn from(state: daemon::DiskState) -> Self {
+        match state {
+            daemon::DiskState::Healthy => Self::Healthy,
+            daemon::DiskState::Poisoned => Self::Poisoned,
+            daemon::DiskState::Offline => Self::Offline,
+        }
+    }
+}
+
+answers! {
+    /// One disk.
+    DiskAnswer {
+        /// The disk.
+        disk: Disk
+    }
+    /// All disks.
+    DisksAnswer {
+        /// In the config's order.
+        disks: Vec<Disk>
+    }
+}
+
+/// All disks.
+fn all_disks(operator: &Operator) -> Vec<Disk> {
+    let (document, status) = (operator.document(), operator.accounts());
+    let plan = document.plan();
+    let disks = plan.disks.iter().zip(&status.disks).enumerate().map(|(index, (disk, told))| {
+        let (NoSpace { free: left, largest_gap: gap }, promised) =
+            available(plan, DiskIndex(index));
+        Disk {
+            name: disk.name.clone(),
+            drive: disk.drive.name.clone(),
+            policy: disk.policy.to_string(),
+            depth: disk.depth,
+            period: disk.period.to_string(),
+            volumes: volumes_on(plan, index),
+            reserved: disk.share_text(promised.reserved()),
+            left: disk.share_text(promised.available()),
+            capacity_bytes: disk.drive.model.capacity().bytes().0,
+            free_bytes: left.bytes().0,
+            gap_bytes: gap.bytes().0,
+            requests: told.traffic.requests(),
+            bytes: moved(&told.traffic),
+            in_flight: told.traffic.open,
+            busy_s: told.busy.as_secs_f64(),
+            uptime_s: told.at.since(Instant::ZERO).as_secs_f64(),
+            access: told.access.map(|access| access.to_string()),
+            state: DiskHealth::from(told.health.state).into(),
+            health: told.health.state.into(),
+            read_failures: told.health.read_failures,
+            write_failures: told.health.write_failures,
+            refused: told.health.refused,
+            oldest_command_ms: told.health.oldest.map(|(_, age)| age.as_millis_f64()),
+            oldest_command: told.health.oldest.map(|(op, _)| op.to_string()),
+        }
+    });
+    disks.collect()
+}
+
+/// The number of volumes on a disk.
+fn volumes_on(plan: &Plan, disk: usize) -> usize {
+    let plain = plan.volumes.iter().filter(|volume| volume.disk.0 == disk).count();
+    let on = |volume: &&config::PoolVolume| volume.parts.iter().any(|part| part.disk.0 == disk);
+    plain + plan.pool.as_ref().map_or(0, |pool| pool.volumes.iter().filter(on).count())
+}
+
+/// The bytes read and written.
+fn moved(traffic: &daemon::Traffic) -> u64 {
+    (traffic.reads.sectors.bytes() + traffic.writes.sectors.bytes()).0
+}
+
+/// The free space and the available time of a disk of the plan.
+pub(super) fn available(plan: &Plan, at: DiskIndex) -> (NoSpace, Admission) {
+    let disk = at.0;
+    let promised = plan.promised(at);
+    if plan.pool.as_ref().is_some_and(|pooled| pooled.disks.contains(&at)) {
+        // All of its space belongs to the pool.
+        return (NoSpace { free: Sectors::ZERO, largest_gap: Sectors::ZERO }, promised);
+    }
+    let mut pool = FreeSpace::new([plan.disks[disk].drive.model.capacity()]);
+    for volume in plan.volumes.iter().filter(|volume| volume.disk.0 == disk) {
+        let there = DiskExtent { disk: DiskId(0), extent: volume.place };
+        // A second export of the same sectors takes no space.
+        assert!(
+            volume.same_as.is_some() || pool.claim(there),
+            "the plan's volumes share no sector"
+        );
+    }
+    (pool.free(DiskId(0)), promised)
+}
+
+pub(crate) fn described() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(disks))
+        .routes(routes!(disk, set_disk))
+        .routes(routes!(reopen))
+}
+
+/// All disks: the guarantees on each, and what is available.
+#[utoipa::path(get, path = "/v1/disks", responses(
+    (status = 200, description = "The disks", body = DisksAnswer)))]
+async fn disks(State(api): State<Api>) -> Answered<DisksAnswer> {
+    Ok(Json(api.work(|operator| all_disks(&operator)).await?.into()))
+}
+
+/// One disk.
+#[utoipa::path(get, path = "/v1/disks/{name}",
+    params(("name" = String, Path, description = "The disk")), responses(
+    (status = 200, description = "The disk", body = DiskAnswer),
+    (status = 400, description = "The name is not UTF-8", body = Problem),
+    (status = 404, description = "There is no such disk", body = Problem)))]
+async fn disk(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+) -> Answered<DiskAnswer> {
+    let name = named(name)?;
+    let disk = api.work(move |operator| one_disk(&operator, &name)).await??;
+    Ok(Json(disk.into()))
+}
+
+/// Changes the period over which a disk keeps its reserves.
+#[utoipa::path(patch, path = "/v1/disks/{name}",
+    params(("name" = String, Path, description = "The disk")),
+    request_body = DiskChange, responses(
+    (status = 200, description = "The disk, as it is now", body = DiskAnswer),
+    (status = 400, description = "The name or the body cannot be read", body = Problem),
+    (status = 404, description = "There is no such disk", body = Problem),
+    (status = 408, description = "The body took too long", body = Problem),
+    (status = 409, description = "The config was edited", body = Problem),
+    (status = 413, description = "The body is too large", body = Problem),
+    (status = 422, description = "A field is invalid", body = Problem)))]
+async fn set_disk(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    body: Body,
+) -> Answered<DiskAnswer> {
+    let name = named(name)?;
+    let DiskChange { period } = read(body).await?;
+    let changed = api.work(move |operator| {
+        operator.set_period(&name, &period)?;
+        one_disk(&operator, &name)
+    });
+    Ok(Json(changed.await??.into()))
+}
+
+/// Reopens a disk that is poisoned or gone: its volumes can be written again. Data written before may
+/// be lost.
+#[utoipa::path(post, path = "/v1/disks/{name}/reopen",
+    params(("name" = String, Path, description = "The disk")), responses(
+    (status = 200, description = "The disk, as it is now", body = DiskAnswer),
+    (status = 400, description = "The name is not UTF-8", body = Problem),
+    (status = 404, description = "There is no such disk", body = Problem),
+    (status = 409, description = "It is healthy, or it cannot be opened", body = Problem)))]
+async fn reopen(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+) -> Answered<DiskAnswer> {
+    let name = named(name)?;
+    let opened = api.work(move |operator| {
+        one_disk(&operator, &name)?;
+        operator.reopen(&name)?;
+        one_disk(&operator, &name)
+    });
+    Ok(Json(opened.await??.into()))
+}
+
+fn one_disk(operator: &Operator, name: &str) -> Result<Disk, Problem> {
+    let found = all_disks(operator).into_iter().find(|disk| disk.name == name);
+    found.ok_or_else(|| {
+        let message = format!("there is no disk \"{name}\"");
+        Problem::new(StatusCode::NOT_FOUND, "missing", message)
+    })
+}

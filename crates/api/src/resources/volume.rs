@@ -1,0 +1,583 @@
+//! Volumes: wherever they lie, one resource.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use config::{DiskIndex, Document, Plan, PoolVolumeEdit, StreamEdit, VolumeEdit};
+use daemon::{Created, DiskStatus, NewVolume, Operator, PoolView, Setting, Status, VolumeStatus};
+use engine::stream::{RequestedStream, Span, Task};
+use nbd::ExportId;
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Instant, SECTOR_BYTES};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use volume::NoSpace;
+
+use super::disk::{DiskHealth, DiskState, available};
+use super::pool::PoolVolume;
+use super::stream::{Stream, StreamSpec, stream_edit, stream_of};
+use crate::answers::answers;
+use crate::context::{Answered, Api};
+use crate::extract::{named, read};
+use crate::problem::{Fault, Problem};
+
+/// A volume to be created, or to be checked for admission. It lies on one `disk`, or in the pool if
+/// it has any of `disks`, `layout`, `zone` and `thin` instead.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeSpec {
+    /// The name that clients open it by: 1 to 255 bytes, printable, without `/`, `\\` and quotes.
+    #[schema(example = "vm1")]
+    pub name: String,
+    /// The disk that it lies on, for a volume on one disk.
+    #[schema(example = "d0")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    /// Its size: whole sectors of 512 bytes, or whole MiB in the pool.
+    #[schema(example = "10GiB")]
+    pub size: String,
+    /// The disks that it is placed on, for a volume of the pool. Default: all of the pool's disks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disks: Option<Vec<String>>,
+    /// For a volume of the pool: `single`, `stripe` or `random`. Default: `single`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
+    /// For a volume of the pool: `fast`, `slow` or `any`. Default: `any`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// For a volume of the pool: whether blocks are allocated when they are first written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thin: Option<bool>,
+    /// Its share of the time of each of its disks in every period. Default: none.
+    #[schema(example = "30%")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<String>,
+    /// Its largest share, at least the reserve. Default: all.
+    #[schema(example = "60%")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// Its weight in the division of slack, 1 to 1000. Default: 1.
+    #[schema(example = 2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i64>,
+    /// A stream in place of a reserve; in the pool without a range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSpec>,
+}
+
+impl VolumeSpec {
+    /// The volume to be created at its placement. `in_pool` if the caller asks for the pool.
+    fn placed(self, in_pool: bool) -> Result<(String, NewVolume), Problem> {
+        let Self { name, disk, size, disks, layout, zone, thin, .. } = self;
+        let has_pool_fields =
+            disks.is_some() || layout.is_some() || zone.is_some() || thin.is_some();
+        let Self { reserve, limit, weight, stream, .. } = self;
+        let stream = stream.map(stream_edit);
+        let edit = VolumeEdit { size: Some(size), reserve, limit, weight, stream };
+        let new = match disk {
+            Some(disk) if in_pool || has_pool_fields => {
+                let accepted = "no `disk` for a volume of the pool: use `disks`".to_owned();
+                return Err(Problem::invalid("disk", Some(disk), accepted));
+            }
+            Some(disk) => NewVolume::OnDisk { disk, edit },
+            None if in_pool || has_pool_fields => {
+                let thin = thin.filter(|thin| *thin);
+                NewVolume::InPool(PoolVolumeEdit { volume: edit, disks, layout, zone, thin })
+            }
+            None => return Err(missing_disk()),
+        };
+        Ok((name, new))
+    }
+}
+
+fn missing_disk() -> Problem {
+    Problem::invalid("disk", None, "the name of a disk, or fields of a pool's volume".to_owned())
+}
+
+/// The changed fields of a volume. Missing fields keep their values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeChange {
+    /// Its size. A volume on one disk grows into the free space behind it. No client may have a volume
+    /// open that shrinks.
+    #[schema(example = "20GiB")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+    /// Its share of the disk's time in every period; of the nominal rate, as `20/s`, if the policy is
+    /// `throughput`. It replaces an `iops` or `bandwidth` that it was derived from.
+    #[schema(example = "30%")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<String>,
+    /// Its largest share, at least the reserve.
+    #[schema(example = "60%")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// Its weight in the division of slack, 1 to 1000.
+    #[schema(example = 2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i64>,
+    /// A stream in place of a reserve or another stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamSpec>,
+    /// Remove its stream: it becomes best effort.
+    #[serde(default)]
+    pub drop_stream: bool,
+    /// Disconnect the clients of a volume that shrinks.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// A volume: its placement, its contract, and its use of disk time since the daemon's start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Volume {
+    /// Its name.
+    pub name: String,
+    /// The disk that it lies on; for a volume of the pool, its disks, separated by `+`.
+    pub disk: String,
+    /// Deprecated: the state of its worst disk as `well`, `poisoned` or `gone`.
+    pub state: DiskState,
+    /// The state of its worst disk.
+    pub health: DiskHealth,
+    /// Its size, in the form in which it can be set.
+    pub size: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Its first byte on its disk; absent for a volume of the pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_bytes: Option<u64>,
+    /// Its placement in the pool; absent for a volume on one disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolVolume>,
+    /// Its share of the disk's time in every period.
+    pub reserve: String,
+    /// Its largest share.
+    pub limit: String,
+    /// Its weight in the division of slack.
+    pub weight: u32,
+    /// Its stream, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<Stream>,
+    /// Connections that have it open.
+    pub connections: usize,
+    /// The disk time that it was charged.
+    pub disk_time_s: f64,
+    /// The balance of its reserve, negative if overdrawn; null if the policy has no balances.
+    pub balance_s: Option<f64>,
+    /// The number of answered requests.
+    pub requests: u64,
+    /// The number of these that failed.
+    pub failures: u64,
+    /// The bytes read and written.
+    pub bytes: u64,
+    /// The number of requests in progress.
+    pub in_flight: u64,
+    /// The sum of the answered requests' times from arrival to reply.
+    pub request_time_s: f64,
+    /// When this was measured, in seconds since the daemon's start.
+    pub told_at_s: f64,
+    /// Times from a request's arrival to its reply; only in the reply about a single volume.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<LatencyMs>,
+}
+
+/// Latencies since the daemon's start, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LatencyMs {
+    /// The mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The 99.9th percentile.
+    pub p999: f64,
+    /// The maximum.
+    pub max: f64,
+}
+
+/// The headroom that the deadlines of a disk leave.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Headroom {
+    /// The number of streams and reserves on it, and of the server for best effort.
+    pub tasks: usize,
+    /// The part of the disk's time that they require.
+    pub utilization: f64,
+    /// The disk time that best effort can use at any instant without a missed deadline: ΔL in
+    /// Clockwise (RTAS 2000).
+    pub slack_ms: f64,
+}
+
+/// The result of admission: whether a volume fits, and what would.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Admission {
+    /// Whether the volume could be created now.
+    pub fits: bool,
+    /// The reason, if it does not fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Fault>,
+    /// The largest reserve that the disk has available.
+    pub reserve_max: String,
+    /// The largest size that the disk has space for.
+    pub size_max: String,
+    /// That size in bytes.
+    pub size_max_bytes: u64,
+    /// The headroom of the disk: with the volume if it fits, without it if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headroom: Option<Headroom>,
+    /// Deprecated: the same as `headroom`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub room: Option<Headroom>,
+}
+
+answers! {
+    /// One volume.
+    VolumeAnswer {
+        /// The volume.
+        volume: Volume
+    }
+    /// All volumes.
+    VolumesAnswer {
+        /// In the order of their creation.
+        volumes: Vec<Volume>
+    }
+    /// The result of admission.
+    AdmissionAnswer {
+        /// The result.
+        admission: Admission
+    }
+}
+
+/// All volumes. One that is created or removed between the two queries is left out.
+fn all_volumes(operator: &Operator) -> Vec<Volume> {
+    let (document, status) = (operator.document(), operator.accounts());
+    volumes_of((&document, operator.pool()), &status, &operator.connections(), false)
+}
+
+/// One volume, with its latencies.
+fn one_volume(operator: &Operator, name: &str) -> Result<Volume, Problem> {
+    let (document, pool) = (operator.document(), operator.pool());
+    let pooled = |pool: &daemon::PoolView| pool.volumes.iter().any(|volume| volume.name == name);
+    if !pool.as_ref().is_some_and(pooled) {
+        document.volume(name).map_err(daemon::ChangeError::Missing)?;
+    }
+    let mut status = operator.status_of(name);
+    status.volumes.retain(|volume| volume.name == name);
+    let volume = volumes_of((&document, pool), &status, &operator.connections(), true).pop();
+    // It was removed between the two queries.
+    volume.ok_or_else(|| Problem::new(axum::http::StatusCode::NOT_FOUND, "missing", "it is gone"))
+}
+
+fn volumes_of(
+    (document, pool): (&Document, Option<PoolView>),
+    status: &Status,
+    connections: &BTreeMap<ExportId, usize>,
+    latency: bool,
+) -> Vec<Volume> {
+    let plan = document.plan();
+    let planned: BTreeMap<&str, &config::Volume> =
+        plan.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
+    let pool = pool.as_ref();
+    let pooled: BTreeMap<&str, &daemon::PoolVolumeView> = pool
+        .into_iter()
+        .flat_map(|pool| pool.volumes.iter().map(|volume| (volume.name.as_str(), volume)))
+        .collect();
+    let describe = |told: &VolumeStatus| {
+        let on = &status.disks[told.disks[0].0];
+        let connections = connections.get(&told.export).copied().unwrap_or(0);
+        let latency = latency.then(|| latency_of(told));
+        let description = match planned.get(told.name.as_str()) {
+            Some(planned) => Description::of_disk(plan, planned),
+            None => Description::of_pool(plan, pooled.get(told.name.as_str())?, told),
+        };
+        let worst = told.disks.iter().map(|disk| status.disks[disk.0].health.state).max();
+        let health = worst.map_or(DiskHealth::Healthy, DiskHealth::from);
+        Some(one(description, (told, on, health), (connections, latency)))
+    };
+    status.volumes.iter().filter_map(describe).collect()
+}
+
+/// What the config and the pool know of a volume.
+struct Description<'a> {
+    disk: &'a config::Disk,
+    /// The name of its disk, or of its disks.
+    on: String,
+    size: Bytes,
+    at: Option<Bytes>,
+    stream: Option<(RequestedStream, Span, Task)>,
+    pool: Option<PoolVolume>,
+}
+
+impl<'a> Description<'a> {
+    fn of_disk(plan: &'a Plan, planned: &config::Volume) -> Self {
+        let disk = &plan.disks[planned.disk.0];
+        Self {
+            disk,
+            on: disk.name.clone(),
+            size: planned.size,
+            at: Some(Bytes(planned.place.start.0 * SECTOR_BYTES)),
+            stream: planned.stream.map(|stream| (stream.asked, stream.span, stream.promised.task)),
+            pool: None,
+        }
+    }
+
+    fn of_pool(plan: &'a Plan, pooled: &daemon::PoolVolumeView, told: &VolumeStatus) -> Self {
+        let planned = plan.pool.as_ref().and_then(|pool| pool.volume(&pooled.name));
+        let stream = planned.and_then(|volume| {
+            let part = volume.parts.first()?.contract.stream?;
+            let stream = volume.stream?;
+            Some((stream.asked, stream.span, part.task))
+        });
+        Self {
+            disk: &plan.disks[told.disks[0].0],
+            on: pooled.disks.join("+"),
+            size: pooled.size,
+            at: None,
+            stream,
+            pool: Some(pooled.clone().into()),
+        }
+    }
+}
+
+fn one(
+    description: Description<'_>,
+    (told, measured_on, health): (&VolumeStatus, &DiskStatus, DiskHealth),
+    (connections, latency_ms): (usize, Option<LatencyMs>),
+) -> Volume {
+    let Description { disk, on, size, at: place, stream, pool } = description;
+    Volume {
+        name: told.name.clone(),
+        disk: on,
+        state: health.into(),
+        health,
+        size: config::size_text(size),
+        size_bytes: size.0,
+        at_bytes: place.map(|place| place.0),
+        pool,
+        reserve: disk.share_text(told.contract.reserve),
+        limit: disk.share_text(told.contract.limit),
+        weight: told.contract.weight.as_u32(),
+        stream: stream.map(|stream| stream_of(stream, told.kept)),
+        connections,
+        disk_time_s: told.account.disk_time.as_secs_f64(),
+        balance_s: told.balance.map(units::DiskTime::as_secs_f64),
+        requests: told.account.requests,
+        failures: told.account.failures,
+        bytes: told.account.sectors.bytes().0,
+        in_flight: told.traffic.open,
+        request_time_s: told.traffic.time().as_secs_f64(),
+        told_at_s: measured_on.at.since(Instant::ZERO).as_secs_f64(),
+        latency_ms,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+fn headroom_of(room: config::Room) -> Headroom {
+    Headroom {
+        tasks: room.tasks,
+        utilization: room.utilization_ppb as f64 / 1e9,
+        slack_ms: room.slack.as_secs_f64() * 1e3,
+    }
+}
+
+fn latency_of(told: &VolumeStatus) -> LatencyMs {
+    let millis = told.latency.millis();
+    LatencyMs {
+        mean: millis.mean,
+        p50: millis.p50,
+        p99: millis.p99,
+        p999: millis.p999,
+        max: millis.max,
+    }
+}
+
+/// Whether the volume could be created. An invalid value is an error.
+fn check_admission(operator: &Operator, spec: VolumeSpec) -> Result<Admission, Problem> {
+    let document = operator.document();
+    let (name, new) = spec.placed(false)?;
+    let NewVolume::OnDisk { disk, edit } = new else { return Err(missing_disk()) };
+    let asked = document.create(&name, &disk, &edit);
+    let with = asked.as_ref().ok().cloned();
+    let reason = match asked {
+        Ok(_) => None,
+        Err(error) if error.is_refusal() => Some(Problem::fault(&error)),
+        Err(error) => return Err(daemon::ChangeError::Config(error).into()),
+    };
+    let plan = document.plan();
+    let index = plan.disks.iter().position(|there| there.name == disk);
+    let index = index.expect("the config has found it");
+    let with = with.as_ref().map_or(plan, Document::plan);
+    let headroom = with.room(DiskIndex(index), operator.now()).map(headroom_of);
+    let (NoSpace { largest_gap: gap, .. }, promised) = available(plan, DiskIndex(index));
+    let size_max: Bytes = gap.bytes();
+    Ok(Admission {
+        fits: reason.is_none(),
+        reason,
+        reserve_max: plan.disks[index].share_text(promised.available()),
+        size_max: config::size_text(size_max),
+        size_max_bytes: size_max.0,
+        headroom,
+        room: headroom,
+    })
+}
+
+pub(crate) fn described() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(volumes, create))
+        .routes(routes!(volume, set, delete))
+        .routes(routes!(create_in_pool))
+        .routes(routes!(admission))
+}
+
+/// All volumes: their placements, contracts and use of disk time.
+#[utoipa::path(get, path = "/v1/volumes", responses(
+    (status = 200, description = "The volumes", body = VolumesAnswer)))]
+async fn volumes(State(api): State<Api>) -> Answered<VolumesAnswer> {
+    Ok(Json(api.work(|operator| all_volumes(&operator)).await?.into()))
+}
+
+/// Creates a volume, on one disk or in the pool. Creating an equal volume again changes nothing.
+#[utoipa::path(post, path = "/v1/volumes", request_body = VolumeSpec, responses(
+    (status = 201, description = "The volume was created", body = VolumeAnswer),
+    (status = 200, description = "An equal volume was there", body = VolumeAnswer),
+    (status = 400, description = "The body is not JSON", body = Problem),
+    (status = 408, description = "The body took too long", body = Problem),
+    (status = 409, description = "It does not fit, or there is another volume of its name",
+     body = Problem),
+    (status = 413, description = "The body is too large", body = Problem),
+    (status = 422, description = "A field is invalid", body = Problem)))]
+async fn create(State(api): State<Api>, body: Body) -> Result<Response, Problem> {
+    create_volume(api, body, false).await
+}
+
+/// Creates a volume in the pool, as `POST /v1/volumes` does.
+#[utoipa::path(post, path = "/v1/pool/volumes", request_body = VolumeSpec, responses(
+    (status = 201, description = "The volume was created", body = VolumeAnswer),
+    (status = 200, description = "An equal volume was there", body = VolumeAnswer),
+    (status = 400, description = "The body is not JSON", body = Problem),
+    (status = 408, description = "The body took too long", body = Problem),
+    (status = 409, description = "It does not fit, or there is another volume of its name",
+     body = Problem),
+    (status = 413, description = "The body is too large", body = Problem),
+    (status = 422, description = "A field is invalid", body = Problem)))]
+async fn create_in_pool(State(api): State<Api>, body: Body) -> Result<Response, Problem> {
+    create_volume(api, body, true).await
+}
+
+async fn create_volume(api: Api, body: Body, in_pool: bool) -> Result<Response, Problem> {
+    let (name, new) = read::<VolumeSpec>(body).await?.placed(in_pool)?;
+    let created = api.work(move |operator| {
+        let created = operator.create(&name, &new)?;
+        Ok::<_, Problem>((created, one_volume(&operator, &name)?))
+    });
+    Ok(made(created.await??))
+}
+
+/// The reply to a creation.
+fn made((created, volume): (Created, crate::Volume)) -> Response {
+    let status = match created {
+        Created::New => StatusCode::CREATED,
+        Created::Unchanged => StatusCode::OK,
+    };
+    (status, Json(VolumeAnswer::from(volume))).into_response()
+}
+
+/// One volume, with its latencies.
+#[utoipa::path(get, path = "/v1/volumes/{name}",
+    params(("name" = String, Path, description = "The volume")), responses(
+    (status = 200, description = "The volume", body = VolumeAnswer),
+    (status = 400, description = "The name is not UTF-8", body = Problem),
+    (status = 404, description = "There is no such volume", body = Problem)))]
+async fn volume(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+) -> Answered<VolumeAnswer> {
+    let name = named(name)?;
+    let volume = api.work(move |operator| one_volume(&operator, &name)).await??;
+    Ok(Json(volume.into()))
+}
+
+/// Changes a volume: all fields or none. The change takes effect before the reply, while I/O runs.
+#[utoipa::path(patch, path = "/v1/volumes/{name}",
+    params(("name" = String, Path, description = "The volume")),
+    request_body = VolumeChange, responses(
+    (status = 200, description = "The volume, as it is now", body = VolumeAnswer),
+    (status = 400, description = "The name or the body cannot be read", body = Problem),
+    (status = 404, description = "There is no such volume", body = Problem),
+    (status = 408, description = "The body took too long", body = Problem),
+    (status = 409, description = "It does not fit, or it is in use", body = Problem),
+    (status = 413, description = "The body is too large", body = Problem),
+    (status = 422, description = "A field is invalid", body = Problem)))]
+async fn set(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    body: Body,
+) -> Answered<VolumeAnswer> {
+    let name = named(name)?;
+    let VolumeChange { size, reserve, limit, weight, stream, drop_stream, force } =
+        read(body).await?;
+    let stream = match (stream, drop_stream) {
+        (Some(_), true) => {
+            let accepted = "no `drop_stream` beside a `stream`".to_owned();
+            return Err(Problem::invalid("drop_stream", Some("true".to_owned()), accepted));
+        }
+        (Some(stream), false) => Some(stream_edit(stream)),
+        (None, true) => Some(StreamEdit::Drop),
+        (None, false) => None,
+    };
+    let setting = Setting { edit: VolumeEdit { size, reserve, limit, weight, stream }, force };
+    let changed = api.work(move |operator| {
+        operator.set(&name, &setting)?;
+        one_volume(&operator, &name)
+    });
+    Ok(Json(changed.await??.into()))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+struct Force {
+    /// Disconnect its clients, after their last replies.
+    #[serde(default)]
+    force: bool,
+}
+
+/// Removes a volume and its data.
+#[utoipa::path(delete, path = "/v1/volumes/{name}",
+    params(("name" = String, Path, description = "The volume"), Force),
+    responses(
+    (status = 204, description = "The volume was removed"),
+    (status = 400, description = "The name cannot be read", body = Problem),
+    (status = 404, description = "There is no such volume", body = Problem),
+    (status = 409, description = "It is in use", body = Problem),
+    (status = 422, description = "A parameter is invalid", body = Problem)))]
+async fn delete(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    force: Result<Query<Force>, QueryRejection>,
+) -> Result<StatusCode, Problem> {
+    let name = named(name)?;
+    let force = force.map_err(|error| {
+        let given = Some(error.body_text());
+        Problem::invalid("force", given, "`force=true`, `force=false` or nothing".to_owned())
+    })?;
+    api.work(move |operator| operator.delete(&name, force.0.force)).await??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Checks whether a volume would fit, and what would otherwise. Changes nothing.
+#[utoipa::path(post, path = "/v1/admission", request_body = VolumeSpec, responses(
+    (status = 200, description = "Whether it fits, and what would", body = AdmissionAnswer),
+    (status = 400, description = "The body is not JSON", body = Problem),
+    (status = 408, description = "The body took too long", body = Problem),
+    (status = 413, description = "The body is too large", body = Problem),
+    (status = 422, description = "A field is invalid", body = Problem)))]
+async fn admission(State(api): State<Api>, body: Body) -> Answered<AdmissionAnswer> {
+    let spec: VolumeSpec = read(body).await?;
+    let said = api.work(move |operator| check_admission(&operator, spec)).await??;
+    Ok(Json(said.into()))
+}
