@@ -1,7 +1,8 @@
-//! How long an operator waits, with 1,000 volumes on 8 disks, and a scrape takes, with 10,000 on one: `cargo bench -p spindle-api --bench api`.
+//! How long an operator waits, with 1,000 volumes on 8 disks, and a scrape takes, with 10,000 on
+//! one: `cargo bench -p spindle-api --bench api`.
 //!
-//! Through all of it: HTTP over the Unix socket, the disks' threads, the config's file and its fsyncs. Run as a test it
-//! only looks whether it runs: a debug build's figures say nothing.
+//! Through all of it: HTTP over the Unix socket, the disks' threads, the config's file and its
+//! fsyncs. Run as a test it only looks whether it runs: a debug build's figures say nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!  Unix socket (its owner) ──┐
-//!                            ├─▶ Routes ── Operator ──▶ config file, engines, routes of the data path
+//!                            ├─▶ Routes ── Operator ──▶ config file, engines, exports
 //!  TCP (with a token) ───────┘      └── /openapi.json, /metrics
 //! ```
 //!
-//! One thread with a runtime of its own serves all sockets of the API; work that may wait for a disk
-//! or a file is done on other threads. The data path does not depend on the API.
+//! One thread with a runtime of its own serves all sockets of the API; work that may wait for a
+//! disk or a file is done on other threads. The data path does not depend on the API.
 //!
-//! Invariants: invalid input is answered with a 4xx status that names the field, the given value and
-//! the accepted values; no input causes a 5xx status or a panic; everything that a client can make
-//! grow is bounded in [`limits`].
+//! Invariants: invalid input is answered with a 4xx status that names the field, the given value
+//! and the accepted values; no input causes a 5xx status or a panic; everything that a client can
+//! make grow is bounded in [`limits`].
 
 mod answers;
 mod client;

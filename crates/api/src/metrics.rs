@@ -5,11 +5,12 @@
 //! `node_disk_`: under one name, the sum over a machine would count a request three times, for the
 //! volume, for the disk, and for the block device behind it.
 //!
-//! This module writes the format itself, in a few lines: the counters belong to the disks' threads and
-//! come as a snapshot, which a client library would copy into counters of its own.
+//! This module writes the format itself, in a few lines: the counters belong to the disks' threads
+//! and come as a snapshot, which a client library would copy into counters of its own.
 //!
-//! Invariants: each family is in one of the tables below, and `docs/src/reference/metrics.md` has the tables' lines; labels are
-//! names of disks and volumes, whose numbers the config's limits bound.
+//! Invariants: each family is in one of the tables below, and `docs/src/reference/metrics.md` has
+//! the tables' lines; labels are names of disks and volumes, whose numbers the config's limits
+//! bound.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -152,7 +153,7 @@ const TRAFFIC: &[Family<Traffic>] = &[
     counter("failures_total", "Failed requests of any kind.", |t| Value::Whole(t.failures)),
     counter(
         "slow_requests_total",
-        "Requests that took at least the slow-request time of the config's `[log]`; none without one.",
+        "Requests that took at least the slow-request time of `[log]`; none without one.",
         |t| Value::Whole(t.slow),
     ),
 ];
@@ -212,7 +213,7 @@ const BALANCE: (&str, &str) = ("balance_seconds", "Balance of its reserve, negat
 /// Of disks whose policy keeps deadlines.
 const STREAM_SLACK: (&str, &str) = (
     "stream_slack_seconds",
-    "Disk time that streams leave to best effort at any instant (ΔL); only if the policy keeps deadlines.",
+    "Disk time that streams leave to best effort at any instant (ΔL); only with deadlines.",
 );
 
 /// A disk with its reserves.
@@ -418,8 +419,8 @@ fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
-/// The approximate size of the lines about one disk or volume, so that the text is not moved while it
-/// grows.
+/// The approximate size of the lines about one disk or volume, so that the text is not moved while
+/// it grows.
 const LINE_BYTES: usize = 96;
 const LINES: usize = 42;
 

@@ -65,8 +65,8 @@ pub struct Unfit {
     /// The missing disk time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_ms: Option<f64>,
-    /// The volume whose command blocks the disk; absent for the volume itself, and for the server of
-    /// best effort.
+    /// The volume whose command blocks the disk; absent for the volume itself, and for the server
+    /// of best effort.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
     /// The block size of that volume in bytes, if it has a stream.
@@ -174,14 +174,15 @@ impl From<ChangeError> for Problem {
             ChangeError::InUse { name, connections } => conflict(
                 "in_use",
                 format!(
-                    "volume \"{name}\" is open on {connections} connections: expected none, or `force`"
+                    "volume \"{name}\" is open on {connections} connections: expected none, or \
+                     `force`"
                 ),
             ),
             ChangeError::Edited { file } => conflict(
                 "edited",
                 format!(
-                    "{file} was edited since the daemon read it: expected it as it was, or a restart \
-                     to have the edit take effect"
+                    "{file} was edited since the daemon read it: expected it as it was, or a \
+                     restart to have the edit take effect"
                 ),
             ),
             ChangeError::Io { file, error } => Self::new(

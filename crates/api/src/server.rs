@@ -98,7 +98,8 @@ enum Socket {
 pub struct Bound(Vec<Socket>);
 
 impl Bound {
-    /// Listens on all addresses. Only its owner can use a Unix socket; a TCP client needs the token.
+    /// Listens on all addresses. Only its owner can use a Unix socket; a TCP client needs the
+    /// token.
     ///
     /// # Errors
     /// An address is in use or cannot be listened on, or there is a TCP address and no token.
@@ -274,8 +275,8 @@ async fn authorise(State(token): State<Token>, request: Request, next: Next) -> 
     if given.is_some_and(|given| token.matches(given)) {
         return next.run(request).await;
     }
-    let message = "expected the header `Authorization: Bearer TOKEN`, with the token of the daemon's \
-                   token file";
+    let message = "expected the header `Authorization: Bearer TOKEN`, with the token of the \
+                   daemon's token file";
     let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message);
     ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
 }

@@ -1,4 +1,5 @@
-//! Bad input over HTTP: whatever comes, the answer is one that the description has, and never a 5xx.
+//! Bad input over HTTP: whatever comes, the answer is one that the description has, and never a
+//! 5xx.
 
 mod common;
 
@@ -132,7 +133,8 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
 
 fn ask() -> impl Strategy<Value = Ask> {
     let described = spindle_api::description();
-    // What is told for as long as the client reads has no end to wait for; `live.rs` asks it what it cannot be asked.
+    // What is told for as long as the client reads has no end to wait for; `live.rs` asks it what
+    // it cannot be asked.
     let ends = |path: &&String| path.as_str() != "/v1/trace";
     let paths: Vec<String> = described.paths.paths.keys().filter(ends).cloned().collect();
     let methods = vec!["GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS"];
@@ -169,7 +171,8 @@ fn status(served: &Served, ask: &Ask) -> u16 {
         .unwrap_or_else(|| panic!("no answer to {ask:?}: {head:?}"))
 }
 
-/// Whether the description has this answer to this request; of what it does not have at all, it says 404 or 405.
+/// Whether the description has this answer to this request; of what it does not have at all, it
+/// says 404 or 405.
 fn described(ask: &Ask, status: u16) -> bool {
     let description = serde_json::to_value(spindle_api::description()).expect("JSON");
     let path = ask.path.split('?').next().expect("a path");

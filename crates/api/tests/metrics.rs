@@ -27,7 +27,8 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-9
 }
 
-/// Some of everything: 3 reads of 8 sectors, 2 writes of 16, a trim, a flush and a write of zeroes, on volume `a`.
+/// Some of everything: 3 reads of 8 sectors, 2 writes of 16, a trim, a flush and a write of zeroes,
+/// on volume `a`.
 fn work(served: &Served) {
     let mut client = nbd::client::Client::connect(&served.nbd()).expect("it listens");
     client.go("a").expect("it is served");

@@ -16,9 +16,9 @@
 //! disk's thread until it is answered. The engine sees an [`engine::Request`] without data, and
 //! issues [`engine::Command`]s, each of which becomes a [`backend::Job`] with its data.
 //!
-//! Invariants: nothing is started unless everything can be; every request that the server hands over
-//! is answered exactly once; a disk's engine and backend are driven by one thread at a time. That is
-//! the disk's own thread or, if the backend completes commands synchronously
+//! Invariants: nothing is started unless everything can be; every request that the server hands
+//! over is answered exactly once; a disk's engine and backend are driven by one thread at a time.
+//! That is the disk's own thread or, if the backend completes commands synchronously
 //! ([`backend::Disk::completes_synchronously`]) or has a completion file
 //! ([`backend::Disk::completion_fd`]), also a server thread.
 

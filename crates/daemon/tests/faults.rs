@@ -55,7 +55,8 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
-        // Beside the test, which is on a disk: direct access may not be had where temporary files are.
+        // Beside the test, which is on a disk: direct access may not be had where temporary files
+        // are.
         let beside = std::env::current_exe().expect("it runs");
         let dir = tempfile::tempdir_in(beside.parent().expect("it lies somewhere"));
         let dir = dir.expect("a scratch directory");

@@ -1,4 +1,5 @@
-//! A disk that takes no time is driven on the sockets' threads: it is scheduled and accounted for all the same.
+//! A disk that takes no time is driven on the sockets' threads: it is scheduled and accounted for
+//! all the same.
 
 use std::path::Path;
 
@@ -73,7 +74,8 @@ fn requests_over_a_limit_wait_for_their_time_and_are_answered() {
     }
     let status = daemon.stop().expect("it stops");
     assert_eq!(status.volumes[1].account.requests, 50);
-    // The bucket is empty at a start, so that the first request at least has to wait for what is estimated of it.
+    // The bucket is empty at a start, so that the first request at least has to wait for what is
+    // estimated of it.
     assert!(status.volumes[1].waiting.max() > units::Duration::ZERO);
 }
 

@@ -52,8 +52,8 @@ pub struct Disk {
     pub capacity_bytes: u64,
     /// The part of its capacity that belongs to no volume.
     pub free_bytes: u64,
-    /// The largest free extent, the size of the largest volume that can be created. It is zero for a
-    /// disk of the pool.
+    /// The largest free extent, the size of the largest volume that can be created. It is zero for
+    /// a disk of the pool.
     pub gap_bytes: u64,
     /// The number of answered requests since the daemon's start.
     pub requests: u64,
@@ -65,8 +65,8 @@ pub struct Disk {
     pub busy_s: f64,
     /// The time since the daemon's start.
     pub uptime_s: f64,
-    /// How a real disk's commands are passed to the kernel: `io_uring`, possibly followed by `, buffers
-    /// not registered`, or `threads`.
+    /// How a real disk's commands are passed to the kernel: `io_uring`, possibly followed by `,
+    /// buffers not registered`, or `threads`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<String>,
     /// Deprecated: its state as `well`, `poisoned` or `gone`.
@@ -267,8 +267,8 @@ async fn set_disk(
     Ok(Json(changed.await??.into()))
 }
 
-/// Reopens a disk that is poisoned or gone: its volumes can be written again. Data written before may
-/// be lost.
+/// Reopens a disk that is poisoned or gone: its volumes can be written again. Data written before
+/// may be lost.
 #[utoipa::path(post, path = "/v1/disks/{name}/reopen",
     params(("name" = String, Path, description = "The disk")), responses(
     (status = 200, description = "The disk, as it is now", body = DiskAnswer),

@@ -1,6 +1,6 @@
 //! The resources of the API, each with its JSON, its routes and its conversions from the daemon's
-//! types. Quantities that a client sets are strings as in the config; measured quantities are numbers
-//! in the unit of the field's name.
+//! types. Quantities that a client sets are strings as in the config; measured quantities are
+//! numbers in the unit of the field's name.
 
 pub(crate) mod disk;
 pub(crate) mod pool;

@@ -1,9 +1,9 @@
-//! `/v1/trace`: finished requests as they are answered, one JSON object per line, for as long as the
-//! client reads.
+//! `/v1/trace`: finished requests as they are answered, one JSON object per line, for as long as
+//! the client reads.
 //!
-//! A thread for each client waits for requests and hands lines over. It ends within [`LIVE_PAUSE`] of
-//! the client's disconnection. Requests that a client does not read in time are dropped, and the next
-//! line has their number.
+//! A thread for each client waits for requests and hands lines over. It ends within [`LIVE_PAUSE`]
+//! of the client's disconnection. Requests that a client does not read in time are dropped, and the
+//! next line has their number.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -90,8 +90,8 @@ pub(crate) fn described() -> OpenApiRouter<Api> {
 /// disconnects.
 #[utoipa::path(get, path = "/v1/trace",
     params(LiveQuery), responses(
-    (status = 200, description = "A line of JSON for each: `breakdown_ns` adds up to `total_ns`; and \
-                                  one with `dropped` where the client was too slow. Empty lines \
+    (status = 200, description = "A line of JSON for each: `breakdown_ns` adds up to `total_ns`; \
+                                  and one with `dropped` where the client was too slow. Empty lines \
                                   mean nothing",
      body = String, content_type = "application/x-ndjson"),
     (status = 404, description = "There is no such volume", body = Problem),

@@ -104,13 +104,13 @@ fn missing_disk() -> Problem {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeChange {
-    /// Its size. A volume on one disk grows into the free space behind it. No client may have a volume
-    /// open that shrinks.
+    /// Its size. A volume on one disk grows into the free space behind it. No client may have a
+    /// volume open that shrinks.
     #[schema(example = "20GiB")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
-    /// Its share of the disk's time in every period; of the nominal rate, as `20/s`, if the policy is
-    /// `throughput`. It replaces an `iops` or `bandwidth` that it was derived from.
+    /// Its share of the disk's time in every period; of the nominal rate, as `20/s`, if the policy
+    /// is `throughput`. It replaces an `iops` or `bandwidth` that it was derived from.
     #[schema(example = "30%")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve: Option<String>,

@@ -1,4 +1,5 @@
-//! A reader of Prometheus' text format (version 0.0.4) that takes nothing but what the format allows.
+//! A reader of Prometheus' text format (version 0.0.4) that takes nothing but what the format
+//! allows.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -64,11 +64,12 @@ impl fmt::Display for ChangeError {
             Self::Refused(explanation) => f.write_str(explanation),
             Self::Pool(Failure::Disk) => f.write_str("a disk failed: nothing was changed"),
             Self::Pool(Failure::Cancelled) => f.write_str("it was cancelled: nothing was changed"),
-            Self::Pool(Failure::Unknown) => {
-                f.write_str("a disk failed under the pool's metadata: a restart shows whether it holds")
-            }
+            Self::Pool(Failure::Unknown) => f.write_str(
+                "a disk failed under the pool's metadata: a restart shows whether it holds",
+            ),
             Self::NoPool => f.write_str(
-                "there is no pool: expected `[pool]` in the config that the daemon was started with",
+                "there is no pool: expected `[pool]` in the config that the daemon was started \
+                 with",
             ),
             Self::Stopping => f.write_str("the daemon is stopping"),
         }

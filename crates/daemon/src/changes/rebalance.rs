@@ -32,8 +32,8 @@ impl Distribution {
 }
 
 impl Operator {
-    /// Relocates volumes to emptier disks, in each step the volume that balances the pool most, until
-    /// no step helps or is admitted. Returns the names of the relocated volumes.
+    /// Relocates volumes to emptier disks, in each step the volume that balances the pool most,
+    /// until no step helps or is admitted. Returns the names of the relocated volumes.
     ///
     /// # Errors
     /// See [`ChangeError`]. A volume that is not admitted elsewhere stays, and is no error.

@@ -2,14 +2,14 @@
 //!
 //! Handing a request to another thread and its reply back costs two wake-ups, which take longer
 //! than a memory disk and everything else about the request together. So if a disk completes
-//! commands synchronously ([`backend::Disk::completes_synchronously`]), the server's thread that submits a
-//! request runs the disk's engine and backend inline. The disk's own thread carries out operators'
-//! changes and what is due later, such as the request of a volume at its limit.
+//! commands synchronously ([`backend::Disk::completes_synchronously`]), the server's thread that
+//! submits a request runs the disk's engine and backend inline. The disk's own thread carries out
+//! operators' changes and what is due later, such as the request of a volume at its limit.
 //!
-//! The same holds for a disk with a completion file ([`backend::Disk::completion_fd`]), an io_uring: the
-//! commands of an event-loop iteration start with one system call at its end, and completions wake
-//! a thread that sleeps at its sockets. A disk of a pool is not driven inline: its requests come
-//! from several threads through its inbox, and its own thread handles completions.
+//! The same holds for a disk with a completion file ([`backend::Disk::completion_fd`]), an
+//! io_uring: the commands of an event-loop iteration start with one system call at its end, and
+//! completions wake a thread that sleeps at its sockets. A disk of a pool is not driven inline: its
+//! requests come from several threads through its inbox, and its own thread handles completions.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -7,7 +7,8 @@ use units::Duration;
 /// to the nanosecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown {
-    /// In the inbox of the disk's thread, from the start of the event-loop iteration that received it.
+    /// In the inbox of the disk's thread, from the start of the event-loop iteration that received
+    /// it.
     pub inbox: Duration,
     /// While the disk served other requests, or was kept idle for another volume.
     pub queued_behind: Duration,
@@ -64,8 +65,8 @@ impl Breakdown {
     }
 
     /// Accounts for `time` of a command that has completed `late` before this was noticed. The end
-    /// of the command is counted first: of concurrent commands, each accounts for the time since the
-    /// previous completion.
+    /// of the command is counted first: of concurrent commands, each accounts for the time since
+    /// the previous completion.
     pub(super) fn add_command(&mut self, parts: Option<Parts>, late: Duration, time: Duration) {
         let mut left = time;
         let mut take = |part: &mut Duration, most: Duration| {

@@ -1,7 +1,7 @@
 //! The volumes that a disk has served recently.
 //!
-//! It is bounded: the volumes of old intervals are forgotten. Their lengths are in the requests' own
-//! sums.
+//! It is bounded: the volumes of old intervals are forgotten. Their lengths are in the requests'
+//! own sums.
 
 use std::collections::VecDeque;
 
@@ -29,8 +29,8 @@ impl History {
         self.0.clear();
     }
 
-    /// Records that the disk served these volumes from `from` until `until`, in equal parts. A volume
-    /// that is named twice has two parts.
+    /// Records that the disk served these volumes from `from` until `until`, in equal parts. A
+    /// volume that is named twice has two parts.
     pub(super) fn served(
         &mut self,
         (from, until): (Instant, Instant),

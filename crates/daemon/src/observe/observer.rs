@@ -1,9 +1,9 @@
 //! Traces where the time of single requests goes on one disk, while a subscriber wants to know.
 //!
 //! ```text
-//!  received ─ inbox ─ entered ─ queued behind, throttled, ─ issued ─ at the disk ─ completed ─ … ─ answered ─ handed
-//!                               rotational wait     ▲                                │                        over
-//!                                                   └────────────────────────────────┘
+//!  received ─ entered ─ queued behind, throttled, ─ issued ─ completed ─ … ─ answered ─ reply
+//!         inbox         rotational wait     ▲        disk      │
+//!                                           └──────────────────┘
 //! ```
 //!
 //! Between two events a disk serves volumes or is idle for a reason. The observer accounts for that

@@ -1,5 +1,5 @@
-//! A disk's loop in virtual time with completions that are noticed late, and the observer's report on
-//! each request.
+//! A disk's loop in virtual time with completions that are noticed late, and the observer's report
+//! on each request.
 
 use std::collections::BTreeMap;
 

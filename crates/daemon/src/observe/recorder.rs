@@ -1,10 +1,10 @@
-//! Writes flight records to a directory with one file for each disk and run, and a size limit for all
-//! files together.
+//! Writes flight records to a directory with one file for each disk and run, and a size limit for
+//! all files together.
 //!
-//! The disks' threads hand over blocks and never wait; one thread writes them. At the size limit the
-//! records of the oldest runs are removed. A record that reaches the limit by itself ends, and so does
-//! one whose blocks arrive faster than they can be written: an engine's decisions depend on all its
-//! inputs since its start, so a record with a gap cannot be replayed.
+//! The disks' threads hand over blocks and never wait; one thread writes them. At the size limit
+//! the records of the oldest runs are removed. A record that reaches the limit by itself ends, and
+//! so does one whose blocks arrive faster than they can be written: an engine's decisions depend on
+//! all its inputs since its start, so a record with a gap cannot be replayed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

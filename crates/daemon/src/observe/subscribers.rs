@@ -1,7 +1,7 @@
 //! Subscribers to finished requests: the slow-request log and live traces.
 //!
-//! Publishing never waits. A request that a subscriber does not fetch in time is dropped and counted,
-//! and so is a request beyond the subscriber's rate limit.
+//! Publishing never waits. A request that a subscriber does not fetch in time is dropped and
+//! counted, and so is a request beyond the subscriber's rate limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,8 +43,8 @@ impl Filter {
 pub struct TraceBatch {
     /// In the order of their replies, for each disk.
     pub requests: Vec<Traced>,
-    /// The requests that passed the filter and are missing: the queue was full, or the rate limit was
-    /// reached.
+    /// The requests that passed the filter and are missing: the queue was full, or the rate limit
+    /// was reached.
     pub dropped: u64,
 }
 

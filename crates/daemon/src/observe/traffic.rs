@@ -58,8 +58,8 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// The upper bounds; one more bucket is unbounded. They range from a hit in a drive's buffer over
-    /// one random access (10 ms) to seconds of queueing.
+    /// The upper bounds; one more bucket is unbounded. They range from a hit in a drive's buffer
+    /// over one random access (10 ms) to seconds of queueing.
     pub const BOUNDS: [Duration; 12] = [
         Duration::from_micros(100),
         Duration::from_micros(500),

@@ -22,7 +22,8 @@ pub struct PoolView {
     pub uid: PoolUid,
     /// The number of changes since it was created.
     pub sequence: u64,
-    /// Whether it can be written: all of its disks are present, and no write of metadata has failed.
+    /// Whether it can be written: all of its disks are present, and no write of metadata has
+    /// failed.
     pub writable: bool,
     /// The capacity of its disks for volumes.
     pub size: Bytes,
