@@ -143,7 +143,7 @@ fn a_volume_keeps_its_data_whatever_comes_and_goes_and_grows_around_it() {
 }
 
 #[test]
-fn space_that_is_given_out_again_reads_as_zeroes() {
+fn space_that_is_allocated_again_reads_as_zeroes() {
     let served = Served::start(CONFIG);
     let mut client = open(&served, "b");
     client.write(blocks(8_192, 8), &[0xee; 4_096]).expect("it is written");
@@ -169,7 +169,7 @@ fn a_volume_that_is_open_does_not_shrink_but_by_force() {
 }
 
 #[test]
-fn what_a_person_wrote_around_the_changes_stays_and_a_restart_finds_them() {
+fn comments_around_the_changes_stay_and_a_restart_reads_the_changes() {
     let served = Served::start(CONFIG);
     assert_eq!(set(&served, "a", &json!({ "reserve": "40%", "weight": 3 })).status, 200);
     let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB", "limit": "5%" });
@@ -222,7 +222,7 @@ fn over_tcp(served: &Served, authorization: &str) -> String {
 }
 
 #[test]
-fn over_tcp_nobody_is_let_in_without_the_token() {
+fn over_tcp_requests_without_the_token_are_refused() {
     let served = Served::start(CONFIG);
     let right = format!("Authorization: Bearer {TOKEN}\r\n");
     assert_eq!(over_tcp(&served, &right), "HTTP/1.1 200 OK");
@@ -240,7 +240,7 @@ fn over_tcp_nobody_is_let_in_without_the_token() {
 #[test]
 fn tcp_without_a_token_and_a_token_that_others_can_read_are_refused() {
     let tcp = [Address::Tcp("127.0.0.1:0".parse().expect("an address"))];
-    let error = Bound::listen(&tcp, None).expect_err("anybody could call");
+    let error = Bound::listen(&tcp, None).expect_err("any process could call");
     assert!(error.to_string().contains("without a token"), "{error}");
     let directory = tempfile::tempdir().expect("a scratch directory");
     let path = directory.path().join("token");
@@ -275,7 +275,7 @@ size = "32MiB"
 "#;
 
 #[test]
-fn a_reserve_that_is_set_takes_the_place_of_the_rate_it_was_worked_out_from() {
+fn a_reserve_that_is_set_replaces_the_rate_it_was_derived_from() {
     let served = Served::start(DECLARED);
     let reserve = |served: &Served| {
         let volume = served.client.get("volumes", Some("a")).expect("an answer").body;
@@ -284,7 +284,7 @@ fn a_reserve_that_is_set_takes_the_place_of_the_rate_it_was_worked_out_from() {
     let worked_out = reserve(&served);
     assert_eq!(set(&served, "a", &json!({ "limit": "80%", "weight": 2 })).status, 200);
     assert!(served.text().contains("iops = \"20/s\" # what the database needs"));
-    assert_eq!(reserve(&served), worked_out, "nobody has asked for another");
+    assert_eq!(reserve(&served), worked_out, "no request has set another");
     assert_eq!(set(&served, "a", &json!({ "reserve": "30%" })).status, 200);
     assert_eq!(reserve(&served), "30%");
     let text = served.text();
@@ -295,7 +295,7 @@ fn a_reserve_that_is_set_takes_the_place_of_the_rate_it_was_worked_out_from() {
 }
 
 #[test]
-fn what_a_disk_keeps_back_is_neither_promised_nor_said_to_be_left() {
+fn what_a_disk_keeps_back_is_neither_reserved_nor_available() {
     let served = Served::start(DECLARED);
     assert_eq!(set(&served, "a", &json!({ "reserve": "30%" })).status, 200);
     let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
@@ -313,7 +313,7 @@ fn what_a_disk_keeps_back_is_neither_promised_nor_said_to_be_left() {
 }
 
 #[test]
-fn where_a_disk_hands_out_rates_they_are_told_and_set_as_rates() {
+fn on_a_disk_with_rates_reserves_are_shown_and_set_as_rates() {
     let policy = "policy = \"throughput\"\nnominal_rate = \"68/s\"";
     let config = DECLARED.replace("unreserved = \"10%\"", policy);
     let config =
@@ -328,7 +328,7 @@ fn where_a_disk_hands_out_rates_they_are_told_and_set_as_rates() {
     assert_eq!(
         set(&served, "b", &json!({ "reserve": left })).status,
         200,
-        "what is left can be had"
+        "the available share can be reserved"
     );
     faulty(&set(&served, "b", &json!({ "reserve": "10%" })), 422, "invalid", Some("reserve"));
     served.stop();
@@ -362,7 +362,7 @@ stream = { bandwidth = "2MB/s", block = "4MB" }
 "#;
 
 #[test]
-fn a_stream_that_does_not_fit_is_told_why_and_what_would_and_what_is_told_fits() {
+fn a_stream_that_does_not_fit_is_refused_with_a_reason_and_an_offer_that_fits() {
     let served = Served::start(DEADLINES);
     let before = served.text();
     let spec =

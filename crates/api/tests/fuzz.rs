@@ -161,7 +161,7 @@ fn status(served: &Served, ask: &Ask) -> u16 {
     let length = body.len();
     let mut bytes = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n").into_bytes();
     bytes.extend_from_slice(body);
-    // Who is refused by the head is not read to the end.
+    // The body of a request that is refused by its head is not read to its end.
     let _ = stream.write_all(&bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -199,7 +199,7 @@ fn cases() -> u32 {
 }
 
 #[test]
-fn whatever_comes_over_http_the_answer_is_described_and_never_a_5xx() {
+fn any_request_over_http_gets_a_described_reply_and_never_a_5xx() {
     let served = Served::start(&format!("{CONFIG}{POOL}"));
     let seed = [7; 32];
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);

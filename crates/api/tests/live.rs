@@ -1,4 +1,4 @@
-//! `/v1/trace`, asked for what it cannot tell.
+//! Invalid requests to `/v1/trace`.
 
 mod common;
 
@@ -8,13 +8,13 @@ use hyper::Method;
 use hyper::body::Bytes;
 
 #[test]
-fn what_cannot_be_asked_for_is_refused_with_what_can() {
+fn invalid_parameters_are_refused_with_the_accepted_values() {
     let served = Served::start(CONFIG);
     for (query, status, words) in [
         ("every=0", 422, "a number from 1 to 1000000"),
         ("every=-1", 422, "every"),
         ("at_least=5", 422, "a time such as 5ms"),
-        ("volume=nobody", 404, "nobody"),
+        ("volume=none", 404, "none"),
         ("speed=1", 422, "speed"),
         ("%ff", 422, "nothing"),
     ] {

@@ -47,7 +47,7 @@ fn work(served: &Served) {
 }
 
 #[test]
-fn every_metric_is_told_with_its_type_help_and_labels_and_no_other() {
+fn the_text_has_every_metric_with_its_type_help_and_labels_and_no_other() {
     let served = Served::start(CONFIG);
     let families = scrape(&served);
     let told: BTreeSet<&str> = families.keys().map(String::as_str).collect();
@@ -67,7 +67,7 @@ fn every_metric_is_told_with_its_type_help_and_labels_and_no_other() {
 }
 
 #[test]
-fn what_was_asked_of_a_volume_is_what_is_counted_and_what_the_api_says() {
+fn the_counters_of_a_volume_are_its_requests_and_equal_the_api_s() {
     let served = Served::start(CONFIG);
     work(&served);
     let families = scrape(&served);
@@ -87,7 +87,7 @@ fn what_was_asked_of_a_volume_is_what_is_counted_and_what_the_api_says() {
             assert!(near(told, expected), "{prefix}{suffix} of {device}: {told}");
         }
         let other = value(&families, &format!("spindle_volume_{suffix}"), "b");
-        assert!(near(other, 0.0), "{suffix}: nobody asked anything of b");
+        assert!(near(other, 0.0), "{suffix}: b has had no requests");
     }
     let answer = served.client.get("volumes", Some("a")).expect("an answer").body;
     let volume = &answer["volume"];
@@ -158,7 +158,7 @@ fn counters_only_grow_while_requests_are_served_and_volumes_come_and_go() {
 }
 
 #[test]
-fn metrics_over_tcp_want_the_token_as_everything_else_does() {
+fn metrics_over_tcp_require_the_token() {
     use std::io::{Read as _, Write as _};
     let served = Served::start(CONFIG);
     let nbd::Address::Tcp(address) = served.tcp.clone() else { panic!("TCP") };

@@ -57,12 +57,13 @@ impl Contract {
     pub(crate) fn volume(&self, name: &str, disk: &str, size: &str) -> anyhow::Result<VolumeSpec> {
         Ok(VolumeSpec {
             name: name.to_owned(),
-            disk: disk.to_owned(),
+            disk: Some(disk.to_owned()),
             size: size.to_owned(),
             reserve: self.reserve.clone(),
             limit: self.limit.clone(),
             weight: self.weight,
             stream: self.stream.spec()?,
+            ..VolumeSpec::default()
         })
     }
 }

@@ -1,8 +1,8 @@
 //! `spindle vol`: the volumes of a running daemon.
 
 use api::{
-    Answer, ClientError, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, VolumeSpec,
-    Volume, VolumeAnswer, VolumeChange, VolumesAnswer,
+    Answer, ClientError, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, Volume, VolumeAnswer,
+    VolumeChange, VolumeSpec, VolumesAnswer,
 };
 use clap::{Args, Subcommand};
 use console::{ExitStatus, bad_input, println, table};

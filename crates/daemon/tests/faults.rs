@@ -1,4 +1,5 @@
-//! Disks that fail, while others are served: what a client is told, and who does not notice.
+//! Disks that fail while others are served: the errors that clients see, and the volumes that are not
+//! affected.
 
 use std::collections::BTreeMap;
 
@@ -55,8 +56,8 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
-        // Beside the test, which is on a disk: direct access may not be had where temporary files
-        // are.
+        // In the test's own directory, which is on a disk: the file system of temporary files may not
+        // support direct access.
         let beside = std::env::current_exe().expect("it runs");
         let dir = tempfile::tempdir_in(beside.parent().expect("it lies somewhere"));
         let dir = dir.expect("a scratch directory");
@@ -68,11 +69,11 @@ impl Served {
         let plan = plan.unwrap_or_else(|error| panic!("{error}"));
         let names = plan.disks.iter().map(|disk| disk.name.clone());
         let faults: BTreeMap<_, _> = names.map(|name| (name, FaultScript::default())).collect();
-        let before = |name: &str, disk: Box<dyn Disk>| -> Box<dyn Disk> {
+        let layer = |name: &str, disk: Box<dyn Disk>| -> Box<dyn Disk> {
             Box::new(ScriptedFaults::new(disk, faults[name].clone()))
         };
         let address = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
-        let daemon = Daemon::start_behind(&plan, &[address], &before);
+        let daemon = Daemon::start_behind(&plan, &[address], &layer);
         let daemon = daemon.unwrap_or_else(|error| panic!("{error}"));
         Self { daemon, faults, _dir: dir }
     }

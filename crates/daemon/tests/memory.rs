@@ -1,5 +1,5 @@
-//! A disk that takes no time is driven on the sockets' threads: it is scheduled and accounted for
-//! all the same.
+//! A disk that completes commands synchronously is driven by the server's threads: its requests are
+//! scheduled and accounted for as those of any disk.
 
 use std::path::Path;
 
@@ -86,7 +86,7 @@ fn clients_of_one_disk_on_several_threads_have_each_its_own_answers() {
     let daemon = start();
     std::thread::scope(|scope| {
         for place in 0..CLIENTS {
-            // Some of them wait for their limit, and are answered in whoever's turn it is then.
+            // Some of them are throttled by their limit, and answered in a later iteration of any thread.
             let limited = place == CLIENTS - 1;
             let mut client = open(&daemon, if limited { "limited" } else { "kept" });
             scope.spawn(move || {

@@ -1,4 +1,4 @@
-//! Disks that are opened again while their clients stay.
+//! Disks that are reopened while clients are connected.
 
 use backend::{Disk, Failure, FaultKind, FaultRule, FaultScript, ScriptedFaults};
 use config::Document;
@@ -8,7 +8,7 @@ use spindle_daemon::{ChangeError, Daemon, DiskState, Operator};
 use tempfile::TempDir;
 use units::{Extent, Lba, Op, Sectors};
 
-/// A real disk, one of memory whose flushes fail, one that goes away, and one with nothing wrong.
+/// A real disk, a memory disk whose flushes fail, a disk that goes offline, and a healthy disk.
 const CONFIG: &str = r#"
 [[disk]]
 name = "real"

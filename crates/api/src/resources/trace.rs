@@ -91,8 +91,8 @@ pub(crate) fn described() -> OpenApiRouter<Api> {
 #[utoipa::path(get, path = "/v1/trace",
     params(LiveQuery), responses(
     (status = 200, description = "A line of JSON for each: `breakdown_ns` adds up to `total_ns`; \
-                                  and one with `dropped` where the client was too slow. Empty lines \
-                                  mean nothing",
+                                  and one with `dropped` where the client was too slow. Empty \
+                                  lines mean nothing",
      body = String, content_type = "application/x-ndjson"),
     (status = 404, description = "There is no such volume", body = Problem),
     (status = 409, description = "There are too many live traces", body = Problem),

@@ -377,7 +377,7 @@ fn one(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-fn headroom_of(room: config::Room) -> Headroom {
+fn headroom_of(room: config::AdmissionHeadroom) -> Headroom {
     Headroom {
         tasks: room.tasks,
         utilization: room.utilization_ppb as f64 / 1e9,
@@ -412,7 +412,7 @@ fn check_admission(operator: &Operator, spec: VolumeSpec) -> Result<Admission, P
     let index = plan.disks.iter().position(|there| there.name == disk);
     let index = index.expect("the config has found it");
     let with = with.as_ref().map_or(plan, Document::plan);
-    let headroom = with.room(DiskIndex(index), operator.now()).map(headroom_of);
+    let headroom = with.admission_headroom(DiskIndex(index), operator.now()).map(headroom_of);
     let (NoSpace { largest_gap: gap, .. }, promised) = available(plan, DiskIndex(index));
     let size_max: Bytes = gap.bytes();
     Ok(Admission {

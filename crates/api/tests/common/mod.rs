@@ -38,7 +38,7 @@ pub struct Served {
     pub directory: TempDir,
     pub config: PathBuf,
     pub client: Client,
-    /// Where it listens with a token.
+    /// The address that requires a token.
     pub tcp: Address,
     pub operator: daemon::Operator,
     running: Option<(Daemon, Server)>,
@@ -52,7 +52,7 @@ impl Served {
         Self::again(directory)
     }
 
-    /// On what another has left.
+    /// Starts on the directory of an earlier daemon.
     pub fn again(directory: TempDir) -> Self {
         let config = directory.path().join("plan.toml");
         let (nbd, socket) = (directory.path().join("nbd.sock"), directory.path().join("api.sock"));

@@ -50,7 +50,7 @@ pub(crate) fn replace(path: &Path, before: &str, after: &str) -> Result<(), Pers
 }
 
 fn write(draft: &Path, path: &Path, content: &str) -> io::Result<()> {
-    // Read by whoever may read the old one, from the first byte on.
+    // The draft is never readable for more users than the old file.
     let permissions = std::fs::metadata(path)?.permissions();
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
