@@ -5,7 +5,7 @@
 //! | type | algorithm | used by |
 //! |---|---|---|
 //! | [`SeededRng`] | PCG XSL RR 128/64 (O'Neill, 2014) | simulations, workloads, tests |
-//! | [`SplitMix64`] | SplitMix64 (Steele, Lea, Flood: OOPSLA 2014) | random layouts of a pool |
+//! | [`SplitMix64`] | `SplitMix64` (Steele, Lea, Flood: OOPSLA 2014) | random layouts of a pool |
 //! | [`WeylRng`] | Weyl sequence and a multiply-xorshift mixer | random faults of a disk |
 //!
 //! The algorithms differ because each sequence is part of something that is stored or published.
@@ -63,7 +63,7 @@ fn weyl(state: &mut u64) -> u64 {
     *state
 }
 
-/// The SplitMix64 generator.
+/// The `SplitMix64` generator.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
@@ -208,7 +208,7 @@ mod tests {
     }
 
     /// The reference implementations' outputs: PCG's demo of `pcg64` (seed 42, stream 54), and
-    /// SplitMix64 of seed 1234567.
+    /// `SplitMix64` of seed 1234567.
     #[test]
     fn the_sequences_are_the_published_ones() {
         let mut pcg = Pcg64::new(42, 54);

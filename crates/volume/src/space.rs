@@ -83,8 +83,11 @@ impl FreeSpace {
         assert!(size > Sectors::ZERO, "a volume has a size");
         let gap = self.disks[disk.0 as usize].gaps().find(|gap| gap.len >= size);
         let gap = gap.ok_or_else(|| self.free(disk))?;
+        let before = self.free(disk).free;
         let placed = DiskExtent { disk, extent: gap.split_at(size).0 };
         self.take(placed);
+        assert_eq!(placed.extent.len, size, "as many sectors as were asked for");
+        assert_eq!(self.free(disk).free + size, before, "they are no longer free");
         Ok(placed)
     }
 
@@ -108,18 +111,23 @@ impl FreeSpace {
     pub fn free(&self, disk: DiskId) -> NoSpace {
         let gaps = || self.disks[disk.0 as usize].gaps().map(|gap| gap.len);
         let free = Sectors(gaps().map(|gap| gap.0).sum());
+        assert!(free <= self.disks[disk.0 as usize].capacity, "free is a part");
         NoSpace { free, largest_gap: gaps().max().unwrap_or(Sectors::ZERO) }
     }
 
     fn take(&mut self, placed: DiskExtent) {
         let Extent { start, .. } = placed.extent;
-        self.disks[placed.disk.0 as usize].taken.insert(start, placed.extent.end());
+        let space = &mut self.disks[placed.disk.0 as usize];
+        assert!(placed.extent.end().0 <= space.capacity.0, "within the disk");
+        let before = space.taken.insert(start, placed.extent.end());
+        assert!(before.is_none(), "no sector belongs to two volumes");
     }
 }
 
 impl VolumeMap {
     /// The map of a volume of this one extent.
     pub fn new(placed: DiskExtent) -> Self {
+        assert!(!placed.extent.is_empty(), "a volume has a size");
         Self { pieces: vec![(Lba(0), placed)], size: placed.extent.len }
     }
 
@@ -152,6 +160,8 @@ impl VolumeMap {
             let skipped = rest.start.distance(*start);
             let (_, tail) = placed.extent.split_at(skipped);
             let (piece, _) = tail.split_at(rest.len);
+            assert!(!piece.is_empty(), "extents cover the volume without gaps");
+            assert!(placed.extent.contains(piece), "a part of the volume's extent");
             rest = rest.split_at(piece.len).1;
             Some(DiskExtent { disk: placed.disk, extent: piece })
         })

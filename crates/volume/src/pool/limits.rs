@@ -57,3 +57,17 @@ pub const GAPS_SEEN_MAX: usize = 1_024;
 pub const FINDINGS_MAX: usize = 1_024;
 
 const _: () = assert!(BLOCK_UNITS as u64 * UNIT_BYTES as u64 == BLOCK_SECTORS.0 * 512);
+// How the limits relate to each other, and to the widths of their fields.
+const _: () = assert!(UNIT_BYTES.is_multiple_of(512));
+const _: () = assert!(BLOCK_UNITS.is_power_of_two());
+const _: () = assert!(NAME_BYTES_MAX <= u8::MAX as usize);
+const _: () = assert!(SNAPSHOTS_MAX < VOLUMES_MAX);
+const _: () = assert!(VOLUMES_MAX < u32::MAX as usize);
+const _: () = assert!(EXTENTS_MAX < u32::MAX as usize);
+const _: () = assert!(IMAGE_UNITS_MIN < IMAGE_UNITS_MAX);
+const _: () = assert!(LOG_UNITS_MIN < LOG_UNITS_MAX);
+const _: () = assert!(LOG_UNITS_MIN.is_multiple_of(4));
+const _: () = assert!(DISK_BLOCKS_MAX as u64 <= u64::MAX / BLOCK_SECTORS.0 / 512);
+const _: () = assert!(VOLUME_BLOCKS_MAX < u32::MAX);
+const _: () = assert!(DISK_BLOCKS_MAX <= VOLUME_BLOCKS_MAX);
+const _: () = assert!(OPERATIONS_MAX > 0 && GAPS_SEEN_MAX > 0 && FINDINGS_MAX > 0);

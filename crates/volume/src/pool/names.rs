@@ -48,13 +48,16 @@ pub struct BlockExtent {
 impl BlockExtent {
     /// The first block behind it.
     pub const fn end(self) -> u32 {
+        debug_assert!(self.block.checked_add(self.len).is_some(), "blocks of a disk");
         self.block + self.len
     }
 
     /// Its sectors on the disk.
     pub fn extent(self) -> Extent {
         let start = Lba(u64::from(self.block) * BLOCK_SECTORS.0);
-        Extent::new(start, Blocks(self.len).sectors())
+        let extent = Extent::new(start, Blocks(self.len).sectors());
+        debug_assert_eq!(extent.end().0, u64::from(self.end()) * BLOCK_SECTORS.0);
+        extent
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) enum Stage {
 impl PendingChange {
     /// A change that waits.
     pub(crate) fn new(operation: Operation, relocation: Option<PoolVolumeId>) -> Self {
+        let moves = matches!(operation, Operation::Move { .. });
+        assert!(relocation.is_none() || moves, "a relocation moves blocks");
         let (locks, rest, nospace_retry_after) = (Vec::new(), None, None);
         Self { operation, relocation, stage: Stage::Waiting, locks, rest, nospace_retry_after }
     }

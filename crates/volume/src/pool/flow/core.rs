@@ -14,8 +14,14 @@ use crate::pool::flow::steps::{COPIES_MAX, STEPS_MAX, Steps};
 use crate::pool::flow::values::{
     ChangeId, ChargeTo, Fault, Output, Owner, PendingOperation, Piece, PieceId, PoolRequestId, Work,
 };
+use crate::pool::limits::OPERATIONS_MAX;
 use crate::pool::names::{DiskUid, PoolVolumeId};
 use crate::pool::operation::machine::{Failure, OperationId, Pool};
+
+// Clients' requests leave operations for changes and moves, and steps for other work than copies.
+const _: () = assert!(REQUEST_OPERATIONS_MAX + RELOCATIONS_MAX < OPERATIONS_MAX);
+const _: () = assert!(RELOCATIONS_MAX < COPIES_MAX);
+const _: () = assert!(COPIES_MAX < STEPS_MAX);
 
 /// A pool with its clients' requests and its operator's changes.
 #[derive(Clone, Debug)]
@@ -184,7 +190,8 @@ impl Flow {
     pub(crate) fn release(&mut self, tickets: Vec<OperationId>) {
         for ticket in tickets {
             self.pool.release(ticket);
-            self.tickets.remove(&ticket);
+            let released = self.tickets.remove(&ticket);
+            assert!(released.is_some(), "an operation is released once");
             self.dirty = true;
             self.retry_stuck();
         }

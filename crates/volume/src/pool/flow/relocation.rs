@@ -23,6 +23,8 @@ pub(crate) struct Relocation {
 
 impl Relocation {
     pub(crate) fn restart(&mut self) {
+        assert!(self.running <= RELOCATIONS_MAX, "moves are within their limit");
+        assert!(!self.stuck || self.why.is_some(), "a stuck relocation has a reason");
         (self.cursor, self.failures, self.why, self.stuck) = (0, 0, None, false);
     }
 }

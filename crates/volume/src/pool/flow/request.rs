@@ -50,7 +50,10 @@ pub(crate) enum Stage {
 /// The blocks that an extent touches.
 pub(crate) fn blocks(extent: Extent) -> Range<u32> {
     let block = |number: u64| u32::try_from(number).expect("within the volume");
-    block(extent.start.0 / BLOCK_SECTORS.0)..block(extent.end().0.div_ceil(BLOCK_SECTORS.0))
+    let touched =
+        block(extent.start.0 / BLOCK_SECTORS.0)..block(extent.end().0.div_ceil(BLOCK_SECTORS.0));
+    debug_assert!(touched.start <= touched.end, "a range of blocks");
+    touched
 }
 
 /// The blocks that an extent covers wholly, if any.
@@ -58,6 +61,7 @@ pub(crate) fn whole(extent: Extent) -> Option<Range<u32>> {
     let block = |number: u64| u32::try_from(number).expect("within the volume");
     let start = block(extent.start.0.div_ceil(BLOCK_SECTORS.0));
     let end = block(extent.end().0 / BLOCK_SECTORS.0);
+    debug_assert!(start.saturating_sub(end) <= 1, "at most one block is touched in part twice");
     (start < end).then_some(start..end)
 }
 
@@ -65,11 +69,15 @@ impl Request {
     /// The part in flight or next: of the head, or else of the rest.
     pub(crate) fn part(&self) -> Extent {
         let from = if self.head.is_empty() { self.rest } else { self.head };
-        from.split_at(SEGMENT_BLOCKS_MAX.sectors()).0
+        let part = from.split_at(SEGMENT_BLOCKS_MAX.sectors()).0;
+        debug_assert!(self.operation.extent.contains(part), "a part of the request");
+        part
     }
 
     pub(crate) fn pass(&mut self, part: Extent) {
         let from = if self.head.is_empty() { &mut self.rest } else { &mut self.head };
+        assert!(part.len <= from.len, "a part of the request");
+        assert_eq!(part.start, from.start, "the next part");
         *from = from.split_at(part.len).1;
     }
 

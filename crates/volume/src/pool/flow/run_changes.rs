@@ -60,6 +60,7 @@ impl Flow {
     pub(crate) fn number_change(&mut self) -> ChangeId {
         let id = ChangeId(self.change_numbers);
         self.change_numbers += 1;
+        assert!(!self.changes.contains_key(&id), "change numbers are not reused");
         id
     }
 
@@ -133,6 +134,7 @@ impl Flow {
 
     /// Quiesces the blocks of a change: no conflicting request begins from here on.
     fn quiesce(&mut self, id: ChangeId) {
+        assert!(!self.changes[&id].has_quiesced(), "a change quiesces once");
         let rest = self.rest(&self.changes[&id].operation);
         let over = |rest: &Quiesced| {
             let in_flight = self.requests.iter();
@@ -193,6 +195,8 @@ impl Flow {
 
     fn begin_change(&mut self, id: ChangeId) -> bool {
         let change = &self.changes[&id];
+        let quiet = matches!(&change.stage, Stage::Quiescing(requests) if requests.is_empty());
+        assert!(quiet, "a change begins when its blocks are quiet");
         let (operation, relocation) = (change.operation.clone(), change.relocation);
         // Its freed blocks must be released before a disk is found empty.
         if matches!(operation, Operation::RemoveDisk { .. }) && self.pool.oldest().is_some() {
@@ -237,6 +241,8 @@ impl Flow {
         if let Err(failure) = end {
             return self.end_change(id, ChangeOutcome::Failed(failure));
         }
+        let began = matches!(self.changes[&id].stage, Stage::Begun(_));
+        assert!(began, "a change that ends had begun");
         let operation = self.changes[&id].operation.clone();
         self.update_groups(&operation);
         if matches!(operation, Operation::RemoveDisk { .. }) {

@@ -68,7 +68,9 @@ impl Flow {
                     break;
                 };
                 relocation.cursor = block.0 + 1;
+                assert!(block >= from, "a pass goes forward");
                 relocation.running += 1;
+                assert!(relocation.running <= RELOCATIONS_MAX, "moves are within their limit");
                 running += 1;
                 progressed = true;
                 let id = self.number_change();
@@ -101,6 +103,7 @@ impl Flow {
     /// A block is no longer misplaced.
     pub(crate) fn skip_move(&mut self, volume: PoolVolumeId) {
         if let Some(relocation) = self.relocations.get_mut(&volume) {
+            assert!(relocation.running > 0, "a move was in progress");
             relocation.running -= 1;
         }
     }
@@ -114,6 +117,7 @@ impl Flow {
     ) {
         let widths = self.pool.state().volume(volume).map_or(1, |volume| volume.disks.len());
         let Some(relocation) = self.relocations.get_mut(&volume) else { return };
+        assert!(relocation.running > 0, "a move was in progress");
         relocation.running -= 1;
         if end == ChangeOutcome::Done {
             relocation.moved += 1;

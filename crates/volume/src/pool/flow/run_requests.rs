@@ -67,6 +67,7 @@ impl Flow {
             nospace_retry_after: None,
             fault: None,
         };
+        assert!(self.serials > serial, "requests are numbered in order of arrival");
         if let Err(fault) = self.admit(&mut request) {
             return self.outputs.push_back(Output::Answer(id, Err(fault)));
         }
@@ -100,6 +101,9 @@ impl Flow {
             let end = Blocks(blocks.end).sectors() - Sectors(extent.start.0);
             request.head = extent.split_at(start).0;
             request.rest = extent.split_at(end).1;
+            let parts = request.head.len + request.rest.len;
+            let whole = Blocks(blocks.end - blocks.start).sectors();
+            assert_eq!(parts + whole, extent.len, "the parts are the request");
             request.blocks = Some(blocks);
         }
         Ok(())
@@ -251,6 +255,8 @@ impl Flow {
                 let len = if moves { left } else { place.len };
                 let at = volume.start.distance(start);
                 let (head, rest) = place.split_at(len);
+                assert!(!head.is_empty(), "a piece has sectors");
+                assert!(at + head.len <= request.operation.extent.len, "within the request");
                 pieces.push(Located { disk: placed.disk, extent: head, at });
                 (volume, place) = (volume.split_at(len).1, rest);
             }
@@ -262,6 +268,8 @@ impl Flow {
         let request = self.requests.get_mut(&id).expect("it is pending way");
         let group = self.pool.state().group_of(request.volume);
         let epoch = self.groups.get_mut(&group).expect("every group is listed").enter_epoch();
+        assert!(!pieces.is_empty(), "a request in flight has pieces");
+        assert!(matches!(request.stage, Stage::Held), "a request is issued part by part");
         let count = u32::try_from(pieces.len()).expect("a part has few pieces");
         request.stage = Stage::InFlight { pieces: count, group, epoch, part };
         let (volume, no_hole) = (request.volume, request.no_hole);
@@ -302,6 +310,8 @@ impl Flow {
 
     pub(crate) fn answer(&mut self, id: PoolRequestId, end: Result<(), Fault>) {
         let request = self.requests.remove(&id).expect("a request is answered once");
+        let in_flight = matches!(request.stage, Stage::InFlight { .. });
+        assert!(!in_flight, "a request with pieces in flight is not answered");
         self.held.remove(&request.serial);
         self.outputs.push_back(Output::Answer(id, end));
     }
@@ -412,6 +422,7 @@ impl Flow {
         assert!(self.request_operations > 0, "its operation was counted");
         self.request_operations -= 1;
         let request = self.requests.get_mut(&id).expect("it waits for its operation");
+        assert!(matches!(request.stage, Stage::Preparing), "it waits for its operation");
         request.stage = Stage::Held;
         match end {
             Ok(()) => {

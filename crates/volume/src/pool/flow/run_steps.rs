@@ -21,7 +21,9 @@ impl Flow {
         while self.steps.owners.len() < STEPS_MAX {
             let Some((step, ticket, action)) = self.pool.step() else { break };
             progressed = true;
-            self.steps.owners.insert(step, ticket);
+            let before = self.steps.owners.insert(step, ticket);
+            assert!(before.is_none(), "step numbers are not reused");
+            assert!(self.steps.owners.len() <= STEPS_MAX, "steps are within their limit");
             let payer = ticket.and_then(|ticket| self.tickets.get(&ticket));
             let payer = payer.map_or(ChargeTo::Metadata, |pending| pending.payer);
             let owner = Owner::Step(step);
@@ -37,6 +39,7 @@ impl Flow {
                     let (source, target) = (from.disk, to.disk);
                     let (from, to) = (from.extent, to.extent);
                     let job = CopyJob { payer, source, target, from, to, running: 0, well: true };
+                    assert_eq!(job.from.len, job.to.len, "a copy is as long as its source");
                     self.steps.jobs.insert(step, job);
                     self.steps.waiting.push_back(step);
                 }
@@ -64,7 +67,9 @@ impl Flow {
             }
             let copy = CopyId(self.steps.numbers);
             self.steps.numbers += 1;
+            assert!(from.len <= BLOCK_SECTORS, "a block at a time");
             self.steps.copies.insert(copy, BlockCopy { step, to });
+            assert!(self.steps.copies.len() <= COPIES_MAX, "copies are within their limit");
             self.issue(Owner::Load(copy), source, payer, Work::Load { copy, extent: from });
         }
     }
@@ -111,7 +116,9 @@ impl Flow {
     }
 
     fn end_step(&mut self, step: StepId, well: bool) {
-        self.steps.owners.remove(&step);
+        let owner = self.steps.owners.remove(&step);
+        assert!(owner.is_some(), "a step ends once");
+        assert!(!self.steps.jobs.contains_key(&step), "its copies have ended");
         self.pool.done(step, well);
         self.dirty = true;
     }

@@ -32,6 +32,7 @@ impl SnapshotGroup {
         let mut group =
             Self { disks: BTreeSet::new(), first: 0, epochs: VecDeque::from([Epoch::default()]) };
         group.rescan(pool, id);
+        assert!(group.is_idle(), "a new group has no request");
         group
     }
 
@@ -48,6 +49,7 @@ impl SnapshotGroup {
     pub(crate) fn enter_epoch(&mut self) -> u64 {
         let last = self.epochs.back_mut().expect("there is always a present");
         last.in_flight += 1;
+        assert!(last.ended.is_empty(), "the current epoch has no end");
         self.first + self.epochs.len() as u64 - 1
     }
 
@@ -65,6 +67,7 @@ impl SnapshotGroup {
     /// request reads any more.
     pub(crate) fn end_epoch(&mut self, ticket: OperationId) -> Vec<OperationId> {
         self.epochs.back_mut().expect("there is always a present").ended.push(ticket);
+        assert_eq!(self.epochs.back().map(|epoch| epoch.ended.len()), Some(1), "an end per epoch");
         self.epochs.push_back(Epoch::default());
         self.reclaim()
     }
@@ -90,6 +93,7 @@ impl SnapshotGroup {
         while self.epochs.len() > 1 && self.epochs[0].in_flight == 0 {
             free.extend(self.epochs.pop_front().expect("there are two").ended);
             self.first += 1;
+            assert!(!self.epochs.is_empty(), "there is a current epoch");
         }
         free
     }

@@ -45,7 +45,9 @@ impl Writer {
     pub(crate) fn padded(&mut self, value: &[u8], width: usize) {
         assert!(value.len() <= width, "a field holds its value");
         self.0.extend(value);
-        self.0.resize(self.0.len() + width - value.len(), 0);
+        let end = self.0.len() + width - value.len();
+        self.0.resize(end, 0);
+        assert!(self.0.len() >= width, "the field has its width");
     }
 
     /// A count, which a limit keeps far below 2³².
@@ -75,6 +77,8 @@ impl<'a> Reader<'a> {
         let rest = &self.bytes[self.at..];
         let (head, _) = rest.split_at_checked(len).ok_or(self.refuse("ends too early"))?;
         self.at += len;
+        assert_eq!(head.len(), len, "as many bytes as were asked for");
+        assert!(self.at <= self.bytes.len(), "reading stays within the bytes");
         Ok(head)
     }
 
@@ -97,6 +101,7 @@ impl<'a> Reader<'a> {
 
     /// A count of at most `max`.
     pub(crate) fn count(&mut self, max: usize, what: &'static str) -> Result<usize, Malformed> {
+        assert!(u32::try_from(max).is_ok(), "a limit fits its field");
         let count = self.u32()? as usize;
         if count > max { Err(self.refuse(what)) } else { Ok(count) }
     }

@@ -149,3 +149,10 @@ pub fn label_places(blocks: u32) -> [Extent; 2] {
     let first = units(0, 1);
     [first, Extent::new(Lba(last), first.len)]
 }
+
+const _: () = assert!(Slot::A.number() == 0 && Slot::B.number() == 1);
+const _: () = assert!(Slot::A.other().number() == 1 && Slot::B.other().number() == 0);
+const _: () = assert!(Geometry::SMALLEST.first_block() >= 1);
+const _: () = assert!(Geometry::LARGEST.first_block() < DISK_BLOCKS_MAX);
+const _: () = assert!(Geometry::SMALLEST.record_bytes() > RECORD_HEAD_BYTES);
+const _: () = assert!(Geometry::SMALLEST.image_bytes() < Geometry::LARGEST.image_bytes());

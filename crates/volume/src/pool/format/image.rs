@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::location::DiskId;
 use crate::pool::format::codec::{Malformed, Reader, Writer};
+use crate::pool::format::fields::{IMAGE_VOLUME_BYTES, RUN_BYTES};
 use crate::pool::format::geometry::Geometry;
 use crate::pool::limits::{
     DISKS_MAX, EXTENTS_MAX, NAME_BYTES_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX,
@@ -51,6 +52,11 @@ fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
     out.u8(layout_code(volume.layout));
     out.u8(zone_code(volume.zone));
     out.u8(u8::from(volume.thin));
+    assert!(!volume.name.is_empty(), "a volume has a name");
+    assert!(volume.size.0 > 0, "a volume has a size");
+    assert!(!volume.disks.is_empty(), "a volume has disks");
+    assert!(volume.disks.len() <= DISKS_MAX, "the disks are within their limit");
+    let written = out.0.len();
     out.u8(u8::try_from(volume.name.len()).expect("a name is short"));
     out.u64(volume.seed);
     out.u32(u32::try_from(volume.disks.len()).expect("few disks"));
@@ -59,6 +65,7 @@ fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
     for place in 0..DISKS_MAX {
         out.u32(volume.disks.get(place).map_or(u32::MAX, |disk| disk.0));
     }
+    assert_eq!(out.0.len() - written, IMAGE_VOLUME_BYTES - 15, "the head of a volume is whole");
     for column in &volume.columns {
         out.count(column.len());
         for run in column.iter() {
@@ -147,6 +154,8 @@ fn read_disk(from: &mut Reader<'_>, geometry: Geometry) -> Result<(DiskId, Disk)
     if data.is_empty() || fast_end < data.start || fast_end > data.end || flags > DRAINING {
         return Err(from.refuse("a disk of an impossible size"));
     }
+    assert!(data.contains(&fast_end) || fast_end == data.end, "the zones divide the data");
+    assert!(flags <= DRAINING, "the flags are known");
     Ok((number, Disk { uid, blocks, fast_end, draining: flags == DRAINING }))
 }
 
@@ -185,6 +194,8 @@ fn read_volume(
     if on.is_empty() || on.iter().any(|disk| !disks.contains_key(disk)) {
         return Err(from.refuse("a volume on a disk that is not there"));
     }
+    assert_eq!(on.len(), width, "as many disks as were counted");
+    assert_eq!(name.len(), name_len, "as many bytes as were counted");
     let columns = if layout == Layout::Stripe { width } else { 1 };
     let columns = (0..columns).map(|_| read_column(from, extents)).collect::<Result<_, _>>()?;
     Ok((id, Volume { name, size, layout, zone, thin, seed, disks: on, origin, columns }))
@@ -203,14 +214,19 @@ fn read_column(from: &mut Reader<'_>, extents: &mut usize) -> Result<ExtentMap, 
             return Err(from.refuse("extents out of order"));
         }
     }
+    assert!(map.len() <= count, "extents that continue each other are merged");
+    assert!(count == 0 || !map.is_empty(), "extents that were read are mapped");
     Ok(map)
 }
 
 pub(crate) fn write_run(out: &mut Writer, run: Mapping) {
+    assert!(run.place.len > 0, "a mapping has rows");
+    let before = out.0.len();
     out.u32(run.row);
     out.u32(run.place.len);
     out.u32(run.place.disk.0);
     out.u32(run.place.block);
+    assert_eq!(out.0.len() - before, RUN_BYTES, "a mapping has its length");
 }
 
 /// A mapping that ends within 32 bits, on either side.
@@ -284,6 +300,14 @@ pub(crate) fn zone_of(from: &mut Reader<'_>) -> Result<Zone, Malformed> {
         _ => return Err(from.refuse("an unknown zone (0 to 2)")),
     })
 }
+
+// The codes on disk.
+const _: () = assert!(layout_code(Layout::Single) == 0);
+const _: () = assert!(layout_code(Layout::Stripe) == 1);
+const _: () = assert!(layout_code(Layout::Random) == 2);
+const _: () = assert!(zone_code(Zone::Fast) == 0);
+const _: () = assert!(zone_code(Zone::Slow) == 1);
+const _: () = assert!(zone_code(Zone::Any) == 2);
 
 #[cfg(test)]
 mod tests {

@@ -225,7 +225,10 @@ impl Record {
     /// Units of one copy of a record with a body of `body` bytes.
     pub fn units(body: usize) -> u32 {
         let bytes = RECORD_HEAD_BYTES + body + CHECKSUM.bytes;
-        u32::try_from(bytes.div_ceil(UNIT_BYTES)).expect("a record is short")
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).expect("a record is short");
+        assert!(units > 0, "a record has a unit");
+        assert!(units as usize * UNIT_BYTES >= bytes, "its units hold it");
+        units
     }
 
     /// Its bytes: two copies, one behind the other, written as one.
@@ -238,6 +241,7 @@ impl Record {
             RECORD_SEQUENCE.put(&mut bytes, &self.sequence.to_le_bytes());
             RECORD_POSITION.put(&mut bytes, &(self.position + copy * units).to_le_bytes());
             let len = u32::try_from(self.body.len()).expect("a record is short");
+            assert!(bytes.len() >= RECORD_HEAD_BYTES + self.body.len(), "the body fits");
             RECORD_BODY.put(&mut bytes, &len.to_le_bytes());
             bytes[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + self.body.len()]
                 .copy_from_slice(&self.body);

@@ -268,7 +268,8 @@ impl BlockAllocator {
     /// Splits the step function at `block`.
     fn step_at(&mut self, block: u32) {
         let refs = self.refs(block);
-        self.refs.entry(block).or_insert(refs);
+        let step = *self.refs.entry(block).or_insert(refs);
+        assert_eq!(step, refs, "a step changes no count");
     }
 
     /// Merges the steps at `block` if both have the same count.

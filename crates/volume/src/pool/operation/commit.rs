@@ -23,6 +23,7 @@ impl Pool {
     pub(crate) fn commit_ready(&mut self) {
         let ready = self.pending.iter().filter(|(_, one)| one.stage == Stage::Ready);
         let ready: Vec<OperationId> = ready.map(|(ticket, _)| *ticket).collect();
+        assert!(self.commit.is_none(), "one commit at a time");
         let Some(first) = ready.first() else { return };
         let alone =
             |ticket: &OperationId| self.pending[ticket].changes.iter().any(Change::is_of_disks);
@@ -93,6 +94,8 @@ impl Pool {
             next.disks.keys().filter(|id| !self.state.disks.contains_key(id)).copied().collect();
         let gone: Vec<DiskId> =
             self.state.disks.keys().filter(|id| !next.disks.contains_key(id)).copied().collect();
+        assert_eq!(old.len() + gone.len(), self.state.disks.len(), "a disk stays or goes");
+        assert_eq!(old.len() + new.len(), next.disks.len(), "a disk stayed or came");
         self.active.extend(new.iter().map(|id| (*id, Slot::B)));
         let first = self.images(&next, self.generation + 1, true, Slot::other);
         let second = self.images(&next, self.generation + 2, false, |slot| slot);
@@ -124,6 +127,8 @@ impl Pool {
 
     /// Writes the current state to both slots of every disk, the inactive one first.
     pub(crate) fn write_both(&mut self, mut phases: Vec<Vec<Action>>, tickets: Vec<OperationId>) {
+        assert!(self.commit.is_none(), "one commit at a time");
+        assert!(self.missing.is_empty(), "an incomplete pool is not written");
         phases.push(self.images(&self.state, self.generation + 1, false, Slot::other));
         phases.push(self.flushes());
         phases.push(self.images(&self.state, self.generation + 2, false, |slot| slot));
@@ -133,6 +138,7 @@ impl Pool {
 
     pub(crate) fn committed(&mut self) {
         let Commit { kind, script } = self.commit.take().expect("it has ended");
+        assert!(script.ended(), "all of its steps are done");
         if script.failed {
             return self.poison(kind);
         }
@@ -157,6 +163,7 @@ impl Pool {
 
     /// Ends all commits: pending operations fail.
     fn poison(&mut self, kind: Kind) {
+        assert!(self.commit.is_none(), "the failed commit was taken");
         self.poisoned = true;
         if let Kind::Record { tickets, .. } | Kind::Images { tickets } = kind {
             for ticket in tickets {
@@ -217,6 +224,8 @@ impl Pool {
         let mut bytes = image::encode(state);
         let body = Bytes(bytes.len() as u64);
         bytes.resize(bytes.len().next_multiple_of(UNIT_BYTES), 0);
+        assert!(bytes.len() <= state.geometry.image_bytes(), "the image fits its slot");
+        assert!(bytes.len().is_multiple_of(UNIT_BYTES), "whole units are written");
         let checksum = crc64(&bytes);
         let bytes: Arc<[u8]> = bytes.into();
         let (pool, sequence, geometry) = (state.pool, state.sequence, state.geometry);
@@ -253,6 +262,7 @@ impl Pool {
 fn label_writes(state: &State, id: DiskId) -> Vec<Action> {
     let disk = &state.disks[&id];
     let (pool, blocks, geometry) = (state.pool, disk.blocks, state.geometry);
+    assert!(blocks > geometry.first_block(), "a disk holds more than its metadata");
     let label = Label { pool, disk: disk.uid, number: id, blocks, geometry };
     let copies = label_places(blocks).into_iter().zip([0, 1]);
     let write =

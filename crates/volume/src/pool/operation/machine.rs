@@ -150,6 +150,8 @@ impl Pool {
         let mut pool = Self::with(state, spaces, 0, active);
         let labels = pool.state.disks().map(|(id, _)| id).collect::<Vec<_>>();
         let labels: Vec<_> = labels.into_iter().map(|id| pool.label_phase(id)).collect();
+        assert!(pool.pending.is_empty(), "a new pool has no operation");
+        assert_eq!(pool.active.len(), pool.spaces.len(), "every disk has a slot");
         let phases = [labels.concat(), pool.flushes()];
         pool.write_both(phases.into(), Vec::new());
         Ok(pool)
@@ -165,7 +167,9 @@ impl Pool {
         let spaces = state.disks().map(|(id, disk)| (id, allocator_of(&state, id, disk, of(&id))));
         let spaces = spaces.collect();
         let mut pool = Self::with(state, spaces, generation, best);
+        assert_eq!(pool.spaces.len(), pool.state.disks.len(), "every disk has an allocator");
         pool.missing = missing.into_iter().map(|(id, _)| id).collect();
+        assert!(pool.missing.iter().all(|id| pool.state.disks.contains_key(id)), "of the pool");
         if pool.missing.is_empty() {
             let damaged = findings.iter().any(|one| matches!(one.what, Damage::Label { .. }));
             let disks = pool.state.disks().map(|(id, _)| id).collect::<Vec<_>>();
@@ -242,6 +246,8 @@ impl Pool {
             return Err(Refusal::Busy);
         }
         let Plan { changes, phases, holds } = self.plan(operation)?;
+        assert!(holds.iter().all(|place| place.len > 0), "extents with blocks are held");
+        assert!(phases.len() <= 2, "actions, then flushes");
         let growth = changes.iter().map(|change| change.growth(&self.state)).sum::<usize>();
         let others: usize = self.pending.values().map(|one| one.growth).sum();
         let room = self.state.geometry.image_bytes();
@@ -252,6 +258,8 @@ impl Pool {
         }
         let ticket = OperationId(self.tickets);
         self.tickets += 1;
+        assert!(!self.poisoned, "a poisoned pool begins nothing");
+        assert!(self.missing.is_empty(), "an incomplete pool begins nothing");
         let script = Script::new(phases);
         let stage = if script.ended() { Stage::Ready } else { Stage::Preparing };
         let (cancelled, freed_blocks) = (false, false);
@@ -299,7 +307,9 @@ impl Pool {
 
     /// The number of the next operation.
     pub(crate) fn next_ticket(&self) -> OperationId {
-        OperationId(self.tickets)
+        let next = OperationId(self.tickets);
+        debug_assert!(self.oldest().is_none_or(|oldest| oldest < next), "numbers increase");
+        next
     }
 
     /// The next output. `None`: nothing until a step is done or an operation begins.
@@ -328,6 +338,8 @@ impl Pool {
             None => self.prepare(id)?,
         };
         self.steps += 1;
+        let commits = self.commit.as_ref().is_some_and(|commit| commit.script.is_running(id));
+        assert_eq!(commits, ticket.is_none(), "a step prepares or commits");
         Some((id, ticket, action))
     }
 
@@ -340,6 +352,7 @@ impl Pool {
         let found = behind.find_map(step);
         let found = found.or_else(|| self.pending.range_mut(..=last).find_map(step));
         let (ticket, action) = found?;
+        assert!(self.pending[&ticket].stage == Stage::Preparing, "its operation is prepared");
         self.last_stepped = ticket;
         Some((Some(ticket), action))
     }
@@ -359,6 +372,7 @@ impl Pool {
         let owner = self.pending.iter_mut().find(|(_, one)| one.script.is_running(id));
         let (ticket, one) = owner.expect("a step ends once");
         let ticket = *ticket;
+        assert!(one.stage == Stage::Preparing, "its operation is prepared");
         one.script.done(id, well);
         self.finish_preparing(ticket);
     }

@@ -26,6 +26,7 @@ impl Pool {
             let found = self.misplaced_in(id, from..end).map(|(column, rows)| (column, rows.start));
             let volume = self.state.volume(id)?;
             if let Some(first) = found.map(|(column, row)| volume.block(column, row)).min() {
+                debug_assert!(self.is_misplaced(id, first), "the block is misplaced");
                 return Some(first);
             }
             (from, len) = (end, len.saturating_mul(2));
@@ -35,6 +36,7 @@ impl Pool {
 
     /// Whether a block is allocated and misplaced.
     pub(crate) fn is_misplaced(&self, id: PoolVolumeId, block: VolumeBlock) -> bool {
+        assert!(block.0 < u32::MAX, "a block of a volume");
         let there = self.state.volume(id).is_some_and(|volume| block.0 < volume.size.0);
         there && self.misplaced_in(id, block.0..block.0 + 1).next().is_some()
     }
@@ -71,6 +73,8 @@ impl Pool {
             Layout::Single | Layout::Random => volume.disks.contains(&run.disk()),
         };
         let BlockExtent { block, len, .. } = run.place;
+        assert!(len > 0, "a mapping has rows");
+        assert!(column < volume.columns.len(), "a column of the volume");
         let fast = self.state.disks[&run.disk()].fast_end.saturating_sub(block).min(len);
         match volume.zone {
             _ if !on => run.row..run.end(),
@@ -153,6 +157,7 @@ fn place_at_random(
     runs: &mut Vec<Mapping>,
 ) -> Result<(), Refusal> {
     let width = u32::try_from(volume.disks.len()).expect("few disks");
+    assert!(width > 0, "a volume has disks");
     for row in rows.clone() {
         let mut rng = SplitMix64::new(volume.seed ^ (u64::from(row) << 32));
         let (first, target) = (rng.below(width), rng.below(u32::MAX));
@@ -162,6 +167,7 @@ fn place_at_random(
             let (disk, missing) = (volume.disks[0], rows.end - row);
             return Err(Refusal::NoSpace { disk, zone: volume.zone, missing });
         };
+        assert_eq!(place.len, 1, "a block at a time");
         spaces.get_mut(&place.disk).expect("it was found there").hold(place);
         runs.push(Mapping { row, place });
     }
@@ -180,6 +186,7 @@ pub(crate) fn holes(volume: &Volume, first: u32, count: u32) -> Vec<(usize, Rang
             }
             at = run.end();
         }
+        assert!(at <= rows.end, "mappings are cut to the rows");
         if at < rows.end {
             holes.push((column, at..rows.end));
         }

@@ -27,6 +27,7 @@ impl Plan {
         disks.sort_unstable();
         disks.dedup();
         let flushes = disks.into_iter().map(|disk| Action::Flush { disk });
+        assert!(self.phases.len() <= 2, "a plan is prepared in two phases");
         self.phases = vec![actions, flushes.collect()];
     }
 }
@@ -45,5 +46,7 @@ pub(crate) fn new_disk(
         return Err(Refusal::Known);
     }
     let fast_end = state.geometry.fast_end(blocks);
+    assert!(first <= fast_end, "the fast zone begins with the data");
+    assert!(fast_end < blocks, "the last block holds a label");
     Ok((DiskId(state.next_disk), Disk { uid, blocks, fast_end, draining: false }))
 }

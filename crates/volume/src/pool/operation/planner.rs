@@ -113,6 +113,9 @@ impl Pool {
             plan = lay(&mut self.spaces, id, &volume, whole)?;
         }
         let volume = Volume { columns: Vec::new(), ..volume };
+        let placed: u32 = plan.holds.iter().map(|place| place.len).sum();
+        assert_eq!(placed, if thin { 0 } else { size.0 }, "thick volumes are allocated whole");
+        assert!(self.state.volume(id).is_none(), "volume numbers are not reused");
         plan.changes.insert(0, Change::Create { id, volume });
         Ok(plan)
     }
@@ -128,6 +131,10 @@ impl Pool {
             let more = holes(volume, volume.size.0, to.0 - volume.size.0);
             plan = lay(&mut self.spaces, id, volume, more)?;
         }
+        assert!(
+            plan.holds.is_empty() || plan.phases.len() == 2,
+            "new blocks are erased and flushed"
+        );
         plan.changes.insert(0, Change::Resize { id, size: to });
         Ok(plan)
     }
@@ -149,7 +156,9 @@ impl Pool {
                 }
             }
         }
+        assert!(shared.iter().all(|(_, run): &(usize, Mapping)| run.place.len > 0));
         let volume = self.state.volume(id).expect("it was there a moment ago");
+        assert!(volume.origin.is_none(), "a snapshot is not written");
         let spaces = &mut self.spaces;
         let mut plan = lay(spaces, id, volume, holes(volume, first.0, count.0))?;
         let mut actions = plan.phases.first().cloned().unwrap_or_default();
@@ -172,6 +181,7 @@ impl Pool {
                 }
             }
         }
+        assert_eq!(plan.holds.len(), plan.changes.len(), "each extent is mapped");
         plan.prepare(actions);
         Ok(plan)
     }
@@ -195,6 +205,9 @@ impl Pool {
                 _ => parts.push(start..end),
             }
         }
+        let inside = |rows: &Range<u32>| run.row <= rows.start && rows.end <= run.end();
+        assert!(parts.iter().all(inside), "parts of the mapping");
+        assert!(parts.windows(2).all(|two| two[0].end < two[1].start), "apart from each other");
         let part = |rows: Range<u32>| {
             let block = run.place.block + (rows.start - run.row);
             Mapping {
@@ -247,7 +260,10 @@ impl Pool {
             let there = other.columns[column].within(row, 1).next();
             there.is_some_and(|run| run.place == from)
         });
-        let changes = sharing.map(|(id, _)| map(id, column, run)).collect();
+        assert_eq!(run.place.len, 1, "a block is moved at a time");
+        assert!(run.place != from, "to another location");
+        let changes: Vec<Change> = sharing.map(|(id, _)| map(id, column, run)).collect();
+        assert!(!changes.is_empty(), "the volume itself has the block");
         let mut plan = Plan { changes, holds: vec![run.place], ..Plan::default() };
         plan.prepare(vec![copy(from, run.place)]);
         Ok(plan)
@@ -270,10 +286,13 @@ impl Pool {
             let unused = others.iter().find(|id| !disks.contains(id)).copied();
             if volume.layout == Layout::Stripe || disks.len() == 1 {
                 let instead = unused.unwrap_or(first);
+                assert!(instead != number, "another disk takes its place");
                 disks.iter_mut().filter(|id| **id == number).for_each(|id| *id = instead);
             } else {
                 disks.retain(|id| *id != number);
             }
+            assert!(!disks.is_empty(), "a volume keeps a disk");
+            assert!(!disks.contains(&number), "the drained disk is left");
             changes.push(Change::SetPlacement { id, zone: volume.zone, disks });
         }
         Ok(Plan::of(changes))
@@ -285,6 +304,7 @@ impl Pool {
             return Err(Refusal::LastDisk);
         }
         let data = self.spaces[&number].data();
+        assert!(self.spaces[&number].free_blocks() <= data.end - data.start, "free is a part");
         let blocks = data.end - data.start - self.spaces[&number].free_blocks();
         let wanted = self.state.volumes().any(|(_, volume)| volume.disks.contains(&number));
         if blocks > 0 || wanted {
@@ -301,6 +321,7 @@ fn lay(
     volume: &Volume,
     rows: Vec<(usize, Range<u32>)>,
 ) -> Result<Plan, Refusal> {
+    let count: u32 = rows.iter().map(|(_, rows)| rows.end - rows.start).sum();
     let mut placed = Vec::new();
     let mut plan = Plan::default();
     for (column, rows) in rows {
@@ -315,6 +336,8 @@ fn lay(
             }
         }
     }
+    let held: u32 = plan.holds.iter().map(|place| place.len).sum();
+    assert_eq!(held, count, "every row has a block");
     plan.prepare(placed.iter().map(|(_, run)| erase(run)).collect());
     plan.changes = placed.into_iter().map(|(column, run)| map(id, column, run)).collect();
     Ok(plan)
@@ -325,6 +348,7 @@ fn map(id: PoolVolumeId, column: usize, run: Mapping) -> Change {
 }
 
 fn erase(run: &Mapping) -> Action {
+    assert!(run.place.len > 0, "blocks are erased");
     Action::Erase { placed: placed(run.place) }
 }
 
@@ -333,5 +357,7 @@ fn placed(place: BlockExtent) -> DiskExtent {
 }
 
 fn copy(from: BlockExtent, to: BlockExtent) -> Action {
+    assert_eq!(from.len, to.len, "a copy is as long as its source");
+    assert!(from != to, "to another location");
     Action::Copy { from: placed(from), to: placed(to) }
 }

@@ -67,6 +67,7 @@ impl Script {
             return None;
         }
         let action = self.waiting.pop()?;
+        debug_assert!(self.running.last().is_none_or(|last| *last < id), "steps are numbered");
         assert!(self.running.insert(id), "a step starts once");
         Some(action)
     }

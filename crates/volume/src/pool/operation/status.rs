@@ -50,6 +50,7 @@ impl Pool {
         let thin =
             self.state.volumes.values().filter(|volume| volume.thin && volume.origin.is_none());
         let promised = thin.map(|volume| u64::from(volume.size.0 - volume.mapped().0)).sum();
+        assert!(free <= blocks, "free is a part");
         let alarm = (blocks - free) * 100 >= blocks * u64::from(self.state.alarm);
         Status { blocks, free, promised, alarm }
     }
@@ -60,11 +61,13 @@ impl Pool {
     /// On a disk that the pool does not have.
     pub fn free(&self, disk: DiskId) -> (Blocks, Blocks) {
         let space = &self.spaces[&disk];
+        assert!(space.free_blocks() <= space.data().end - space.data().start, "free is a part");
         (Blocks(space.data().end - space.data().start), Blocks(space.free_blocks()))
     }
 
     /// Whether a snapshot shares a part of a mapping.
     fn is_shared(&self, id: PoolVolumeId, column: usize, run: Mapping) -> bool {
+        debug_assert!(run.place.len > 0, "a mapping has rows");
         // Blocks with one reference are the volume's own: that test needs no search of the
         // snapshots.
         self.state.snapshots(id).next().is_some()
@@ -98,11 +101,13 @@ impl Pool {
                 }
                 at = run.end();
             }
+            assert!(at <= rows.end, "mappings are cut to the rows");
             at == rows.end
         });
         if own {
             return Writability::Now;
         }
+        assert!(first < end, "blocks are to be allocated");
         Writability::Allocate { first: VolumeBlock(first), count: Blocks(end - first) }
     }
 }

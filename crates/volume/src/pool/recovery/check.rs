@@ -32,5 +32,8 @@ pub fn check(media: &[&dyn Media]) -> Result<Report, OpenError> {
     let found = search(media, true)?;
     let count = found.findings.len();
     let findings = found.findings.iter().take(FINDINGS_MAX).cloned().collect();
+    let findings: Vec<Finding> = findings;
+    assert!(findings.len() <= FINDINGS_MAX, "the list has a limit");
+    assert!(findings.len() <= count, "the list is a part");
     Ok(Report { found, findings, count })
 }

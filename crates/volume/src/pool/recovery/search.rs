@@ -99,6 +99,7 @@ pub(crate) fn search(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, 
         search.check_images();
     }
     let (generation, state) = search.newest()?;
+    assert!(search.generations.contains_key(&generation), "the newest was found");
     search.check_records(generation);
     if thorough && search.generations.contains_key(&(generation - 1)) {
         search.check_records(generation - 1);
@@ -124,6 +125,7 @@ fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), Open
     if known > blocks {
         return Err(OpenError::Shrunk { device, blocks, needed: known });
     }
+    assert!(known <= blocks, "the second label lies on the disk");
     let second = read(1, label_places(known)[1]);
     let damaged = |copy, why| vec![Finding { device, what: Damage::Label { copy, why } }];
     match (first, second) {
@@ -159,6 +161,9 @@ impl<'a> Search<'a> {
         }
         let first = labels.first().ok_or(OpenError::NoDisks)?;
         let (geometry, pool) = (first.geometry, first.pool);
+        assert_eq!(labels.len(), media.len(), "every disk has a label");
+        assert!(labels.iter().all(|label| label.pool == pool), "the disks are of one pool");
+        assert!(labels.iter().all(|label| label.geometry == geometry), "with one geometry");
         let (generations, copies) = (BTreeMap::new(), BTreeSet::new());
         Ok(Self { media, labels, geometry, pool, generations, copies, findings })
     }
@@ -181,6 +186,8 @@ impl<'a> Search<'a> {
         while position < self.geometry.log_units() {
             match Record::decode(&log, position, self.pool) {
                 Ok((record, copy)) => {
+                    assert!(copy < 2, "a record has two copies");
+                    assert!(record.pool == self.pool, "a record of the pool");
                     position += Record::units(record.body.len());
                     self.record(device, copy, record)?;
                 }
@@ -201,6 +208,7 @@ impl<'a> Search<'a> {
             return Err(OpenError::Conflict { generation: header.generation, device });
         }
         generation.base = Some(header.sequence);
+        assert_eq!(generation.base, Some(header.sequence), "all headers agree");
         generation.images.push((device, header.slot, header));
         Ok(())
     }
@@ -225,6 +233,7 @@ impl<'a> Search<'a> {
     fn body(&self, device: usize, header: &Header) -> Option<Vec<u8>> {
         let len = usize::try_from(header.body.0).expect("its header was checked");
         let padded = len.next_multiple_of(UNIT_BYTES);
+        assert!(padded <= self.geometry.image_bytes(), "the header was validated");
         let sectors = units::Bytes(padded as u64).sectors_floor();
         let (extent, _) = self.geometry.image(header.slot).split_at(sectors);
         let mut bytes = self.media[device].read(extent).ok()?;
@@ -350,6 +359,11 @@ impl<'a> Search<'a> {
                 Some(_) => return Err(OpenError::Label { device }),
             }
         }
+        assert_eq!(
+            devices.len() + strays.len(),
+            self.labels.len(),
+            "a disk is a member or a stray"
+        );
         let absent = state.disks().filter(|(id, _)| !devices.contains_key(id));
         let missing = absent.map(|(id, disk)| (id, disk.uid)).collect();
         // The slot that is kept must be intact itself: a header alone proves little after a crash.

@@ -110,6 +110,8 @@ impl State {
         self.admit(id, &volume.name)?;
         let columns = if volume.layout == Layout::Stripe { volume.disks.len() } else { 1 };
         let columns = vec![ExtentMap::default(); columns];
+        assert!(volume.origin.is_none(), "snapshots are not created");
+        assert!(volume.columns.is_empty(), "a new volume has no blocks");
         self.insert_volume(id, Volume { columns, ..volume.clone() });
         Ok(())
     }
@@ -129,6 +131,7 @@ impl State {
             effects.lose(volume.columns[column].remove(kept, u32::MAX - kept));
         }
         volume.size = size;
+        assert!(volume.mapped() <= size, "no block is mapped behind the end");
         Ok(())
     }
 
@@ -138,6 +141,8 @@ impl State {
         }
         let volume = self.remove_volume(id).ok_or("names a volume that is not there")?;
         effects.lost.extend(volume.places());
+        assert!(!self.volumes.contains_key(&id), "it is removed");
+        assert!(self.snapshots(id).next().is_none(), "it had no snapshots");
         Ok(())
     }
 
@@ -184,6 +189,7 @@ impl State {
         }
         let snapshot = Volume { name: name.to_owned(), origin: Some(origin), ..volume.clone() };
         self.admit(id, name)?;
+        assert!(snapshot.origin == Some(origin), "a snapshot names its origin");
         effects.gained.extend(snapshot.places());
         self.insert_volume(id, snapshot);
         Ok(())
@@ -201,6 +207,8 @@ impl State {
         let volume =
             self.volumes.get_mut(&origin).ok_or("rolls back a volume that is not there")?;
         effects.lost.extend(volume.places());
+        assert!(volume.origin.is_none(), "a snapshot is of a volume");
+        assert_eq!(volume.columns.len(), columns.len(), "with the same columns");
         (volume.columns, volume.size) = (columns, size);
         Ok(())
     }
@@ -220,7 +228,9 @@ impl State {
             return Err("adds a disk twice");
         }
         self.next_disk = self.next_disk.checked_add(1).ok_or("numbers too many disks")?;
-        self.disks.insert(number, disk);
+        let before = self.disks.insert(number, disk);
+        assert!(before.is_none(), "disk numbers are not reused");
+        assert!(self.disks.len() <= DISKS_MAX, "the disks are within their limit");
         Ok(())
     }
 

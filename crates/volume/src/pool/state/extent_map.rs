@@ -30,6 +30,7 @@ struct Leaf {
 
 impl Leaf {
     fn of(run: Mapping) -> Self {
+        assert!(run.row != NONE.row, "a row of a volume");
         let mut runs = [NONE; LEAF_MAX];
         runs[0] = run;
         Self { runs }
@@ -99,6 +100,7 @@ impl Mapping {
     }
 
     fn continues(self, before: Self) -> bool {
+        debug_assert!(before.row <= self.row, "the one before comes first");
         before.end() == self.row
             && before.place.disk == self.place.disk
             && before.place.end() == self.place.block
@@ -124,6 +126,7 @@ struct Hints {
 impl Hints {
     /// Built for this index, with about one value a leaf.
     fn new(index: &[Entry]) -> Self {
+        debug_assert!(index.is_sorted_by_key(|entry| entry.first), "leaves are in order");
         let last = index.last().map_or(0, |entry| entry.first);
         let wide = u32::try_from(index.len()).expect("fewer leaves than extents").max(1);
         let shift = (last / wide).checked_ilog2().map_or(0, |bits| (bits + 1).min(31));
@@ -146,6 +149,7 @@ impl Hints {
     /// Adds or removes a leaf that begins at `first`.
     fn change(&mut self, first: u32, there: bool) {
         let value = (first >> self.shift) as usize;
+        assert!(value + 1 < self.before.len(), "the hints cover the row");
         for count in &mut self.before[value + 1..] {
             *count = if there { *count + 1 } else { *count - 1 };
         }
@@ -159,6 +163,7 @@ impl Hints {
             return *start as usize..*end as usize;
         }
         let all = self.before.last().copied().unwrap_or_default() as usize;
+        debug_assert!(value + 1 >= self.before.len(), "behind all hints");
         all..all
     }
 }
@@ -369,7 +374,9 @@ impl ExtentMap {
     fn take_row(&mut self, row: u32) {
         assert!(self.get(row).is_some_and(|run| run.row == row), "a mapping begins there");
         let (leaf, at) = self.position(row).expect("it is there");
+        let runs = self.runs;
         self.take(leaf, at);
+        assert_eq!(self.runs + 1, runs, "one mapping is taken");
     }
 
     fn take(&mut self, at: usize, run: usize) {
@@ -389,6 +396,11 @@ impl ExtentMap {
 
     /// Changes the first row of a leaf.
     fn begin(&mut self, at: usize, first: u32) {
+        assert!(at == 0 || self.index[at - 1].first < first, "leaves are in order");
+        assert!(
+            self.index.get(at + 1).is_none_or(|next| first < next.first),
+            "leaves are in order"
+        );
         let before = std::mem::replace(&mut self.index[at].first, first);
         if before >> self.hints.shift != first >> self.hints.shift {
             self.hints.change(before, false);
@@ -406,6 +418,8 @@ impl ExtentMap {
             self.leaves.push(leaf);
             u32::try_from(self.leaves.len() - 1).expect("fewer leaves than extents")
         };
+        assert!(at == 0 || self.index[at - 1].first < first, "leaves are in order");
+        assert!(self.index.get(at).is_none_or(|next| first < next.first), "leaves are in order");
         self.index.insert(at, Entry { first, leaf: number });
         self.count(first);
     }
@@ -426,6 +440,8 @@ impl ExtentMap {
 
     /// Inserts a mapping, without merging it with its neighbours.
     fn put(&mut self, run: Mapping) {
+        assert!(run.place.len > 0, "a mapping has rows");
+        assert!(run.row.checked_add(run.place.len).is_some(), "rows of a column");
         self.runs += 1;
         self.rows += u64::from(run.place.len);
         if self.index.is_empty() {

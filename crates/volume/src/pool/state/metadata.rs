@@ -69,7 +69,9 @@ impl State {
 
     /// The number of the next disk.
     pub(crate) fn next_disk(&self) -> DiskId {
-        DiskId(self.next_disk)
+        let next = DiskId(self.next_disk);
+        assert!(!self.disks.contains_key(&next), "disk numbers are not reused");
+        next
     }
 
     /// A disk.
@@ -134,6 +136,7 @@ impl State {
     /// Removes a volume.
     pub(crate) fn remove_volume(&mut self, id: PoolVolumeId) -> Option<Volume> {
         let volume = self.volumes.remove(&id)?;
+        assert!(!self.snapshots.contains_key(&id), "a volume with snapshots stays");
         if let Some(origin) = volume.origin
             && let Some(snapshots) = self.snapshots.get_mut(&origin)
         {
@@ -147,7 +150,10 @@ impl State {
 
     /// The volume that `id` is, or is a snapshot of: its snapshot group shares blocks.
     pub(crate) fn group_of(&self, id: PoolVolumeId) -> PoolVolumeId {
-        self.volumes.get(&id).and_then(|volume| volume.origin).unwrap_or(id)
+        let group = self.volumes.get(&id).and_then(|volume| volume.origin).unwrap_or(id);
+        let origin = self.volumes.get(&group).and_then(|volume| volume.origin);
+        debug_assert!(origin.is_none(), "a snapshot has no snapshots");
+        group
     }
 
     /// A volume and its snapshots.
@@ -168,7 +174,9 @@ impl State {
     /// The blocks of a disk that can be allocated.
     pub(crate) fn data(&self, disk: &Disk) -> Range<u32> {
         // The last block holds the second label.
-        self.geometry.first_block()..disk.blocks - 1
+        let data = self.geometry.first_block()..disk.blocks - 1;
+        assert!(data.start < data.end, "a disk has blocks to allocate");
+        data
     }
 
     /// The length of its image.
@@ -202,8 +210,11 @@ impl State {
                 claims.entry(disk).or_default().push(Claim { block, len, volume: *id, key });
             }
         }
+        let count: usize = claims.values().map(Vec::len).sum();
+        assert_eq!(count, self.extents(), "every mapping claims its blocks");
         let mut held = BTreeMap::new();
         for (disk, mut claims) in claims {
+            assert!(self.disks.contains_key(&disk), "claims lie on disks of the pool");
             claims.sort_unstable_by_key(|claim| claim.block);
             let mut last: Option<&Claim> = None;
             for claim in &claims {

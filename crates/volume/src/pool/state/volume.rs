@@ -59,6 +59,7 @@ impl Volume {
     #[inline]
     pub(crate) fn row(&self, block: VolumeBlock) -> (usize, u32) {
         let columns = u32::try_from(self.columns.len()).expect("a disk each");
+        debug_assert!(columns > 0, "a volume has columns");
         if columns == 1 {
             return (0, block.0);
         }
@@ -68,7 +69,10 @@ impl Volume {
     /// The block of a row.
     pub(crate) fn block(&self, column: usize, row: u32) -> VolumeBlock {
         let columns = u32::try_from(self.columns.len()).expect("a disk each");
-        VolumeBlock(row * columns + u32::try_from(column).expect("a disk each"))
+        debug_assert!(column < self.columns.len(), "a column of the volume");
+        let block = VolumeBlock(row * columns + u32::try_from(column).expect("a disk each"));
+        debug_assert_eq!(self.row(block), (column, row), "the inverse of `row`");
+        block
     }
 
     /// The rows of a column that hold `count` blocks from `first` on.
@@ -77,7 +81,11 @@ impl Volume {
         let column = u32::try_from(column).expect("a disk each");
         // The rows whose block lies before `end`.
         let before = |end: u32| (end.saturating_sub(column)).div_ceil(columns);
-        before(first)..before(first + count)
+        debug_assert!(column < columns, "a column of the volume");
+        debug_assert!(first.checked_add(count).is_some(), "blocks of a volume");
+        let rows = before(first)..before(first + count);
+        debug_assert!(rows.end - rows.start <= count.div_ceil(columns), "a share of the blocks");
+        rows
     }
 
     /// The location of a block, or `None` if it was never written. Takes O(log extents).
@@ -106,6 +114,9 @@ impl Volume {
                 return None;
             }
             let (placed, len) = self.piece(rest);
+            debug_assert!(len > Sectors::ZERO, "every step advances");
+            debug_assert!(len <= rest.len, "a part of the extent");
+            debug_assert!(placed.is_none_or(|at| at.extent.len == len), "as long as its place");
             let (head, tail) = rest.split_at(len);
             rest = tail;
             Some(MappedExtent { extent: head, location: placed })
@@ -124,11 +135,14 @@ impl Volume {
                 let block = run.place.block + (row - run.row);
                 let len = if one { 1 } else { run.end() - row };
                 let place = BlockExtent { disk: run.disk(), block, len }.extent();
+                debug_assert!(row < run.end(), "the mapping contains the row");
                 let (found, _) = place.split_at(skip).1.split_at(extent.len);
+                debug_assert!(place.contains(found), "a part of the mapping");
                 (Some(DiskExtent { disk: DiskId(run.disk().0), extent: found }), found.len)
             }
             next => {
                 let rows = next.map_or(u32::MAX, |run| run.row - row);
+                debug_assert!(rows > 0, "the row is unmapped");
                 let hole = Blocks(if one { 1 } else { rows }).sectors() - skip;
                 (None, Sectors(hole.0.min(extent.len.0)))
             }
@@ -143,6 +157,7 @@ impl Volume {
     /// Allocated blocks.
     pub fn mapped(&self) -> Blocks {
         let rows: u64 = self.columns.iter().map(ExtentMap::rows).sum();
+        assert!(rows <= u64::from(self.size.0), "no block is mapped behind the end");
         Blocks(u32::try_from(rows).expect("a volume has a limit"))
     }
 
