@@ -24,10 +24,13 @@ const DEPTH: u64 = 8;
 /// The longest wait for a wake-up. A backend that loses one fails here instead of hanging.
 const WAKE_MAX: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
+/// Opens a disk in a directory.
+type Open = Box<dyn Fn(&Path) -> Box<dyn Disk>>;
+
 /// A disk under test.
 struct Subject {
     name: String,
-    open: Box<dyn Fn(&Path) -> Box<dyn Disk>>,
+    open: Open,
     /// Whether it returns what was written.
     stores: bool,
     /// Whether what was written is there when it is opened again on the same directory.
