@@ -318,7 +318,7 @@ mod tests {
                 let way = way(settings, on(cylinder), Duration::from_micros(micros));
                 match way {
                     PositioningStep::Go => {
-                        assert!(cylinder <= 300, "to cylinder {cylinder} in one")
+                        assert!(cylinder <= 300, "to cylinder {cylinder} in one");
                     }
                     PositioningStep::Seek { to, .. } => {
                         let moved = profile.locate(to).cylinder;

@@ -2,8 +2,8 @@
 //! room.
 //!
 //! All times are ns in an `i64`: periods and costs are at most
-//! [`STREAM_PERIOD_MAX`](crate::limits::STREAM_PERIOD_MAX), of which
-//! [`STREAM_TASKS_MAX`](crate::limits::STREAM_TASKS_MAX) add up to less than 2⁶³; demand is only
+//! [`STREAM_PERIOD_MAX`], of which
+//! [`STREAM_TASKS_MAX`] add up to less than 2⁶³; demand is only
 //! asked for where utilization is at most the whole, and then is at most the interval, which is at
 //! most [`HORIZON_MAX`].
 
