@@ -28,8 +28,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve an emulated disk with a 70 % and a 30 % volume, load both over NBD, and show the share of
-    /// each.
+    /// Serve an emulated disk with a 70 % and a 30 % volume, load both over NBD, and show the share
+    /// of each.
     Demo(Demo),
     /// Serve the volumes of a config over NBD until SIGINT or SIGTERM.
     Serve(Serve),
@@ -100,8 +100,8 @@ pub(crate) struct Serve {
 /// The log of slow requests and the flight records, in place of the config's `[log]`.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Log {
-    /// Log requests that take at least this time, such as 500ms, with the parts of their latency; as
-    /// JSON with --json.
+    /// Log requests that take at least this time, such as 500ms, with the parts of their latency;
+    /// as JSON with --json.
     #[arg(long, value_name = "TIME")]
     pub(crate) slow: Option<units::Duration>,
     /// Record all inputs and decisions of the engines in this directory, for `sim replay`.

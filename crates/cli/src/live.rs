@@ -1,4 +1,5 @@
-//! `spindle trace live`: a running daemon's requests as they are answered, each with where its time went.
+//! `spindle trace live`: a running daemon's requests as they are answered, each with where its time
+//! went.
 
 use std::io::Write;
 use std::ops::ControlFlow;

@@ -1,4 +1,5 @@
-//! Notifications to the service manager (`sd_notify`): a datagram to the socket that it names in the environment.
+//! Notifications to the service manager (`sd_notify`): a datagram to the socket that it names in
+//! the environment.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,7 +12,8 @@ pub(crate) const READY: &str = "READY=1\nSTATUS=serving";
 /// It answers what it has, and ends.
 pub(crate) const STOPPING: &str = "STOPPING=1\nSTATUS=answering the requests under way";
 
-/// Tells it so, if there is one that wants to know. One that is gone does not: that is no reason not to serve.
+/// Tells it so, if there is one that wants to know. One that is gone does not: that is no reason
+/// not to serve.
 pub(crate) fn tell(state: &str) {
     if let Some(socket) = std::env::var_os("NOTIFY_SOCKET") {
         let _ = send(&socket, state);

@@ -106,7 +106,8 @@ fn tell(record: &RecordReport) {
     let RecordReport { file, disk, policy, events, commands, replies, .. } = record;
     if let Some(difference) = &record.difference {
         println!(
-            "{file}: disk {disk}, {policy}: another decision at entry {}, {:.6} s\n  recorded: {}\n  decided:  {}",
+            "{file}: disk {disk}, {policy}: another decision at entry {}, {:.6} s\n  recorded: \
+             {}\n  decided:  {}",
             difference.entry,
             difference.at_ns as f64 / 1e9,
             difference.recorded,
@@ -116,7 +117,8 @@ fn tell(record: &RecordReport) {
     }
     let seconds = (record.until_ns - record.from_ns) as f64 / 1e9;
     println!(
-        "{file}: disk {disk}, {policy}: the same, {} decisions ({commands} commands, {replies} replies) on {events} events in \
+        "{file}: disk {disk}, {policy}: the same, {} decisions ({commands} commands, {replies} \
+         replies) on {events} events in \
          {seconds:.3} s",
         record.decisions
     );

@@ -98,8 +98,10 @@ fn warn_of_starving(plan: &Plan) {
         let read = disk.block_cost(&profile, whole, Bytes(4_096)).longest;
         if room.tasks > 0 && room.slack < read {
             eprintln!(
-                "disk {}: its streams leave {:.1} ms at any moment, and a read of 4KiB can take {:.1} ms: best \
-                 effort on it may starve; `best_effort = {{ share = \"…\", period = \"…\" }}` reserves time for it",
+                "disk {}: its streams leave {:.1} ms at any moment, and a read of 4KiB can take \
+                 {:.1} ms: best \
+                 effort on it may starve; `best_effort = {{ share = \"…\", period = \"…\" }}` \
+                 reserves time for it",
                 disk.name,
                 room.slack.as_secs_f64() * 1e3,
                 read.as_secs_f64() * 1e3

@@ -41,7 +41,8 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<ExitStatus> {
             eprintln!("{}: {} requests sent, {end}", trace.file, trace.sent);
         }
         eprintln!(
-            "{length} of virtual time, seed {}; the oracles watched {} answers, {} reads of written data, \
+            "{length} of virtual time, seed {}; the oracles watched {} answers, {} reads of \
+             written data, \
              {} rests and {} promises",
             report.seed,
             oracles.answered,

@@ -187,8 +187,9 @@ fn write(args: &TraceConvert, reader: &mut FileReader, output: &Output) -> anyho
     writer.finish().map_err(told)
 }
 
-/// Where a new trace goes. A file is written beside its place and moved there when it is whole, so that a trace that is
-/// refused half way leaves nothing behind; what is no file (a pipe) is written straight away.
+/// Where a new trace goes. A file is written beside its place and moved there when it is whole, so
+/// that a trace that is refused half way leaves nothing behind; what is no file (a pipe) is written
+/// straight away.
 struct Output {
     place: PathBuf,
     partial: Option<PathBuf>,

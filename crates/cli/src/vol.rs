@@ -307,6 +307,7 @@ fn shown(volume: &Volume) -> String {
         )
     });
     format!(
-        "{table}{at}; balance {balance}; {transferred} transferred, {failures} failures\n{stream}{latency}"
+        "{table}{at}; balance {balance}; {transferred} transferred, {failures} \
+         failures\n{stream}{latency}"
     )
 }

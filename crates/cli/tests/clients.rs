@@ -42,8 +42,9 @@ fn qemu_io(directory: &Path, uri: &str, commands: &[&str]) {
     succeed("qemu-io", &arguments, directory);
 }
 
-/// Overwrites one block `count` times by these commands, and gives how long the server has served, in turns of
-/// its platter. A write to the medium cannot end sooner than a turn after the one before it.
+/// Overwrites one block `count` times by these commands, and gives how long the server has served,
+/// in turns of its platter. A write to the medium cannot end sooner than a turn after the one
+/// before it.
 fn turns(commands: &[&str], times: usize) -> f64 {
     let scratch = Scratch::new();
     let server = serve(&scratch);
@@ -108,7 +109,8 @@ fn an_image_converted_onto_a_volume_compares_equal() {
     qemu_io(scratch.path(), &uri, &["write -P 0xee 4M 4M"]);
     let convert = ["convert", "-n", "-f", "raw", "-O", "raw", "image.raw", &uri];
     succeed("qemu-img", &convert, scratch.path());
-    // Not strictly: that asks for space in the same places, and the volume has none for the image's zeroes.
+    // Not strictly: that asks for space in the same places, and the volume has none for the image's
+    // zeroes.
     let compare = ["compare", "-f", "raw", "-F", "raw", "image.raw", &uri];
     let said = succeed("qemu-img", &compare, scratch.path());
     assert!(said.contains("identical"), "{said}");
@@ -311,7 +313,8 @@ fn a_file_that_is_served_is_refused_to_a_second_server() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
     assert_eq!(
         ran.stderr,
-        "spindle: plan.toml:1: [[disk]] \"d0\": field `backing`: found `disk.img`, expected a file that can be \
+        "spindle: plan.toml:1: [[disk]] \"d0\": field `backing`: found `disk.img`, expected a \
+         file that can be \
          used (it is in use by another process)\n"
     );
     assert_eq!(scratch.names(), ["disk.img", "nbd.sock", "plan.toml", "spindle-api.sock"]);
@@ -335,7 +338,8 @@ const BLOCK: u64 = 4_096;
 const FROM: u64 = 1 << 20;
 const LENGTH: u64 = 8 << 20;
 
-/// A fio that goes on until it is hung up on. Every block holds its own offset; each answer is logged.
+/// A fio that goes on until it is hung up on. Every block holds its own offset; each answer is
+/// logged.
 fn write_without_end(server: &Server, directory: &Path) -> Child {
     let mut command = client("fio");
     command

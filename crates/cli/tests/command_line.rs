@@ -1,4 +1,5 @@
-//! The command line as a script sees it: exit codes, the one message of a refusal, and the shape of every `--json`.
+//! The command line as a script sees it: exit codes, the one message of a refusal, and the shape of
+//! every `--json`.
 
 use std::net::TcpListener;
 
@@ -44,7 +45,8 @@ fn a_reserve_over_what_is_left_is_refused() {
     both_refuse(
         "reserve = \"30%\"",
         "reserve = \"50.5%\"",
-        "plan.toml:19: [[volume]] \"b\": field `reserve`: found `50.5%`, expected at most 50% (what is left \
+        "plan.toml:19: [[volume]] \"b\": field `reserve`: found `50.5%`, expected at most 50% \
+         (what is left \
          of disk \"d0\")",
     );
 }
@@ -54,7 +56,8 @@ fn a_limit_under_its_reserve_is_refused() {
     both_refuse(
         "reserve = \"30%\"",
         "reserve = \"30%\"\nlimit = \"29%\"",
-        "plan.toml:20: [[volume]] \"b\": field `limit`: found `29%`, expected at least 30% (the reserve of the \
+        "plan.toml:20: [[volume]] \"b\": field `limit`: found `29%`, expected at least 30% (the \
+         reserve of the \
          volume)",
     );
 }
@@ -64,10 +67,12 @@ fn an_unknown_drive_is_refused_with_those_there_are() {
     both_refuse(
         "hgst-7k8",
         "hgst-7k9",
-        "plan.toml:6: [[disk]] \"d0\": field `drive`: found `hgst-7k9`, expected a drive of the library \
+        "plan.toml:6: [[disk]] \"d0\": field `drive`: found `hgst-7k9`, expected a drive of the \
+         library \
          (\"atlas-ii\", \"atlas10k\", \"barracuda-2t\", \"barracuda-st32171w\", \
          \"cheetah9LP\", \"deskstar-34gxp\", \"hgst-7k8\", \"hp_c2247a\", \
-         \"hp_c3323a\", \"intel-p4500-2t\", \"nearline-20t\", \"samsung-870evo-1t\", \"st318437lw\"), \
+         \"hp_c3323a\", \"intel-p4500-2t\", \"nearline-20t\", \"samsung-870evo-1t\", \
+         \"st318437lw\"), \
          \"memory\" or \"null\", or the path of a drive file (*.toml)",
     );
 }
@@ -90,9 +95,9 @@ fn an_unknown_key_is_refused_with_those_there_are() {
     both_refuse(
         "size = \"32MiB\"",
         "sise = \"32MiB\"",
-        "plan.toml:18: [[volume]] \"b\": field `sise`: found `sise`, expected one of the keys `name`, `disk`, \
-         `clients`, `size`, `at`, `reserve`, `limit`, `weight`, `priority`, `same_as`, `iops`, `bandwidth`, `run`, \
-         `block`, `stream`",
+        "plan.toml:18: [[volume]] \"b\": field `sise`: found `sise`, expected one of the keys \
+         `name`, `disk`, `clients`, `size`, `at`, `same_as`, `iops`, `bandwidth`, `run`, `block`, \
+         `reserve`, `limit`, `weight`, `priority`, `stream`",
     );
 }
 
@@ -110,7 +115,8 @@ fn a_size_over_the_disk_is_refused_with_what_is_left() {
     both_refuse(
         "32MiB",
         "9TB",
-        "plan.toml:18: [[volume]] \"b\": field `size`: found `9TB`, expected at most 8001496113152B (what is \
+        "plan.toml:18: [[volume]] \"b\": field `size`: found `9TB`, expected at most \
+         8001496113152B (what is \
          left of disk \"d0\")",
     );
 }
@@ -120,7 +126,8 @@ fn two_volumes_of_one_name_are_refused() {
     both_refuse(
         "name = \"b\"",
         "name = \"a\"",
-        "plan.toml:16: [[volume]] \"a\": field `name`: found `a`, expected a name of its own (line 10 has this \
+        "plan.toml:16: [[volume]] \"a\": field `name`: found `a`, expected a name of its own \
+         (line 10 has this \
          one already)",
     );
 }
@@ -130,7 +137,8 @@ fn a_volume_on_a_disk_that_is_not_there_is_refused() {
     both_refuse(
         "name = \"b\"\ndisk = \"d0\"",
         "name = \"b\"\ndisk = \"d1\"",
-        "plan.toml:17: [[volume]] \"b\": field `disk`: found `d1`, expected one of the disks \"d0\"",
+        "plan.toml:17: [[volume]] \"b\": field `disk`: found `d1`, expected one of the disks \
+         \"d0\"",
     );
 }
 
@@ -167,7 +175,8 @@ fn a_scenario_without_a_workload_is_no_scenario() {
     let ran = spindle(scratch.path(), &["sim", "run", &file, "--json"]);
     assert_eq!(
         ran.refusal(),
-        "spindle: plan.toml:1: field `workload`: found nothing, expected at least one table `[[workload]]` to \
+        "spindle: plan.toml:1: field `workload`: found nothing, expected at least one table \
+         `[[workload]]` to \
          simulate"
     );
 }

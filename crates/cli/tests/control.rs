@@ -1,5 +1,5 @@
-//! A daemon that is changed while it serves, by real processes over real sockets: no request is lost, nothing that was
-//! acknowledged is forgotten.
+//! A daemon that is changed while it serves, by real processes over real sockets: no request is
+//! lost, nothing that was acknowledged is forgotten.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -179,8 +179,12 @@ fn a_thousand_volumes_on_eight_disks_are_listed_and_one_more_is_made() {
     }
     for volume in 0..1_000 {
         let disk = volume % 8;
-        write!(text, "[[volume]]\nname = \"v{volume}\"\ndisk = \"d{disk}\"\nsize = \"1GiB\"\nreserve = \"0.7%\"\n\n")
-            .expect("to a string");
+        write!(
+            text,
+            "[[volume]]\nname = \"v{volume}\"\ndisk = \"d{disk}\"\nsize = \
+                      \"1GiB\"\nreserve = \"0.7%\"\n\n"
+        )
+        .expect("to a string");
     }
     let server = Server::unix(scratch.path(), &scratch.write("plan.toml", text));
     let listed = |count: usize| {

@@ -1,4 +1,5 @@
-//! `spindle drive` as a script sees it: exit codes, the one message of a refusal, `--json`, and the files it writes.
+//! `spindle drive` as a script sees it: exit codes, the one message of a refusal, `--json`, and the
+//! files it writes.
 
 use std::path::Path;
 
@@ -105,7 +106,8 @@ fn a_drive_is_shown_with_its_zones_and_its_service_times() {
     assert_eq!(times["service_ms"][0].as_array().map(Vec::len), columns("offset_turns"));
 }
 
-/// A read is done when its sector has gone by: as far ahead as it was when the read came, and whole turns later.
+/// A read is done when its sector has gone by: as far ahead as it was when the read came, and whole
+/// turns later.
 #[test]
 fn the_surface_is_rotation_and_as_many_turns_as_the_seek_misses() {
     let shown = json(&succeed(Scratch::new().path(), &["drive", "show", "hgst-7k8", "--json"]));

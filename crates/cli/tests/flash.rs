@@ -1,4 +1,5 @@
-//! A flash drive wherever a drive may stand: shown, simulated, served; and refused where it will not do.
+//! A flash drive wherever a drive may stand: shown, simulated, served; and refused where it will
+//! not do.
 
 use testkit::{Scratch, Server, config, spindle, succeed};
 

@@ -12,7 +12,8 @@ fn serve(scratch: &Scratch) -> Server {
     Server::unix(scratch.path(), &scratch.write("plan.toml", config("ram")))
 }
 
-/// Where the volume has data and where nothing: the first byte, how many, and what the client calls it.
+/// Where the volume has data and where nothing: the first byte, how many, and what the client calls
+/// it.
 fn map(directory: &Path, uri: &str) -> Vec<(u64, u64, String)> {
     let said = succeed("nbdinfo", &["--map", "--json", uri], directory);
     let all: Value = serde_json::from_str(&said).expect("JSON");

@@ -1,4 +1,5 @@
-//! A daemon that is looked into while it serves: the slow-request log, `trace live`, flight records and their replay.
+//! A daemon that is looked into while it serves: the slow-request log, `trace live`, flight records
+//! and their replay.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +10,8 @@ use serde_json::Value;
 use testkit::{Scratch, Server, spindle};
 use units::{Extent, Lba, Operation, Sectors};
 
-/// Three disks: requests as short commands, deadlines, and shares of disk time; the volumes of the first and the last limited or not.
+/// Three disks: requests as short commands, deadlines, and shares of disk time; the volumes of the
+/// first and the last limited or not.
 const PLAN: &str = r#"[[disk]]
 name = "cut"
 drive = "st318437lw"

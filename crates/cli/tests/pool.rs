@@ -1,4 +1,5 @@
-//! `spindle pool` over plain files: made, looked at, damaged, repaired; and what is refused leaves every file as it was.
+//! `spindle pool` over plain files: made, looked at, damaged, repaired; and what is refused leaves
+//! every file as it was.
 
 use std::fs;
 use std::os::unix::fs::FileExt;

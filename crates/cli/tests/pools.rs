@@ -5,7 +5,8 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 use testkit::{Ran, Scratch, Server, client, spindle, succeed};
 
-/// Three disks that are a pool and one that is not; `BACKING` is to be replaced. Flash, so that what is tested is not its time.
+/// Three disks that are a pool and one that is not; `BACKING` is to be replaced. Flash, so that
+/// what is tested is not its time.
 const CONFIG: &str = r#"
 [[disk]]
 name = "d0"
@@ -71,7 +72,8 @@ fn pool(scratch: &Scratch) -> serde_json::Value {
     held(scratch, &["pool", "status", "--json"]).json()["pool"].clone()
 }
 
-/// Has fio write and read back a volume's first 32 MiB until the file `enough` is there, or `loops` times.
+/// Has fio write and read back a volume's first 32 MiB until the file `enough` is there, or `loops`
+/// times.
 fn verifying(server: &Server, volume: &str, loops: u32, scratch: &Scratch) -> Child {
     let mut command = client("fio");
     command
@@ -193,7 +195,8 @@ fn a_thin_volume_takes_what_is_written_and_a_full_pool_says_so() {
     assert_eq!(mapped(&scratch), 1 << 20);
     pattern(&server, "t", "read -P 0 50G 2M", &scratch);
     pattern(&server, "t", "read -P 9 51202M 1M", &scratch);
-    // All but 2 MiB of what is free is taken by another: the third write finds no room, and says so.
+    // All but 2 MiB of what is free is taken by another: the third write finds no room, and says
+    // so.
     let free = pool(&scratch)["free_bytes"].as_u64().expect("a number");
     let size = format!("{}MiB", (free >> 20) - 2);
     held(&scratch, &["vol", "create", "full", "--size", &size]);
@@ -331,7 +334,8 @@ fn a_daemon_that_is_killed_amid_writes_and_changes_has_kept_what_was_flushed() {
     held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
 }
 
-/// Two disks under deadlines. `a` is promised blocks in time on both; `hog` has most of what `d1` has left.
+/// Two disks under deadlines. `a` is promised blocks in time on both; `hog` has most of what `d1`
+/// has left.
 const DEADLINES: &str = r#"
 [[disk]]
 name = "d0"

@@ -11,7 +11,8 @@ const LONG: u64 = 2_048;
 /// One turn of the drive that these tests use, in seconds.
 const TURN: f64 = 60.0 / 7_200.0;
 
-/// One disk whose requests are preemptible, a volume, and a second door to the same sectors that goes first.
+/// One disk whose requests are preemptible, a volume, and a second door to the same sectors that
+/// goes first.
 const PLAN: &str = r#"[[disk]]
 name = "d0"
 drive = "st318437lw"

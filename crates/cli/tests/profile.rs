@@ -1,4 +1,5 @@
-//! `spindle profile` as a script sees it: what it refuses, what it leaves behind, and what it says of files and models.
+//! `spindle profile` as a script sees it: what it refuses, what it leaves behind, and what it says
+//! of files and models.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,7 +8,8 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::{Ran, Scratch, spindle};
 
-/// A scratch directory on a file system that takes direct access, with a file of 16 MiB that has no holes.
+/// A scratch directory on a file system that takes direct access, with a file of 16 MiB that has no
+/// holes.
 fn scratch() -> Scratch {
     let scratch = Scratch::new();
     let mut file = std::fs::File::create(scratch.join("disk.img")).expect("a scratch file");
@@ -125,8 +127,8 @@ fn what_is_interrupted_leaves_a_valid_profile() {
     command.args(["profile", "--emulated", "cheetah9LP", "-o", "p.toml"]);
     command.current_dir(scratch.path()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().expect("it was built");
-    // The probe of where the profile will go is removed before anything is measured, and signals are listened to then. Whether
-    // they are is asked of the kernel.
+    // The probe of where the profile will go is removed before anything is measured, and signals
+    // are listened to then. Whether they are is asked of the kernel.
     let pid = child.id();
     let caught = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -153,7 +155,8 @@ fn a_simulated_drive_gives_one_profile_for_one_seed() {
     let one = succeed(scratch.path(), &measure).stdout;
     assert_eq!(one, succeed(scratch.path(), &measure).stdout);
     scratch.write("p.toml", &one);
-    // The drive that is made of it answers as it was seen to: within a twentieth, alone and at depth.
+    // The drive that is made of it answers as it was seen to: within a twentieth, alone and at
+    // depth.
     let rate = |name: &str, what: &str| {
         let shown = succeed(scratch.path(), &["drive", "show", name, "--json"]).json();
         shown[what].as_f64().unwrap_or_else(|| panic!("{what}: {shown}"))
@@ -181,7 +184,8 @@ fn stages_are_measured_again_whose_figures_are_less_sure_than_asked_for() {
         std::fs::read_to_string(scratch.join("p.toml")).expect("it was written")
     };
     // As if all had been measured, with a rotation of low confidence.
-    let stages = "rotation zones surfaces seeks overheads read-buffer write-buffer chunks depth prediction rates provisioned";
+    let stages = "rotation zones surfaces seeks overheads read-buffer write-buffer chunks depth \
+                  prediction rates rate-limit";
     let stages: Vec<String> = stages.split(' ').map(|stage| format!("\"{stage}\"")).collect();
     let period = line(&first, "period = ");
     let doubted =

@@ -1,5 +1,6 @@
-//! Real disks, served to real clients: a file stands for one. What a disk wrote is there whatever becomes of the server and
-//! however its commands get to the kernel, and a client that reconnects sees a pause.
+//! Real disks, served to real clients: a file stands for one. What a disk wrote is there whatever
+//! becomes of the server and however its commands get to the kernel, and a client that reconnects
+//! sees a pause.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -191,13 +192,14 @@ fn a_disk_that_another_server_has_is_refused_by_name() {
     let listen = ["plan.toml", "--listen", "127.0.0.1:0", "--api", "none"];
     let refused = Server::refused(scratch.path(), &listen);
     assert_eq!(refused.code, Some(2));
-    let said = "[[disk]] \"d0\": field `path`: found `disk.img`, expected one that no other process has locked";
+    let said = "[[disk]] \"d0\": field `path`: found `disk.img`, expected one that no other \
+                process has locked";
     assert!(refused.stderr.contains(said), "{}", refused.stderr);
     server.stop();
 }
 
-/// A client that reconnects, and meanwhile has its requests wait: it writes its volume from end to end, with a flush now and
-/// then, and reads it all back.
+/// A client that reconnects, and meanwhile has its requests wait: it writes its volume from end to
+/// end, with a flush now and then, and reads it all back.
 fn reconnecting(scratch: &Scratch) -> Child {
     let mut command = client("qemu-io");
     command.args(["-t", "writeback"]);
@@ -218,7 +220,8 @@ fn reconnecting(scratch: &Scratch) -> Child {
     command.spawn().expect("it is installed")
 }
 
-/// How many requests the volume of a running server has answered; nothing while there is none to ask.
+/// How many requests the volume of a running server has answered; nothing while there is none to
+/// ask.
 fn answered(api: &Api) -> u64 {
     let answer = api.get("volumes", None).expect("an answer");
     answer.body["volumes"][0]["requests"].as_u64().expect("a number")
@@ -267,7 +270,8 @@ fn kills() -> u64 {
 /// Where the sectors are that are written and killed over.
 const PLACE: Extent = Extent::new(Lba(0), Sectors(2_048));
 
-/// What a sector may hold: the number that was acknowledged last, or the one that was sent after it.
+/// What a sector may hold: the number that was acknowledged last, or the one that was sent after
+/// it.
 #[derive(Clone, Copy, Default)]
 struct Known {
     acknowledged: u64,
@@ -309,7 +313,8 @@ impl Writers {
         &mut self.known[start..start + len]
     }
 
-    /// Eight writes at a time, every fifth of them forced, until `count` are acknowledged and the server is killed.
+    /// Eight writes at a time, every fifth of them forced, until `count` are acknowledged and the
+    /// server is killed.
     fn write(&mut self, client: &mut Client, server: &Server, acknowledged: u64) {
         let mut count = 0;
         loop {
@@ -348,7 +353,8 @@ impl Writers {
             let Known { acknowledged, sent } = *known;
             assert!(
                 number == acknowledged || number == sent,
-                "sector {nth} holds {number}: {acknowledged} was acknowledged, {sent} the last one sent"
+                "sector {nth} holds {number}: {acknowledged} was acknowledged, {sent} the last \
+                 one sent"
             );
             *known = Known { acknowledged: number, sent: number };
         }

@@ -1,4 +1,5 @@
-//! Streams with deadlines from the command line: the recorder's example, simulated and served, and what admission says.
+//! Streams with deadlines from the command line: the recorder's example, simulated and served, and
+//! what admission says.
 
 use nbd::client::Client;
 use rustix::process::Signal;

@@ -7,7 +7,8 @@ use serde_json::Value;
 use testkit::{Ran, Scratch, spindle};
 
 /// Requests to two devices, the last of them past a volume of 1 MiB.
-const TRACE: &str = "spindle trace 1\n0 R 0 8 0\n1000000 W+ 8 16 0 2000000\n2000000 F 0 0 0\n3000000 R 100 4 1\n\
+const TRACE: &str = "spindle trace 1\n0 R 0 8 0\n1000000 W+ 8 16 0 2000000\n2000000 F 0 0 \
+                     0\n3000000 R 100 4 1\n\
                      4000000 T 0 8 0\n5000000 R 2040 16 0 4000000\n";
 const PLAN: &str = "duration = \"1s\"\n[[disk]]\nname = \"d0\"\ndrive = \"hgst-7k8\"\n\
                     [[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"1MiB\"\n\
@@ -79,7 +80,8 @@ fn a_conversion_that_is_refused_leaves_nothing_behind() {
     let scratch = Scratch::new();
     scratch.write("t.trace", format!("{TRACE}4 R 0 8 0\n"));
     let ran = run(&scratch, &["trace", "convert", "t.trace", "out", "--to", "spindle"]);
-    let said = "spindle: t.trace:8: found a time of 4ns after one of 5ms, expected times that do not go back";
+    let said = "spindle: t.trace:8: found a time of 4ns after one of 5ms, expected times that do \
+                not go back";
     assert_eq!(ran.refusal(), said);
     assert_eq!(scratch.names(), ["t.trace"]);
     let ran = run(&scratch, &["trace", "convert", "t.trace", "./t.trace", "--to", "spindle"]);
@@ -106,7 +108,8 @@ fn a_request_past_the_end_of_the_disk_is_refused_when_its_size_is_said() {
     let scratch = Scratch::new();
     scratch.write("t.trace", TRACE);
     let ran = run(&scratch, &["trace", "stat", "t.trace", "--capacity", "1MiB"]);
-    let said = "spindle: t.trace:7: found a read of sectors 2040+16, expected a disk of 2048 sectors to hold them";
+    let said = "spindle: t.trace:7: found a read of sectors 2040+16, expected a disk of 2048 \
+                sectors to hold them";
     assert_eq!(ran.refusal(), said);
 }
 
@@ -116,7 +119,8 @@ fn a_replay_ends_where_a_request_passes_the_end_of_its_volume() {
     scratch.write("t.trace", TRACE);
     scratch.write("plan.toml", PLAN);
     let ran = run(&scratch, &["sim", "run", "plan.toml", "--json"]);
-    let said = "spindle: t.trace:7: found a read of sectors 2040+16, expected a disk of 2048 sectors to hold them";
+    let said = "spindle: t.trace:7: found a read of sectors 2040+16, expected a disk of 2048 \
+                sectors to hold them";
     assert_eq!(ran.refusal(), said);
 }
 

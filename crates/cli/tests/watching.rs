@@ -1,4 +1,5 @@
-//! A daemon that is watched while fio loads it: what `top`, the API and `/metrics` say of the same volumes agrees.
+//! A daemon that is watched while fio loads it: what `top`, the API and `/metrics` say of the same
+//! volumes agrees.
 
 use std::process::Stdio;
 

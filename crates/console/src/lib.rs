@@ -1,4 +1,5 @@
-//! What the two binaries, `spindle` and `spindle-lab`, share: exit status, output, tables, progress.
+//! What the two binaries, `spindle` and `spindle-lab`, share: exit status, output, tables,
+//! progress.
 //!
 //! Results go to standard output (one JSON object with `--json`), messages and progress to
 //! standard error. Both binaries write with [`print!`], [`println!`] and [`eprintln!`] of this

@@ -3,7 +3,8 @@
 use engine::PreemptionStats;
 use stats::VolumeReport;
 
-/// Rows of cells under a head, in columns as wide as they need to be. The first column is words, the rest numbers.
+/// Rows of cells under a head, in columns as wide as they need to be. The first column is words,
+/// the rest numbers.
 pub fn text(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
@@ -60,7 +61,8 @@ pub fn executed(executed: &PreemptionStats) -> String {
     } = executed;
     let just_in_time = if executed.jit_enabled { "on" } else { "off" };
     format!(
-        "{preempted} preemptions; {missed} of {timed} predicted arrivals missed; {split} seeks split; \
+        "{preempted} preemptions; {missed} of {timed} predicted arrivals missed; {split} seeks \
+         split; \
          just-in-time seeks {just_in_time}"
     )
 }

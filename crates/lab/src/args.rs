@@ -47,18 +47,20 @@ pub(crate) struct Reproduce {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Shares and insulation with fio: two exports at 50/50, 70/30 and 90/10, against each job alone.
+    /// Shares and insulation with fio: two exports at 50/50, 70/30 and 90/10, against each job
+    /// alone.
     Shares(Shares),
-    /// The waiting time of a high-priority reader beside long reads, with preemption and without, at 1
-    /// and 10 requests a second.
+    /// The waiting time of a high-priority reader beside long reads, with preemption and without,
+    /// at 1 and 10 requests a second.
     Preempt(Preempt),
-    /// Figures 4 and 11 of Zygaria (RTAS 2008) with fio, beside the simulation of the same scenarios.
+    /// Figures 4 and 11 of Zygaria (RTAS 2008) with fio, beside the simulation of the same
+    /// scenarios.
     Vdisk(LiveVdisk),
-    /// Figure 4 of Clockwise (RTAS 2000): latency of best effort beside streams, by policy, beside the
-    /// simulation of the same load.
+    /// Figure 4 of Clockwise (RTAS 2000): latency of best effort beside streams, by policy, beside
+    /// the simulation of the same load.
     Clockwise(Clockwise),
-    /// Isolation: a volume's share beside a neighbour with a changing load, in windows of 2 and 5 s;
-    /// and a limit.
+    /// Isolation: a volume's share beside a neighbour with a changing load, in windows of 2 and 5
+    /// s; and a limit.
     Insulation(Insulation),
     /// A stripe over three disks against one disk, and a share while blocks are relocated off its
     /// disk, with fio.
@@ -66,7 +68,8 @@ pub(crate) enum Bench {
     /// Requests a second and CPU time per request over NBD on a disk in memory, beside nbdkit,
     /// nbd-server and qemu-nbd.
     Nbd(NbdBench),
-    /// The throughput of a file or device over NBD relative to direct access with fio: at least 0.97.
+    /// The throughput of a file or device over NBD relative to direct access with fio: at least
+    /// 0.97.
     Real(RealBench),
     /// The shares of two volumes while clients attack: malformed messages, slow clients, floods of
     /// connections, and all connections taken.
@@ -103,7 +106,8 @@ pub(crate) struct NbdBench {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RealBench {
-    /// The file to make, which is removed at the end; or, with --overwrite, an existing file or device.
+    /// The file to make, which is removed at the end; or, with --overwrite, an existing file or
+    /// device.
     pub(crate) path: PathBuf,
     /// Overwrite an existing file or device: repeat PATH to confirm.
     #[arg(long, value_name = "PATH")]
@@ -190,8 +194,8 @@ pub(crate) struct Clockwise {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Preempt {
-    /// The duration of each of the four runs: at 1 request a second, the percentile is over this many
-    /// requests.
+    /// The duration of each of the four runs: at 1 request a second, the percentile is over this
+    /// many requests.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub(crate) seconds: u64,
     /// The size of each of the two volumes, which are adjacent from the start of the disk.

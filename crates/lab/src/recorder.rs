@@ -1,9 +1,10 @@
-//! `spindle demo --recorder`: cameras, a playback, a delete and a scrub on one emulated drive, live over NBD.
+//! `spindle-lab recorder`: cameras, a playback, a delete and a scrub on one emulated drive, live
+//! over NBD.
 //!
-//! The config is `examples/recorder.toml`: what is simulated and served is what is shown. A block is released when it is sent,
-//! or a period after the release of the one before it, whichever is later, and is due a period after that: as a camera has it,
-//! whose one buffer fills while the other is written. A block later than the emulated drive itself has ever been is a dropped
-//! frame.
+//! The config is `examples/recorder.toml`: what is simulated and served is what is shown. A block
+//! is released when it is sent, or a period after the release of the one before it, whichever is
+//! later, and is due a period after that: as a camera has it, whose one buffer fills while the
+//! other is written. A block later than the emulated drive itself has ever been is a dropped frame.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -77,7 +78,8 @@ struct StreamShown {
     frames_dropped: usize,
 }
 
-/// What became of one stream's blocks: how much after it was due each was answered, in ms, below zero if before.
+/// What became of one stream's blocks: how much after it was due each was answered, in ms, below
+/// zero if before.
 struct Played {
     name: String,
     period: Duration,
@@ -122,7 +124,8 @@ pub(crate) fn run(args: &Recorder, json: bool) -> anyhow::Result<ExitStatus> {
     Ok(shown.holds.into())
 }
 
-/// The same load, scheduled otherwise. A policy that serves no deadlines has no contracts to keep: all is best effort.
+/// The same load, scheduled otherwise. A policy that serves no deadlines has no contracts to keep:
+/// all is best effort.
 fn under(plan: &mut Plan, policy: Option<PolicyName>) {
     let Some(policy) = policy else { return };
     plan.disks[0].policy = policy;
@@ -156,7 +159,8 @@ fn say(plan: &Plan) {
 }
 
 fn is_stream(workload: &Workload) -> bool {
-    matches!(&workload.requests, Requests::Synthetic(drawn) if matches!(drawn.access, Access::Within { .. }))
+    let Requests::Synthetic(requests) = &workload.requests else { return false };
+    matches!(requests.access, Access::Within { .. })
 }
 
 /// Deletes old recordings for so long, and says how much.
@@ -231,8 +235,8 @@ impl Player {
     }
 }
 
-/// Sends until told to stop, the first block `first` from now and one every `period` from then on. A block's cookie is when it is
-/// due.
+/// Sends until told to stop, the first block `first` from now and one every `period` from then on.
+/// A block's cookie is when it is due.
 fn send(
     mut sender: Sender,
     mut generator: Generator,

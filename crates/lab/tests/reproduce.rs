@@ -108,7 +108,8 @@ fn semi_preemptible_execution_is_held_against_its_paper() {
     for experiment in told["experiments"].as_array().expect("a list") {
         for check in experiment["checks"].as_array().expect("a list") {
             let name = check["name"].as_str().expect("a name");
-            // Only what FAST 2003 does not specify, or what no order of commands could reach, may be out of its bound.
+            // Only what FAST 2003 does not specify, or what no order of commands could reach, may
+            // be out of its bound.
             let may = name.contains("writes: ") || name.contains("(DV15): waiting of npIO ÷ ours");
             let explained = check["reason"].is_string();
             assert_ne!(check["holds"] == true, explained, "{check}");
@@ -134,7 +135,8 @@ fn streams_with_deadlines_are_held_against_their_paper() {
     for experiment in told["experiments"].as_array().expect("a list") {
         for check in experiment["checks"].as_array().expect("a list") {
             let name = check["name"].as_str().expect("a name");
-            // What depends on how slow the inner zones are, and on how little slack the last load leaves.
+            // What depends on how slow the inner zones are, and on how little slack the last load
+            // leaves.
             let may = ["random: load at the end", "random: LST ÷ ΔL at the highest load"];
             let missed = check["holds"] == false;
             assert!(!missed || may.iter().any(|start| name.starts_with(start)), "{check}");

@@ -1,4 +1,4 @@
-//! Clients that load a volume over NBD as a workload says: the loops of the simulator, live.
+//! Load generators: clients that load a live volume over NBD with a workload of the simulator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use sim::{Generator, SeededRng};
 use stats::Latency;
 use units::{Duration, Instant, Op, Operation};
 
-/// A client at work on a thread of its own, in a closed loop.
+/// A client in a closed loop, on a thread of its own.
 #[derive(Debug)]
 pub struct Load {
     stop: Arc<AtomicBool>,
@@ -23,6 +23,9 @@ pub struct Load {
 
 impl Load {
     /// Connects to `export` and begins. When this returns, the client has opened the export.
+    ///
+    /// # Errors
+    /// If the export cannot be opened, or the workload is not one of this kind of loop.
     pub fn start(
         address: &Address,
         export: &str,
@@ -37,7 +40,13 @@ impl Load {
         Ok(Self { stop, thread })
     }
 
-    /// Sends no more, waits for what is under way, and says goodbye.
+    /// Sends no further request, waits for those in flight, and disconnects.
+    ///
+    /// # Errors
+    /// If the connection or a request has failed.
+    ///
+    /// # Panics
+    /// If the client's thread has panicked.
     pub fn stop(self) -> anyhow::Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("a client does not panic")
@@ -71,32 +80,36 @@ fn drive(mut client: Client, mut generator: Generator, stop: &AtomicBool) -> any
     for cookie in 0..u64::from(outstanding) {
         send(&mut client, cookie)?;
     }
-    let mut under_way = outstanding;
-    while under_way > 0 {
+    let mut in_flight = outstanding;
+    while in_flight > 0 {
         let completion = client.receive()?;
         completion.result.map_err(|error| anyhow::anyhow!("a request failed: {error}"))?;
         if stop.load(Ordering::Relaxed) {
-            under_way -= 1;
+            in_flight -= 1;
         } else {
             send(&mut client, completion.cookie)?;
         }
     }
-    client.disconnect().context("goodbye")
+    client.disconnect().context("at the disconnect")
 }
 
-/// A client that sends when it is time, whatever is under way: one thread asks, another hears the answers.
+/// A client that sends when it is time, whatever is under way: one thread asks, another hears the
+/// answers.
 #[derive(Debug)]
 pub struct OpenLoad {
     stop: mpsc::Sender<()>,
-    asking: JoinHandle<anyhow::Result<Sender>>,
-    hearing: JoinHandle<anyhow::Result<Latency>>,
+    sending: JoinHandle<anyhow::Result<Sender>>,
+    receiving: JoinHandle<anyhow::Result<Latency>>,
 }
 
-/// What is sent next, and when; `None` at the end.
+/// The next request and its time; `None` at the end.
 type Next = Box<dyn FnMut() -> Option<(Instant, Operation)> + Send>;
 
 impl OpenLoad {
     /// Connects to `export` and begins. When this returns, the client has opened the export.
+    ///
+    /// # Errors
+    /// If the export cannot be opened, or the workload is not one of this kind of loop.
     pub fn start(
         address: &Address,
         export: &str,
@@ -114,7 +127,10 @@ impl OpenLoad {
         Self::with(client, export, clock, Box::new(next))
     }
 
-    /// The same for a list whose times count from `from` on `clock`.
+    /// The same for a list of requests whose times count from `from` on `clock`.
+    ///
+    /// # Errors
+    /// If the export cannot be opened.
     pub fn start_timed(
         address: &Address,
         export: &str,
@@ -135,27 +151,33 @@ impl OpenLoad {
     fn with(client: Client, export: &str, clock: Clock, next: Next) -> anyhow::Result<Self> {
         let (sender, receiver) = client.split();
         let (stop, stopped) = mpsc::channel();
-        let (sent, under_way) = mpsc::channel();
+        let (sent, in_flight) = mpsc::channel();
         let thread = || std::thread::Builder::new().name(export.to_owned());
-        let ask = move || ask(sender, next, clock, &sent, &stopped);
-        let asking = thread().spawn(ask)?;
-        let hearing = thread().spawn(move || hear(receiver, clock, &under_way))?;
-        Ok(Self { stop, asking, hearing })
+        let send = move || send(sender, next, clock, &sent, &stopped);
+        let sending = thread().spawn(send)?;
+        let receiving = thread().spawn(move || receive(receiver, clock, &in_flight))?;
+        Ok(Self { stop, sending, receiving })
     }
 
-    /// Sends no more, waits for what is under way, says goodbye, and tells how long answers took.
+    /// Sends no further request, waits for those in flight, disconnects, and returns the latencies.
+    ///
+    /// # Errors
+    /// If the connection or a request has failed.
+    ///
+    /// # Panics
+    /// If a thread of the client has panicked.
     pub fn stop(self) -> anyhow::Result<Latency> {
         // A client that has failed does not listen; it is joined below and says why.
         let _ = self.stop.send(());
-        let sender = self.asking.join().expect("a client does not panic");
-        let latency = self.hearing.join().expect("a client does not panic")?;
-        sender?.disconnect().context("goodbye")?;
+        let sender = self.sending.join().expect("a client does not panic");
+        let latency = self.receiving.join().expect("a client does not panic")?;
+        sender?.disconnect().context("at the disconnect")?;
         Ok(latency)
     }
 }
 
 /// Sends until told to stop. A request's cookie is the time at which it was sent.
-fn ask(
+fn send(
     mut sender: Sender,
     mut next: Next,
     clock: Clock,
@@ -179,14 +201,14 @@ fn ask(
     Ok(sender)
 }
 
-/// Hears one answer for each request that was sent.
-fn hear(
+/// Receives one answer for each request that was sent, and records its latency.
+fn receive(
     mut receiver: Receiver,
     clock: Clock,
-    under_way: &mpsc::Receiver<()>,
+    in_flight: &mpsc::Receiver<()>,
 ) -> anyhow::Result<Latency> {
     let mut latency = Latency::default();
-    while under_way.recv().is_ok() {
+    while in_flight.recv().is_ok() {
         let completion = receiver.receive()?;
         completion.result.map_err(|error| anyhow::anyhow!("a request failed: {error}"))?;
         let took: Duration = clock.now().saturating_since(Instant::from_nanos(completion.cookie));

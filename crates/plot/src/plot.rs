@@ -28,7 +28,8 @@ pub struct Plot {
     pub x: String,
     /// What the vertical axis counts, with its unit.
     pub y: String,
-    /// What is drawn. A dashed line takes the colour of the solid line of the same place in its order.
+    /// What is drawn. A dashed line takes the colour of the solid line of the same place in its
+    /// order.
     pub lines: Vec<Line>,
     /// Whether the horizontal axis is logarithmic; then points at or left of zero are not drawn.
     pub x_log: bool,
@@ -194,8 +195,8 @@ impl Plot {
             };
             drawn.map_err(failed)?;
         }
-        // Where points are few, what was worked out is told from what was drawn between. Those of later lines are
-        // smaller, so that lines that lie on each other are seen to.
+        // Where points are few, what was worked out is told from what was drawn between. Those of
+        // later lines are smaller, so that lines that lie on each other are seen to.
         let few = |line: &&Line| line.points.len() <= POINTS_MARKED_MAX && !line.dashed;
         for (nth, (line, stroke)) in
             (0..).zip(self.lines.iter().zip(strokes)).filter(|(_, (line, _))| few(line))

@@ -25,8 +25,8 @@ pub struct DeclaredReport {
     pub warning: Option<String>,
 }
 
-/// The least part of the declared rate that a share must give: measured runs never equal the declared
-/// ones exactly.
+/// The least part of the declared rate that a share must give: measured runs never equal the
+/// declared ones exactly.
 const FITS: f64 = 0.9;
 /// What is seen of fewer requests than this says nothing.
 const REQUESTS_MIN: u64 = 100;
@@ -53,7 +53,10 @@ impl DeclaredReport {
             let longer = longer
                 .map_or_else(String::new, |seen| format!(" of {seen} bytes rather than {block}"));
             let percent = declared.share.as_f64() * 100.0;
-            format!("declared runs of {run}, seen {seen}{longer}: {percent:.2} % gives {gives:.0} IOPS, not {iops:.0}")
+            format!(
+                "declared runs of {run}, seen {seen}{longer}: {percent:.2} % gives \
+                     {gives:.0} IOPS, not {iops:.0}"
+            )
         });
         Self { iops, run, block, seen_run, seen_block, gives_iops, warning }
     }
@@ -99,7 +102,8 @@ mod tests {
         // Three blocks take 15 ms: 200 a second of the whole disk.
         let told = "declared runs of 64, seen 3: 45.13 % gives 90 IOPS, not 380";
         assert_eq!(warning(seen(300, 3, 8)).as_deref(), Some(told));
-        let told = "declared runs of 64, seen 64 of 8192 bytes rather than 4096: 45.13 % gives 206 IOPS, not 380";
+        let told = "declared runs of 64, seen 64 of 8192 bytes rather than 4096: 45.13 % gives \
+                    206 IOPS, not 380";
         assert_eq!(warning(seen(640, 64, 16)).as_deref(), Some(told));
     }
 

@@ -8,8 +8,8 @@ use units::Duration;
 const LATENCY_MAX: Duration = Duration::from_secs(3_600);
 const DIGITS: u8 = 3;
 
-/// Every latency of some requests, to three digits. Takes no memory until there is one, and the pages that are counted
-/// in then.
+/// Every latency of some requests, to three digits. Takes no memory until there is one, and the
+/// pages that are counted in then.
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
     histogram: Option<Box<Histogram<u64>>>,
@@ -31,7 +31,8 @@ pub struct LatencyMs {
     pub max: f64,
 }
 
-/// What a report tells of how far estimates were off, in milliseconds: |a − e| a request (RTAS 2008 §3).
+/// What a report tells of how far estimates were off, in milliseconds: |a − e| a request (RTAS 2008
+/// §3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ErrorMs {
     /// The mean.

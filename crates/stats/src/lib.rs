@@ -1,7 +1,7 @@
 //! What simulation and daemon both tell, in one shape: latencies, accounts, figures.
 //!
-//! Numbers here are for people and plots: this is where integers become fractions, and nothing computed from
-//! them goes back.
+//! Numbers here are for people and plots: this is where integers become fractions, and nothing
+//! computed from them goes back.
 
 mod declared;
 mod latency;

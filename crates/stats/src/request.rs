@@ -38,7 +38,8 @@ pub struct RequestReport {
     /// Deprecated: the same parts, `queued_behind` as `others`, `throttled` as `withheld` and
     /// `rotational_wait` as `turning`.
     pub parts_ns: BTreeMap<String, u64>,
-    /// The volumes that were served while it was queued behind them, longest first, as far as known.
+    /// The volumes that were served while it was queued behind them, longest first, as far as
+    /// known.
     pub served: Vec<MeanwhileReport>,
     /// The reason why it was throttled, if it was: `limit`, `deadlines` or `policy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

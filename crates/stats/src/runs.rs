@@ -12,8 +12,8 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Counts a request for `extent`; one without an extent is none. It goes on with a run if it starts nearer than
-    /// `within` to where the last one ended.
+    /// Counts a request for `extent`; one without an extent is none. It goes on with a run if it
+    /// starts nearer than `within` to where the last one ended.
     pub fn record(&mut self, extent: Extent, within: Sectors) {
         if extent.is_empty() {
             return;

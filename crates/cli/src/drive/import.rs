@@ -8,6 +8,8 @@ use drive::AnySpec;
 use serde::Serialize;
 use stats::SCHEMA;
 
+const DEPTH_MAX: i64 = drive::QUEUE_DEPTH_MAX as i64;
+
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The .parv or .diskspecs file. The files that it names are expected beside it.
@@ -20,7 +22,7 @@ pub(crate) struct Import {
     #[arg(short, long, value_name = "FILE.toml")]
     out: Option<PathBuf>,
     /// Give the drive a queue of N commands, served in order of shortest positioning time first.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(drive::QUEUE_DEPTH_MAX)))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=DEPTH_MAX))]
     queue: Option<u32>,
 }
 

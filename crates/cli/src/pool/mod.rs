@@ -1,5 +1,5 @@
-//! `spindle pool`: disks whose space is shared. A pool is created and checked while no daemon serves
-//! it, and changed while one does.
+//! `spindle pool`: disks whose space is shared. A pool is created and checked while no daemon
+//! serves it, and changed while one does.
 
 mod live;
 mod offline;
@@ -16,8 +16,8 @@ pub(crate) use live::{placement, wait};
 pub(crate) enum PoolCommand {
     /// Create a pool of empty disks.
     Create(Create),
-    /// Show a pool: its disks, its volumes and its free space. Without disks: the pool that a daemon
-    /// serves.
+    /// Show a pool: its disks, its volumes and its free space. Without disks: the pool that a
+    /// daemon serves.
     Status(Status),
     /// Read every copy of a pool's metadata, and report what is damaged or missing.
     Fsck(Fsck),

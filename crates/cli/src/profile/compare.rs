@@ -22,8 +22,8 @@ pub(super) struct Compare {
 /// The largest difference between two figures of one thing, in standard errors of both: one pair in
 /// a hundred differs by more.
 const ERRORS_MAX: f64 = 2.6;
-/// The smallest difference that counts, as a part of the larger figure: two devices of a kind differ
-/// by more.
+/// The smallest difference that counts, as a part of the larger figure: two devices of a kind
+/// differ by more.
 const PART_MIN: f64 = 0.002;
 
 /// A figure of which the profiles say different things.
@@ -162,7 +162,10 @@ impl Compared {
         let distances = core::iter::successors(Some(1_u32), |at| at.checked_mul(FARTHER));
         for distance in distances.take_while(|distance| *distance <= most) {
             let [ours, theirs] = [one, other].map(|seeks| at(seeks, distance));
-            let shown = |(time, error): (units::Duration, units::Duration)| serde_json::json!({ "value": time.to_string(), "spread": error.to_string() });
+            let shown = |(time, error): (units::Duration, units::Duration)| {
+                let (value, spread) = (time.to_string(), error.to_string());
+                serde_json::json!({ "value": value, "spread": spread })
+            };
             let [ours, theirs] = [shown(ours), shown(theirs)];
             if let Some(found) = figures(&ours, &theirs) {
                 let what = format!("dynamics.{name} over {distance} cylinders");

@@ -1,4 +1,5 @@
-//! `spindle profile DEVICE`: measures, inside a budget, and keeps what was measured when it is interrupted.
+//! `spindle profile DEVICE`: measures, inside a budget, and keeps what was measured when it is
+//! interrupted.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,8 @@ pub(crate) struct Top {
     #[command(flatten)]
     api: ApiSocket,
     /// The interval that is shown, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = 1_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(100..=60_000))]
     interval: u64,
     /// Print one interval as tables, and end.
     #[arg(long)]

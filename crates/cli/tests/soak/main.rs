@@ -1,7 +1,9 @@
-//! A daemon that is cut off, stopped and killed amid a mixed load, time and again: what it acknowledged is there.
+//! A daemon that is cut off, stopped and killed amid a mixed load, time and again: what it
+//! acknowledged is there.
 //!
-//! A few rounds, or for as long as `SPINDLE_SOAK_SECONDS` says; `SPINDLE_SEED` repeats a run's random numbers. What a run does is drawn from
-//! them, but for how far its clients have come at the moment of an end: that is the machine's.
+//! A few rounds, or for as long as `SPINDLE_SOAK_SECONDS` says; `SPINDLE_SEED` repeats a run's
+//! random numbers. What a run does is drawn from them, but for how far its clients have come at the
+//! moment of an end: that is the machine's.
 
 mod range;
 
@@ -46,8 +48,8 @@ reserve = "60%"
 "#;
 /// Clients, two to a volume, each with a part of its own.
 const VOLUMES: [&str; 3] = ["a", "b", "c"];
-/// The number of clients, the first ones, on the mechanical disk. They set the length of a round: the
-/// others are far quicker.
+/// The number of clients, the first ones, on the mechanical disk. They set the length of a round:
+/// the others are far quicker.
 const SLOW: u64 = 4;
 const ROUNDS: u32 = 8;
 /// How much more memory a daemon may hold at a round's end than early in it.
@@ -84,7 +86,8 @@ fn faults(round: u32, rng: &mut SeededRng) -> [String; 2] {
             return "faults = {}".to_owned();
         }
         format!(
-            "faults = {{ seed = {seed}, read = \"0.5%\", write = \"0.5%\", flush = \"0.2%\", stall = \"0.5%\", \
+            "faults = {{ seed = {seed}, read = \"0.5%\", write = \"0.5%\", flush = \"0.2%\", \
+             stall = \"0.5%\", \
              stall_for = \"50ms\"{gone} }}"
         )
     })

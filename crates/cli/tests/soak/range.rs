@@ -1,8 +1,9 @@
 //! A part of a volume that one client has for itself, and what it may hold.
 //!
-//! A block that was written holds, in each of its sectors, what the last acknowledged write wrote, or what a later one wanted
-//! to write of which no answer came. After a cut such a write may still be under way, and its block is left alone until the
-//! daemon is another one: NBD has no way to ask for it.
+//! A block that was written holds, in each of its sectors, what the last acknowledged write wrote,
+//! or what a later one wanted to write of which no answer came. After a cut such a write may still
+//! be under way, and its block is left alone until the daemon is another one: NBD has no way to ask
+//! for it.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -18,7 +19,8 @@ const BLOCK: usize = 4_096;
 const BLOCKS: u64 = 2_048;
 const REQUEST_BLOCKS_MAX: u64 = 16;
 const DEPTH: usize = 8;
-/// How often a read that failed is tried again before a daemon's clients work: faults are put into its disks.
+/// How often a read that failed is tried again before a daemon's clients work: faults are put into
+/// its disks.
 const TRIES_MAX: u32 = 50;
 /// One answer in this number is the last before the connection is cut.
 const CUT: u64 = 300;
@@ -94,8 +96,8 @@ impl Range {
         Ok(client.split())
     }
 
-    /// Reads everything back from a daemon that has no older requests under way; what is found of what was not
-    /// known to be there is known from here on.
+    /// Reads everything back from a daemon that has no older requests under way; what is found of
+    /// what was not known to be there is known from here on.
     pub(crate) fn verify(&mut self, address: &str) {
         let mut client =
             Client::connect(&address.parse().expect("an address")).expect("it listens");
@@ -130,8 +132,8 @@ impl Range {
         (start..).zip(bytes.chunks_exact(SECTOR)).map(held).collect()
     }
 
-    /// Keeps requests in flight until `count` more are answered or the daemon is gone. Each answer is
-    /// reported.
+    /// Keeps requests in flight until `count` more are answered or the daemon is gone. Each answer
+    /// is reported.
     pub(crate) fn work(&mut self, address: &str, quota: u64, progress: Option<&mpsc::Sender<()>>) {
         let mut left = quota;
         while left > 0 {
@@ -199,7 +201,8 @@ impl Range {
         };
         (first..first + blocks).for_each(|number| self.block(number).busy = true);
         self.cookie += 1;
-        // Even of a request that could not be sent whole, some may have arrived: it is one that is left open.
+        // Even of a request that could not be sent whole, some may have arrived: it is one that is
+        // left open.
         under_way.insert(self.cookie, Asked { op, first, blocks, content });
         sender.send(self.cookie, operation, &data).is_ok()
     }

@@ -1,5 +1,5 @@
-//! `spindle-lab bench attack`: two volumes at work while clients do what clients must not: their shares stay, and so does the
-//! daemon's memory.
+//! `spindle-lab bench attack`: two volumes at work while clients do what clients must not: their
+//! shares stay, and so does the daemon's memory.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,8 +17,9 @@ use units::Duration;
 use super::live::{self, Job, Live};
 use crate::args;
 
-/// Two at work; `vol` is the attackers' own, so that what of their requests is right reaches a disk. The two get what they
-/// reserved and no more: what the attackers leave makes no difference to them.
+/// Two at work; `vol` is the attackers' own, so that what of their requests is right reaches a
+/// disk. The two get what they reserved and no more: what the attackers leave makes no difference
+/// to them.
 const PLAN: &str = r#"
 [nbd]
 connections = 256
@@ -55,7 +56,8 @@ const RAMP_SECONDS: u64 = 3;
 const SETTLE_SECONDS: u64 = 2;
 const TAIL_SECONDS: u64 = 4;
 const MOVED_MAX_POINTS: f64 = 1.0;
-/// How much more memory there may be after the last attack than after the first: buffers are kept to be used again.
+/// How much more memory there may be after the last attack than after the first: buffers are kept
+/// to be used again.
 const GROWTH_MAX_MIB: f64 = 64.0;
 /// The time-out of the attackers' reads and writes.
 const IO_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(100);
@@ -94,7 +96,8 @@ struct Row {
     connections: u64,
     /// Of the two at work.
     shares: [f64; 2],
-    /// For which part of the time each had requests under way: one that was not let ask has less than its share.
+    /// For which part of the time each had requests under way: one that was not let ask has less
+    /// than its share.
     loaded: [f64; 2],
     /// The further of the two from what it has without an attack.
     moved_points: f64,
@@ -258,8 +261,8 @@ fn malformed(attacker: &Attacker) {
     }
 }
 
-/// Some never end their handshake, some announce a write of 32 MiB and send it a byte at a time, and some ask for all
-/// that they may and read no answer.
+/// Some never end their handshake, some announce a write of 32 MiB and send it a byte at a time,
+/// and some ask for all that they may and read no answer.
 fn slow(attacker: &Attacker) {
     let mut held: Vec<_> =
         (0..HELD).filter_map(|number| Some((number, open(attacker, number)?))).collect();
@@ -334,7 +337,8 @@ fn print(shown: &Shown) {
     let head = ["attack", "connections", "seq, 50 %", "rand, 25 %", "loaded", "moved", "MiB", ""];
     print!("{}", table::text(&head, &shown.rows.iter().map(row).collect::<Vec<_>>()));
     println!(
-        "memory after the last attack: {:+.1} MiB on that after the first (at most {GROWTH_MAX_MIB})",
+        "memory after the last attack: {:+.1} MiB on that after the first (at most \
+         {GROWTH_MAX_MIB})",
         shown.grown_mib
     );
     live::print_machine(&shown.lateness_us, shown.load_average);

@@ -1,7 +1,9 @@
-//! `spindle-lab bench clockwise`: figure 4 of RTAS 2000, the same load on the live engine and in simulation.
+//! `spindle-lab bench clockwise`: figure 4 of RTAS 2000, the same load on the live engine and in
+//! simulation.
 //!
-//! One of the figure's three disks, as the other two are alike and know nothing of it. What is compared is the mean latency
-//! of best effort, from a request's arrival at the disk to its answer, in both.
+//! One of the figure's three disks, as the other two are alike and know nothing of it. What is
+//! compared is the mean latency of best effort, from a request's arrival at the disk to its answer,
+//! in both.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +33,8 @@ const BEST_EFFORT: usize = 0;
 const LEAD: Duration = Duration::from_secs(2);
 /// How long a simulation goes on behind the last request, so that all are answered.
 const REST: Duration = Duration::from_secs(120);
-/// "In all cases the performance of the real Clockwise only differs minimally": the mean by this part at most.
+/// "In all cases the performance of the real Clockwise only differs minimally": the mean by this
+/// part at most.
 const DIFFERS_MAX: f64 = 0.1;
 
 /// One load under one policy.
@@ -215,7 +218,8 @@ fn print(done: &Clockwise) {
     };
     print!("{}", table::text(&head, &done.rows.iter().map(row).collect::<Vec<_>>()));
     println!(
-        "live ÷ simulated, mean latency of best effort: within {DIFFERS_MAX} of 1; RTAS 2000: \"only differs minimally\""
+        "live ÷ simulated, mean latency of best effort: within {DIFFERS_MAX} of 1; RTAS 2000: \
+         \"only differs minimally\""
     );
     for file in &done.files {
         eprintln!("wrote {file}");

@@ -1,4 +1,5 @@
-//! `spindle-lab bench connections`: many connections to many volumes on several disks, and whether each volume has its share.
+//! `spindle-lab bench connections`: many connections to many volumes on several disks, and whether
+//! each volume has its share.
 
 use std::fmt::Write as _;
 use std::path::Path;

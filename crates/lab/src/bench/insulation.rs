@@ -1,5 +1,5 @@
-//! `spindle-lab bench insulation`: isolation of a volume with half of a disk from a neighbour with a
-//! changing load, in windows; and a limit on an otherwise idle disk.
+//! `spindle-lab bench insulation`: isolation of a volume with half of a disk from a neighbour with
+//! a changing load, in windows; and a limit on an otherwise idle disk.
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ const SHARE_PERCENT: u32 = 50;
 const LIMIT_PERCENT: u32 = 30;
 /// The measured volume's load in each run; and the limited volume.
 const VICTIMS: [(&str, &str); 2] = [("random 4 KiB", "randread"), ("sequential 4 KiB", "read")];
-/// The neighbour's loads: fio's pattern, block and options. None is idle: unused time is the victim's,
-/// and no error.
+/// The neighbour's loads: fio's pattern, block and options. None is idle: unused time is the
+/// victim's, and no error.
 const NEIGHBOURS: [(&str, &str, &[&str]); 5] = [
     ("read", "4k", &[]),
     ("randread", "64k", &[]),
@@ -48,7 +48,8 @@ const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
 const IOPS_ERROR_MAX_PERCENT: f64 = 10.0;
 const LIMIT_ERROR_MAX_POINTS: f64 = 1.0;
 
-/// One victim's run. A window begins with each sample; judged are those in which both had requests all along.
+/// One victim's run. A window begins with each sample; judged are those in which both had requests
+/// all along.
 #[derive(Debug, Serialize)]
 struct Insulated {
     victim: String,

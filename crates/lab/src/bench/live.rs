@@ -73,7 +73,8 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Serves `plan` and starts fio's `jobs`. When this returns, those that start at once have had an answer.
+    /// Serves `plan` and starts fio's `jobs`. When this returns, those that start at once have had
+    /// an answer.
     pub(super) fn start(plan: &Plan, jobs: &[Job]) -> anyhow::Result<Self> {
         Self::start_on(plan, jobs, &[])
     }
@@ -133,8 +134,8 @@ impl Live {
         fio.map(|()| end)
     }
 
-    /// The same without a stop, which waits for all that was asked for, by clients that have left too: the daemon ends
-    /// with the program.
+    /// The same without a stop, which waits for all that was asked for, by clients that have left
+    /// too: the daemon ends with the program.
     pub(super) fn leave(mut self) -> anyhow::Result<Status> {
         self.fio_ends().map(|()| self.status())
     }

@@ -1,5 +1,5 @@
-//! `spindle-lab bench pool`: what a stripe over three disks gives beside one disk, and what a volume's share is worth while another's
-//! blocks are moved off its disk.
+//! `spindle-lab bench pool`: what a stripe over three disks gives beside one disk, and what a
+//! volume's share is worth while another's blocks are moved off its disk.
 
 use config::Document;
 use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table};
@@ -11,8 +11,8 @@ use units::{Duration, Instant};
 use super::live::{self, Job, Live};
 use crate::args;
 
-/// The reserves add up to the whole disk, so that a share below its reserve is not due to the slack of
-/// another volume.
+/// The reserves add up to the whole disk, so that a share below its reserve is not due to the slack
+/// of another volume.
 const PLAN: &str = r#"
 [[disk]]
 name = "d0"
@@ -65,7 +65,8 @@ const VICTIM: usize = 2;
 const NEIGHBOUR: usize = 3;
 const MOVED: &str = "moved";
 const SHARE: f64 = 0.5;
-/// As many MiB under way as keep three disks at work, one of them also where the next MiB is another's turn.
+/// As many MiB under way as keep three disks at work, one of them also where the next MiB is
+/// another's turn.
 const SEQUENTIAL: (&str, u32) = ("1m", 24);
 const RAMP_SECONDS: u64 = 3;
 const TAIL_SECONDS: u64 = 2;

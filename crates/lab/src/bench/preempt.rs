@@ -1,5 +1,5 @@
-//! `spindle-lab bench preempt`: a latency-sensitive volume beside one with long reads, with preemption
-//! and without.
+//! `spindle-lab bench preempt`: a latency-sensitive volume beside one with long reads, with
+//! preemption and without.
 
 use std::path::Path;
 
@@ -31,7 +31,8 @@ const RAMP: Duration = Duration::from_secs(2);
 const WAITING_RATIO_MAX: f64 = 0.2;
 const RESPONSE_RATIO_MAX: f64 = 0.6;
 const THROUGHPUT_RATIO_MIN: f64 = 0.95;
-/// The rate up to which the big reader is to keep its throughput: what preemption costs grows with the rate.
+/// The rate up to which the big reader is to keep its throughput: what preemption costs grows with
+/// the rate.
 const KEPT_RATE_MAX: u64 = 1;
 
 /// One run.
@@ -196,7 +197,8 @@ fn print(preempt: &Preempt) {
             format!(" (at least {THROUGHPUT_RATIO_MIN})")
         };
         println!(
-            "at {rate}/s, preemptible ÷ whole: waiting p99 {:.3} (at most {WAITING_RATIO_MAX}), mean response {:.3} \
+            "at {rate}/s, preemptible ÷ whole: waiting p99 {:.3} (at most {WAITING_RATIO_MAX}), \
+             mean response {:.3} \
              (at most {RESPONSE_RATIO_MAX}), big reader's throughput {:.3}{kept}: {}",
             ratios.waiting_p99,
             ratios.response_mean,

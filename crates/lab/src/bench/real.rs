@@ -1,8 +1,8 @@
 //! `spindle-lab bench real`: a file or device through us, over NBD, beside the same without us.
 //!
-//! fio asks the file itself with io_uring and direct access, and then the same of a volume that is all of it: the same
-//! pattern, blocks, connections (jobs) and requests outstanding. In each round of a row both run one after the other, each
-//! time beginning with the other one.
+//! fio asks the file itself with io_uring and direct access, and then the same of a volume that is
+//! all of it: the same pattern, blocks, connections (jobs) and requests outstanding. In each round
+//! of a row both run one after the other, each time beginning with the other one.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -187,7 +187,8 @@ impl Disk {
         };
         if overwrite != Some(path) {
             return Err(bad_input(format!(
-                "{shown}: it is there already, and all of it would be overwritten: expected a path at which there is \
+                "{shown}: it is there already, and all of it would be overwritten: expected a \
+                 path at which there is \
                  nothing yet, or `--overwrite {shown}` besides"
             )));
         }
@@ -225,7 +226,8 @@ impl Served {
         let path = fs::canonicalize(&disk.path)?;
         let path = toml_text(&path)?;
         let text = format!(
-            "[[disk]]\nname = \"d\"\npath = {path}\nio_uring = {}\ndepth = {DEPTH}\npolicy = \"utilization\"\n\
+            "[[disk]]\nname = \"d\"\npath = {path}\nio_uring = {}\ndepth = {DEPTH}\npolicy = \
+             \"utilization\"\n\
              [[volume]]\nname = \"{VOLUME}\"\ndisk = \"d\"\nsize = \"{}B\"\nreserve = \"100%\"\n",
             !threads, disk.size.0
         );
@@ -268,7 +270,8 @@ fn print(real: &Real) {
     print!("{}", table::text(&head, &real.rows.iter().map(row).collect::<Vec<_>>()));
     let [before, after] = real.load_average;
     println!(
-        "through {}; medians of {} rounds of {} s; load average {before:.1} before, {after:.1} after",
+        "through {}; medians of {} rounds of {} s; load average {before:.1} before, {after:.1} \
+         after",
         real.access.as_deref().unwrap_or("nothing known"),
         real.rounds,
         real.seconds

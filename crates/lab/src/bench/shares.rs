@@ -97,7 +97,8 @@ pub(crate) fn shares(args: &args::Shares, json: bool) -> anyhow::Result<ExitStat
     Ok(holds.into())
 }
 
-/// Serves the plan with these reserves, runs fio's `jobs` against it, and looks at the middle of the run.
+/// Serves the plan with these reserves, runs fio's `jobs` against it, and looks at the middle of
+/// the run.
 fn measure(
     plan: &Plan,
     reserves: [Share; 2],

@@ -1,5 +1,5 @@
-//! `spindle-lab bench vdisk`: figures 4 and 11 of RTAS 2008 with fio over NBD on an emulated drive, beside the simulation of
-//! the same scenario file.
+//! `spindle-lab bench vdisk`: figures 4 and 11 of RTAS 2008 with fio over NBD on an emulated drive,
+//! beside the simulation of the same scenario file.
 
 use std::path::{Path, PathBuf};
 
@@ -145,10 +145,14 @@ fn fig4(
         ..Plot::default()
     };
     let throughput = Plot {
-        caption: "Throughput of the two streams: fio over NBD, and simulated (deskstar-34gxp, 4 KiB reads)".into(),
+        caption: "Throughput of the two streams: fio over NBD, and simulated (deskstar-34gxp, 4 \
+                  KiB reads)"
+            .into(),
         x: x.into(),
         y: "throughput, I/Os per second".into(),
-        lines: four(|(_, iops)| iops), ..Plot::default() };
+        lines: four(|(_, iops)| iops),
+        ..Plot::default()
+    };
     for (name, plot) in
         [("vdisk-fig4-live-shares.svg", shares), ("vdisk-fig4-live-throughput.svg", throughput)]
     {
@@ -224,10 +228,14 @@ fn fig11(
         })
     });
     let plot = Plot {
-        caption: "Three streams that come and go: fio over NBD, and simulated (deskstar-34gxp, 4 KiB reads, share over 1 s)".into(),
+        caption: "Three streams that come and go: fio over NBD, and simulated (deskstar-34gxp, 4 \
+                  KiB reads, share over 1 s)"
+            .into(),
         x: "time, s".into(),
         y: "share of the disk's time, %".into(),
-        lines: lines.collect(), ..Plot::default() };
+        lines: lines.collect(),
+        ..Plot::default()
+    };
     let path = args.out.join("vdisk-fig11-live.svg");
     plot.write(&path)?;
     files.push(path);

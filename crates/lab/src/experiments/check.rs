@@ -11,8 +11,8 @@ pub(crate) struct Check {
     pub(crate) ours: f64,
     /// The published figure, if there is one.
     pub(crate) paper: Option<f64>,
-    /// Whether `ours` may be `at most` or must be `at least` the bound, or has to be `within` it of the published figure; `told`
-    /// where there is none.
+    /// Whether `ours` may be `at most` or must be `at least` the bound, or has to be `within` it of
+    /// the published figure; `told` where there is none.
     pub(crate) relation: &'static str,
     /// The bound.
     pub(crate) bound: Option<f64>,
@@ -20,8 +20,8 @@ pub(crate) struct Check {
     pub(crate) unit: &'static str,
     /// Whether it holds; nothing of what is only told.
     pub(crate) holds: Option<bool>,
-    /// Why it does not hold, in words, where that is known, or what is to be said of what is only told. A check that does
-    /// hold has none.
+    /// Why it does not hold, in words, where that is known, or what is to be said of what is only
+    /// told. A check that does hold has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
 }

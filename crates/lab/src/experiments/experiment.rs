@@ -86,7 +86,8 @@ impl Outcome {
 }
 
 impl Experiment {
-    /// Runs it, telling `progress` which part of the way it has gone, and writes its files into `out`.
+    /// Runs it, telling `progress` which part of the way it has gone, and writes its files into
+    /// `out`.
     ///
     /// # Errors
     /// When a file cannot be written.

@@ -1,4 +1,5 @@
-//! Insulation: what each of two neighbours keeps of what its share would be worth on a disk of its own.
+//! Insulation: what each of two neighbours keeps of what its share would be worth on a disk of its
+//! own.
 
 use config::{Plan, VolumeIndex};
 use plot::{Line, Plot};
@@ -12,7 +13,8 @@ use sim::VolumeView;
 
 pub(super) const INSULATION: Experiment = Experiment {
     id: "vdisk-insulation",
-    title: "throughput ÷ (share × alone) of every pair of six workloads, at three splits, on two drives",
+    title: "throughput ÷ (share × alone) of every pair of six workloads, at three splits, on two \
+            drives",
     run: insulation,
 };
 
@@ -151,8 +153,9 @@ fn insulation(told: &mut dyn FnMut(f64)) -> Findings {
 
 /// How far shares are off in windows of two seconds, at worst.
 fn window_checks(plan: &Plan, series: &Series) -> Vec<Check> {
-    // A bursty volume has no share of a window in which it has no requests. A command is charged when it ends: the one
-    // that is under way when a window begins or ends is in one of the two, and one of 1 MiB is long.
+    // A bursty volume has no share of a window in which it has no requests. A command is charged
+    // when it ends: the one that is under way when a window begins or ends is in one of the two,
+    // and one of 1 MiB is long.
     let longest = mechanical(&plan.disks[0]).worst_case(MEBIBYTE);
     let long = WINDOW_ERROR_MAX + longest.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
     let has_long = |row: &[f64]| [row[0], row[1]].map(kind).contains(&KINDS[LONG]);
@@ -193,7 +196,8 @@ fn changing_checks(plan: &Plan) -> Vec<Check> {
     checks
 }
 
-/// How far the victim's share is off in any window, in points, and its rate in any pattern's time, in hundredths.
+/// How far the victim's share is off in any window, in points, and its rate in any pattern's time,
+/// in hundredths.
 fn changing(plan: &Plan, victim: usize) -> (f64, f64) {
     let mut set = pair(plan, &[Some(victim), None], 50);
     let (turns, end) = (length(plan).as_nanos() / PATTERN.as_nanos(), length(plan));

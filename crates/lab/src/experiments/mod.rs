@@ -1,9 +1,11 @@
 //! Experiments, the papers' and our own, by name: `spindle-lab reproduce ID`.
 //!
-//! An experiment is a scenario file, a procedure that runs it (perhaps at many settings), and checks that hold
-//! the figures beside the published ones. Its results are files: JSON, CSV and SVG under the experiment's name.
+//! An experiment is a scenario file, a procedure that runs it (perhaps at many settings), and
+//! checks that hold the figures beside the published ones. Its results are files: JSON, CSV and SVG
+//! under the experiment's name.
 //!
-//! Invariant: a check computes its figure. A statement without a published number has no bound here.
+//! Invariant: a check computes its figure. A statement without a published number has no bound
+//! here.
 
 mod check;
 mod clockwise;

@@ -1,4 +1,5 @@
-//! "Virtualizing Disk Performance" (RTAS 2008), figure 2 and §4.3: what a worst case costs, and wrong estimates.
+//! "Virtualizing Disk Performance" (RTAS 2008), figure 2 and §4.3: what a worst case costs, and
+//! wrong estimates.
 
 use core::num::NonZeroU64;
 
@@ -127,9 +128,11 @@ fn fig7(told: &mut dyn FnMut(f64)) -> Findings {
 /// What to say of shares that were this far off with one estimate for both kinds of requests.
 fn as_one_estimate(error: f64) -> &'static str {
     if error > 2.0 {
-        "as in RTAS 2008: where one estimate stands for both kinds of requests, the shares go astray"
+        "as in RTAS 2008: where one estimate stands for both kinds of requests, the shares go \
+         astray"
     } else {
-        "otherwise than in RTAS 2008 the shares hold though one estimate stands for both kinds of requests: each command \
+        "otherwise than in RTAS 2008 the shares hold though one estimate stands for both kinds \
+         of requests: each command \
          is put right when it completes, before the next one is sent"
     }
 }
@@ -180,7 +183,8 @@ fn as_overestimated(ratio: f64) -> &'static str {
     if ratio < FALLS {
         "it falls, as in RTAS 2008"
     } else {
-        "it does not fall as in RTAS 2008, which has many requests inside: a turn ends by what its commands took, and only \
+        "it does not fall as in RTAS 2008, which has many requests inside: a turn ends by what \
+         its commands took, and only \
          one that is under way is still taken to cost more than it will"
     }
 }
@@ -223,8 +227,12 @@ fn throughput_plot(series: &[Series]) -> Plot {
         dashed: false,
     };
     Plot {
-        caption: "Throughput of the sequential stream, by the sequential estimate (deskstar-34gxp, 4 KiB reads)".into(),
+        caption: "Throughput of the sequential stream, by the sequential estimate \
+                  (deskstar-34gxp, 4 KiB reads)"
+            .into(),
         x: "reserve of the sequential stream, % (the random one has the rest)".into(),
         y: "throughput, I/Os per second".into(),
-        lines: series.iter().map(line).collect(), ..Plot::default() }
+        lines: series.iter().map(line).collect(),
+        ..Plot::default()
+    }
 }

@@ -45,8 +45,9 @@ pub(super) fn run(plan: &Plan) -> Report {
     simulation.report()
 }
 
-/// The disk time that each volume has had, every `step`, behind it what each has saved up of its reserve, both in
-/// seconds, and the requests that were answered to each: the first column is the time.
+/// The disk time that each volume has had, every `step`, behind it what each has saved up of its
+/// reserve, both in seconds, and the requests that were answered to each: the first column is the
+/// time.
 pub(super) fn progress(plan: &Plan, step: Duration, told: &mut dyn FnMut(f64)) -> Series {
     let mut series = Series::new("progress", &["time_s"]);
     let named = |what: &str| {

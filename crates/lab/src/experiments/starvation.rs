@@ -1,8 +1,9 @@
-//! What a drive's own queue does to a random reader beside a sequential stream: users meet it, and the model
-//! of a queue has to show it.
+//! What a drive's own queue does to a random reader beside a sequential stream: users meet it, and
+//! the model of a queue has to show it.
 //!
-//! The stream keeps as many requests under way as the drive takes; the random reader has one. With one command
-//! at a time the drive has no choice. From two on, the stream's next command is always cheaper than a seek.
+//! The stream keeps as many requests under way as the drive takes; the random reader has one. With
+//! one command at a time the drive has no choice. From two on, the stream's next command is always
+//! cheaper than a seek.
 
 use std::sync::Arc;
 
@@ -91,8 +92,9 @@ fn in_order(plan: &Plan) -> Plan {
 
 /// A drive that was measured let random reads starve for 1 to 4 s beside a stream, from depth 2 on.
 ///
-/// What ends the wait is the age limit, which the drive's file calls an estimate: how long they starve is put in,
-/// that they starve from depth 2 on, at any depth alike, and nowhere else, comes out.
+/// What ends the wait is the age limit, which the drive's file calls an estimate: how long they
+/// starve is put in, that they starve from depth 2 on, at any depth alike, and nowhere else, comes
+/// out.
 fn starvation_checks(block: &str, table: &Series) -> Vec<Check> {
     let longest: Vec<f64> = table.column(1).collect();
     let queued = &longest[1..];
@@ -124,11 +126,12 @@ fn starvation_plot(series: &[Series]) -> Plot {
     let solid = series.iter().map(|table| line(table, "longest", 1, false));
     let control = series.iter().map(|table| line(table, "in order", 6, true));
     Plot {
-        caption: "Longest wait of a random 4 KiB read beside a sequential stream (hgst-7k8, first come first served)"
+        caption: "Longest wait of a random 4 KiB read beside a sequential stream (hgst-7k8, \
+                  first come first served)"
             .into(),
         x: "commands inside the drive".into(),
         y: "longest wait, s".into(),
         lines: solid.chain(control).collect(),
-..Plot::default()
+        ..Plot::default()
     }
 }

@@ -1,7 +1,9 @@
-//! "Virtualizing Disk Performance" (RTAS 2008), §4.2 to §4.4: the older driver, which reserves a rate by the worst case.
+//! "Virtualizing Disk Performance" (RTAS 2008), §4.2 to §4.4: the older driver, which reserves a
+//! rate by the worst case.
 //!
-//! Up to 20 requests are at the low-level driver, as in RTAS 2008. There Linux's elevator ordered them; here the queue
-//! of the drive does, nearest first, with the half second after which Linux served a request out of order.
+//! Up to 20 requests are at the low-level driver, as in RTAS 2008. There Linux's elevator ordered
+//! them; here the queue of the drive does, nearest first, with the half second after which Linux
+//! served a request out of order.
 
 use std::sync::Arc;
 
@@ -46,7 +48,8 @@ const DEPTH: u32 = 20;
 const AGE_LIMIT: Duration = Duration::from_millis(500);
 /// What RTAS 2008 measured with random requests: its reservable rate, a second.
 const RESERVABLE: u32 = 68;
-/// What fills the low-level driver from either stream and still leaves its queue full: "as fast as possible" in §4.2.
+/// What fills the low-level driver from either stream and still leaves its queue full: "as fast as
+/// possible" in §4.2.
 const OUTSTANDING: u32 = 64;
 /// By how much the reservable rate is overestimated, in hundredths.
 const OVERESTIMATES: [u32; 2] = [110, 150];
@@ -104,7 +107,8 @@ fn fig5(told: &mut dyn FnMut(f64)) -> Findings {
     let rate = f64::from(RESERVABLE);
     let from = |reserve: f64| series.rows.iter().filter(move |row| row[0] > reserve - 1e-9);
     let least = from(0.1).map(|row| row[SEQUENTIAL]).fold(f64::INFINITY, f64::min);
-    // If the reserve decided, seven times ten points more of it would give seven times as much more.
+    // If the reserve decided, seven times ten points more of it would give seven times as much
+    // more.
     let [low, high] = [0.3, 1.0].map(|at| from(at).next().expect("a split")[SEQUENTIAL]);
     let (rises, reserved) = ((high - low) / low, (1.0 - 0.3) / 0.3);
     let missing = |stream: &str, column| {
@@ -146,10 +150,17 @@ fn rates_plot(all: &[&Series], per_second: u32, which: &str) -> Plot {
         lines.push(Line { name: name.into(), points, dashed: true });
     }
     Plot {
-        caption: format!("Throughput against the reserved part of {which} I/Os a second (deskstar-34gxp, 4 KiB reads)"),
-        x: "reserve of the sequential stream, % of the reservable rate (the random one has the rest)".into(),
+        caption: format!(
+            "Throughput against the reserved part of {which} I/Os a second \
+                          (deskstar-34gxp, 4 KiB reads)"
+        ),
+        x: "reserve of the sequential stream, % of the reservable rate (the random one has the \
+            rest)"
+            .into(),
         y: "throughput, I/Os per second".into(),
-        lines, ..Plot::default() }
+        lines,
+        ..Plot::default()
+    }
 }
 
 fn percent(series: &Series, column: usize) -> Vec<(f64, f64)> {
@@ -194,7 +205,8 @@ fn fig6(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![time, rate], plots: vec![("", plot)] }
 }
 
-/// What a stream of random requests has of the disk to itself, a second: how RTAS 2008 measured its reservable rate.
+/// What a stream of random requests has of the disk to itself, a second: how RTAS 2008 measured its
+/// reservable rate.
 fn measured_rate(plan: &Plan) -> u32 {
     let alone = with_workloads(&by_rate(plan, RESERVABLE), &[1]);
     let volume = &run(&alone).volumes[1];
@@ -207,8 +219,8 @@ fn fig9(told: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("vdisk-pair.toml", PAIR);
     let measured = measured_rate(&plan);
     told(1.0 / 23.0);
-    // With twenty to choose from, the drive's queue makes more of them than RTAS 2008's 68. The overestimates are of
-    // what can be had, as RTAS 2008's were.
+    // With twenty to choose from, the drive's queue makes more of them than RTAS 2008's 68. The
+    // overestimates are of what can be had, as RTAS 2008's were.
     let name = "random requests alone, twenty inside the drive";
     let mut checks = vec![
         Check::at_least(name, measured.into(), RESERVABLE.into(), "I/Os per s")
@@ -265,9 +277,13 @@ fn fig10(told: &mut dyn FnMut(f64)) -> Findings {
     let name = "the two streams: what they had ÷ reserved, apart";
     checks.push(Check::at_least(name, apart, 0.1, "ratio"));
     let plot = Plot {
-        caption: "Requests done for two streams that reserved 70 % and 30 % of 68 I/Os a second (deskstar-34gxp)".into(),
+        caption: "Requests done for two streams that reserved 70 % and 30 % of 68 I/Os a second \
+                  (deskstar-34gxp)"
+            .into(),
         x: "time, s".into(),
         y: "requests done".into(),
-        lines, ..Plot::default() };
+        lines,
+        ..Plot::default()
+    };
     Findings { checks, series: vec![series], plots: vec![("", plot)] }
 }

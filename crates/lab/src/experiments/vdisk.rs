@@ -35,7 +35,8 @@ fn fig1(told: &mut dyn FnMut(f64)) -> Findings {
     let mut lines = Vec::new();
     for (column, volume) in (1..).zip(&plan.volumes) {
         let reserve = volume.contract.reserve.as_f64();
-        // The line is the one that a promise draws from where the stream was after its first second.
+        // The line is the one that a promise draws from where the stream was after its first
+        // second.
         let settled: Vec<_> =
             series.points(0, column).into_iter().filter(|(time, _)| *time >= 1.0).collect();
         let (first, last) = (settled[0], settled[settled.len() - 1]);
@@ -197,7 +198,8 @@ fn fig11(told: &mut dyn FnMut(f64)) -> Findings {
     for (stream, (volume, (from, to))) in plan.volumes.iter().zip(ACTIVE).enumerate() {
         let reserve = volume.contract.reserve.as_f64();
         let phases = changes.windows(2).filter(|phase| phase[0] >= from && phase[1] <= to);
-        // A bucket's level stays within one period's worth (§2.1): as much may be missing at any moment.
+        // A bucket's level stays within one period's worth (§2.1): as much may be missing at any
+        // moment.
         let short = |phase: &[f64]| {
             let from = phase[0] + SETTLED;
             reserve * (phase[1] - from) - (had(stream, phase[1]) - had(stream, from))
@@ -211,8 +213,8 @@ fn fig11(told: &mut dyn FnMut(f64)) -> Findings {
         let saved = start[1 + plan.volumes.len() + stream];
         let gives = format!("{name}: in its bucket when it starts");
         checks.push(Check::at_most(gives, saved * 1e3, reserve * 1e3, "ms"));
-        // What it had in its first seconds above the rate at which it went on: out of its own bucket, and out of
-        // what the others owed because they had lived on slack.
+        // What it had in its first seconds above the rate at which it went on: out of its own
+        // bucket, and out of what the others owed because they had lived on slack.
         let next = changes.iter().copied().find(|change| *change > from).expect("it ends");
         let steady = rate(stream, from + SETTLED, next);
         let burst = had(stream, from + SETTLED) - had(stream, from) - steady * SETTLED;

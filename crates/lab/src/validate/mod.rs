@@ -1,12 +1,13 @@
 //! How true a drive model is to a drive: a trace of measured requests, replayed against it.
 //!
-//! The replay is DiskSim's: one request at a time, each sent as long after the (modelled) completion of the
-//! one before it as the trace says, so that the disk turns between them as it did when it was measured. The
-//! drive begins at rest over the first track. What was measured only serves to compare.
+//! The replay is DiskSim's: one request at a time, each sent as long after the (modelled)
+//! completion of the one before it as the trace says, so that the disk turns between them as it did
+//! when it was measured. The drive begins at rest over the first track. What was measured only
+//! serves to compare.
 //!
-//! The demerit is the r.m.s. horizontal distance between the two distributions of service times. It does not
-//! see errors that swap places, so the r.m.s. error of each request is told beside it, and so are the means
-//! by class of request.
+//! The demerit is the r.m.s. horizontal distance between the two distributions of service times. It
+//! does not see errors that swap places, so the r.m.s. error of each request is told beside it, and
+//! so are the means by class of request.
 
 mod trace;
 
@@ -24,7 +25,8 @@ pub(crate) use trace::MeasuredTrace;
 /// Points that a curve is drawn with.
 const POINTS_MAX: usize = 400;
 
-/// What a replay comes to, in the shape of `spindle drive validate --json`. Times are in milliseconds.
+/// What a replay comes to, in the shape of `spindle drive validate --json`. Times are in
+/// milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Validation {
     /// [`stats::SCHEMA`].

@@ -1,4 +1,5 @@
-//! The comparison on numbers worked out by hand, refusals, and the published drives where they are at hand.
+//! The comparison on numbers worked out by hand, refusals, and the published drives where they are
+//! at hand.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,8 +49,8 @@ const DISKSIM: [(&str, f64, f64); 5] = [
     ("hp_c3323a", 0.306, 0.246),
 ];
 
-/// Drive, and what DiskSim takes on average, one at a time without a pause: random reads, sequential reads,
-/// random writes of 4 KiB, in ms.
+/// Drive, and what DiskSim takes on average, one at a time without a pause: random reads,
+/// sequential reads, random writes of 4 KiB, in ms.
 const ONE_AT_A_TIME: [(&str, [f64; 3]); 5] = [
     ("atlas10k", [9.385, 1.023, 9.220]),
     ("barracuda", [15.140, 1.154, 13.698]),
@@ -58,9 +59,10 @@ const ONE_AT_A_TIME: [(&str, [f64; 3]); 5] = [
     ("hp_c3323a", [19.780, 1.753, 18.824]),
 ];
 const APART_PER_CENT: f64 = 1.0;
-/// The one cell that is further off, by 1.04 %, when addresses are drawn from the whole disk. What DiskSim's were
-/// drawn from is not recorded; the workloads in the drive's own files are drawn from the capacity that these
-/// state, which is 2.6 % short of what the zones add up to. Drawn so, all fifteen are within 0.8 %.
+/// The one cell that is further off, by 1.04 %, when addresses are drawn from the whole disk. What
+/// DiskSim's were drawn from is not recorded; the workloads in the drive's own files are drawn from
+/// the capacity that these state, which is 2.6 % short of what the zones add up to. Drawn so, all
+/// fifteen are within 0.8 %.
 const WHOLE_DISK_EXCEPTION: (&str, usize, f64) = ("barracuda", 2, 1.1);
 /// The capacities that the files state where they differ from the zones', in sectors.
 const STATED: [(&str, u64); 3] =
@@ -116,7 +118,8 @@ fn one_at_a_time_the_published_drives_take_as_long_as_in_disksim() {
     assert!(apart.is_empty(), "too far apart: {apart:?}");
 }
 
-/// Commands in the drive, and what DiskSim does of them a second with shortest positioning in its disk queue.
+/// Commands in the drive, and what DiskSim does of them a second with shortest positioning in its
+/// disk queue.
 const SHORTEST_POSITIONING: [(u64, f64); 3] = [(4, 135.0), (16, 177.0), (64, 219.0)];
 const QUEUED_APART_PER_CENT: f64 = 5.0;
 

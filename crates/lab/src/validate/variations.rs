@@ -1,5 +1,5 @@
-//! The published drives with other schemes, mappings and cache settings put into their files: each is refused in
-//! words or replays a trace.
+//! The published drives with other schemes, mappings and cache settings put into their files: each
+//! is refused in words or replays a trace.
 
 use console::{eprintln, println};
 use std::path::Path;

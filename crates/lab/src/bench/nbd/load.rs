@@ -9,11 +9,12 @@ use units::{Bytes, Duration};
 
 use super::servers::Server;
 
-/// The size of each server's disk. All of it is written before a measurement, because servers do not
-/// send holes.
+/// The size of each server's disk. All of it is written before a measurement, because servers do
+/// not send holes.
 pub(super) const SIZE: Bytes = Bytes(256 << 20);
 const KIB: u64 = 1 << 10;
-/// Requests outstanding on each connection of a sequential load: enough that neither side waits for the other's answer.
+/// Requests outstanding on each connection of a sequential load: enough that neither side waits for
+/// the other's answer.
 const DEPTH_SEQUENTIAL: u32 = 8;
 
 /// One kind of load.

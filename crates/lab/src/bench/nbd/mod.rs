@@ -1,8 +1,10 @@
-//! `spindle-lab bench nbd`: the whole path of a request, sockets, router, engine and disk, beside other servers.
+//! `spindle-lab bench nbd`: the whole path of a request, sockets, router, engine and disk, beside
+//! other servers.
 //!
-//! The disk is of memory and takes no time, so that what is measured is everything else. The other servers are nbdkit's
-//! memory plugin, nbd-server and qemu-nbd on a file in memory, as many of them as are installed. In each round of a row
-//! all serve the same load one after the other, each time beginning with another one.
+//! The disk is of memory and takes no time, so that what is measured is everything else. The other
+//! servers are nbdkit's memory plugin, nbd-server and qemu-nbd on a file in memory, as many of them
+//! as are installed. In each round of a row all serve the same load one after the other, each time
+//! beginning with another one.
 
 mod load;
 mod processor;

@@ -5,7 +5,8 @@ use std::fs;
 use anyhow::Context;
 use units::Duration;
 
-/// The unit of times in `/proc/PID/stat`: on Linux a hundredth of a second to programs, whatever the kernel's own is.
+/// The unit of times in `/proc/PID/stat`: on Linux a hundredth of a second to programs, whatever
+/// the kernel's own is.
 const TICK: Duration = Duration::from_millis(10);
 
 /// One process.

@@ -77,7 +77,8 @@ pub(super) fn start(size: Bytes) -> anyhow::Result<(Vec<Server>, Vec<&'static st
     Ok((servers, missing))
 }
 
-/// Starts one in a directory, where it is to listen on `nbd.sock`; gives the name of its export, too.
+/// Starts one in a directory, where it is to listen on `nbd.sock`; gives the name of its export,
+/// too.
 type Start = fn(&Path, Bytes) -> anyhow::Result<(Running, &'static str)>;
 
 fn is_missing(error: &anyhow::Error) -> bool {
@@ -90,7 +91,8 @@ fn scratch() -> anyhow::Result<TempDir> {
     })
 }
 
-/// Ours: one volume with the whole of a disk that takes no time, under the policy that sells disk time.
+/// Ours: one volume with the whole of a disk that takes no time, under the policy that sells disk
+/// time.
 fn here(name: &'static str, whose: Whose, size: Bytes) -> anyhow::Result<Server> {
     let text = format!(
         "[[disk]]\nname = \"d\"\ndrive = \"{name}\"\nsize = \"{0}B\"\npolicy = \"utilization\"\n\
@@ -132,14 +134,17 @@ fn qemu_nbd(directory: &Path, size: Bytes) -> anyhow::Result<(Running, &'static 
     Ok((Running::Child(child), ""))
 }
 
-/// It stays in the foreground only to serve one client at a time; so it is left to go into the background.
+/// It stays in the foreground only to serve one client at a time; so it is left to go into the
+/// background.
 fn nbd_server(directory: &Path, size: Bytes) -> anyhow::Result<(Running, &'static str)> {
     let (config, pid) = (directory.join("config"), directory.join("pid"));
     let (socket, raw) = (directory.join("nbd.sock"), raw(directory, size)?);
-    // It listens on a port besides, whatever else it is told, and ends without a word on port 0: here one that was free.
+    // It listens on a port besides, whatever else it is told, and ends without a word on port 0:
+    // here one that was free.
     let port = TcpListener::bind((LOCAL, 0))?.local_addr()?.port();
     let text = format!(
-        "[generic]\nunixsock = {}\nlistenaddr = {LOCAL}\nport = {port}\n[{VOLUME}]\nexportname = {}\n",
+        "[generic]\nunixsock = {}\nlistenaddr = {LOCAL}\nport = {port}\n[{VOLUME}]\nexportname = \
+         {}\n",
         socket.display(),
         raw.display()
     );

@@ -1,5 +1,5 @@
-//! `spindle-lab bench profile`: a drive of the library emulated in real time behind an NBD socket, profiled as a black box, and
-//! each figure held against the drive.
+//! `spindle-lab bench profile`: a drive of the library emulated in real time behind an NBD socket,
+//! profiled as a black box, and each figure held against the drive.
 
 mod truth;
 
@@ -110,8 +110,8 @@ fn profiled(drive: &str, model: &Model, quick: bool) -> anyhow::Result<(Findings
     Ok((findings, spent))
 }
 
-/// What the same profiler finds of the drive where nothing is between, on a map that is right: of what no data sheet has,
-/// as the range of good chunks.
+/// What the same profiler finds of the drive where nothing is between, on a map that is right: of
+/// what no data sheet has, as the range of good chunks.
 fn simulated(model: &Arc<Model>) -> Findings {
     let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), Duration::ZERO, 1);
     let mut watcher = |_: &Progress<'_>| ControlFlow::Continue(());

@@ -70,7 +70,8 @@ fn apart(found: u64, is: u64) -> f64 {
     found as f64 / is.max(1) as f64 - 1.0
 }
 
-/// Everything that was found of a drive and can be held against it; `simulated` is what is found with nothing between.
+/// Everything that was found of a drive and can be held against it; `simulated` is what is found
+/// with nothing between.
 pub(super) fn rows(findings: &Findings, model: &Model, simulated: &Findings) -> Vec<Row> {
     let mut rows = vec![turn(findings, model)];
     if let Some(map) = &findings.geometry {
@@ -114,8 +115,8 @@ fn turn(findings: &Findings, model: &Model) -> Row {
     }
 }
 
-/// How many zones were found, to the sector and with their sectors a track, as far as the map goes; and by how much their
-/// skews are off at most.
+/// How many zones were found, to the sector and with their sectors a track, as far as the map goes;
+/// and by how much their skews are off at most.
 fn zones(map: &Geometry, model: &Model) -> Vec<Row> {
     let (mut all, mut exact, mut before) = (0, 0, 0);
     let mut worst: Option<(f64, Row)> = None;
@@ -160,7 +161,8 @@ fn overheads(found: &Overheads, model: &Model) -> Vec<Row> {
     let spec = model.spec();
     let (own, bus) = (&spec.overheads, &spec.firmware.bus);
     let asked = bus.reselect.max(bus.prepare);
-    // What is between a sector's passing and its completion no host can tell from what comes before the arm moves.
+    // What is between a sector's passing and its completion no host can tell from what comes before
+    // the arm moves.
     let behind = spec.bus_sector + asked + bus.read_done;
     let all: [(&str, Option<Figure<Duration>>, Duration); 8] = [
         ("overhead of a hit", found.hit, own.read_hit + bus.prepare + bus.read_done),

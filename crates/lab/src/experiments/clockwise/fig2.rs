@@ -19,8 +19,8 @@ const LINES: [(Layout, &str); 4] = [
     (Layout::Memory, "memory-optimised"),
     (Layout::MemoryLarge, "memory-optimised, large buffers"),
 ];
-/// The shortest period of the first pair, 256 KB at 245 KB/s: RTAS 2000's "second". On three disks it is three times as
-/// long.
+/// The shortest period of the first pair, 256 KB at 245 KB/s: RTAS 2000's "second". On three disks
+/// it is three times as long.
 const PERIOD_MS: f64 = 256e3 / 245.0;
 /// What RTAS 2000's loads end between, in MB/s.
 const ENDS: [f64; 2] = [15.6, 21.0];
@@ -90,7 +90,8 @@ fn checks(tables: &[Series], profile: &Profile) -> Vec<Check> {
         spared.fold(0.0, f64::max)
     };
     let most = tables.iter().map(gone).fold(0.0, f64::max);
-    let why = "RTAS 2000 looks at intervals up to the longest period; a longer one has less slack, and taking what \
+    let why = "RTAS 2000 looks at intervals up to the longest period; a longer one has less \
+               slack, and taking what \
                RTAS 2000's range leaves can make a stream late";
     checks.push(Check::told("most that RTAS 2000's range has too much of slack", most, "ms", why));
     checks
@@ -102,8 +103,10 @@ fn slow_zones(load: f64, profile: &Profile) -> String {
     let worst = profile.worst_case(disk, SLOT, TransferKind::Read).as_millis_f64();
     let wanted = worst * load / ENDS[0];
     format!(
-        "1 MB takes {worst:.0} ms at worst in the innermost zone, and {ENDS0} MB/s want {wanted:.0} ms: RTAS 2000 measured \
-         what its drives' zones take, and the zones of atlas-ii here are estimates (drive file), the innermost with 117 \
+        "1 MB takes {worst:.0} ms at worst in the innermost zone, and {ENDS0} MB/s want \
+         {wanted:.0} ms: RTAS 2000 measured \
+         what its drives' zones take, and the zones of atlas-ii here are estimates (drive file), \
+         the innermost with 117 \
          sectors a track",
         ENDS0 = ENDS[0],
     )

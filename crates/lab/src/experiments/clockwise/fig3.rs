@@ -1,8 +1,10 @@
 //! Figure 3: mean latency of best effort against the load of the streams (RTAS 2000 §4.3).
 //!
-//! Beside the busiest twenty minutes of the day, too, at the highest load: what LST wastes shows where best effort is much.
+//! Beside the busiest twenty minutes of the day, too, at the highest load: what LST wastes shows
+//! where best effort is much.
 //!
-//! RTAS 2000 runs a whole day; here every twentieth minute of it is, which has the busiest twenty minutes' part of it.
+//! RTAS 2000 runs a whole day; here every twentieth minute of it is, which has the busiest twenty
+//! minutes' part of it.
 
 use engine::PolicyName;
 use engine::stream::TaskSet;
@@ -37,7 +39,8 @@ const LAYOUTS: [(Layout, &str); 2] = [(Layout::Rotation, "rotation"), (Layout::R
 const MINUTES_APART: u32 = 20;
 /// The step between the admitted loads that are run, from the second on; the last one is run too.
 const LOADS_APART: usize = 4;
-/// Up to this part of the load that is admitted it is light or moderate; from that part on it is extreme.
+/// Up to this part of the load that is admitted it is light or moderate; from that part on it is
+/// extreme.
 const MODERATE: f64 = 0.6;
 const EXTREME: f64 = 0.9;
 /// Loads that are no further apart are of the same streams, in MB/s.
@@ -108,7 +111,8 @@ impl Curves {
         };
         Plot {
             caption: format!(
-                "Mean latency of best effort beside streams, {} (three atlas-ii, a day like CELLO's)",
+                "Mean latency of best effort beside streams, {} (three atlas-ii, a day like \
+                 CELLO's)",
                 self.name
             ),
             x: "load of the streams, MB/s".into(),
@@ -119,7 +123,8 @@ impl Curves {
         }
     }
 
-    /// One policy's mean latency over another's, at the loads that are within these parts of the highest.
+    /// One policy's mean latency over another's, at the loads that are within these parts of the
+    /// highest.
     fn ratios(&self, of: usize, over: usize, from: f64, to: f64) -> impl Iterator<Item = f64> {
         let most = self.last().0;
         let within = move |load: f64| load >= from * most && load <= to * most;
@@ -135,8 +140,10 @@ impl Curves {
     fn all_but_gone(&self) -> String {
         let slack = self.least_slack_ms;
         format!(
-            "the last pair that is admitted leaves a slack of {slack:.0} ms in the {PERIOD_S:.1} s between two blocks of a stream on \
-             one disk, and that has to do for the best effort of all of them; LST asks for none, and is safe beside \
+            "the last pair that is admitted leaves a slack of {slack:.0} ms in the {PERIOD_S:.1} \
+             s between two blocks of a stream on \
+             one disk, and that has to do for the best effort of all of them; LST asks for none, \
+             and is safe beside \
              small requests only. RTAS 2000's text does not say how little slack its last load left"
         )
     }
@@ -203,7 +210,8 @@ impl Curves {
     }
 }
 
-/// The highest load in rotation beside the busiest twenty minutes: best effort that does not find room in dribs.
+/// The highest load in rotation beside the busiest twenty minutes: best effort that does not find
+/// room in dribs.
 fn busiest(measured: &[Measured]) -> Vec<Check> {
     let over = |one: usize, other: usize| measured[one].mean_ms / measured[other].mean_ms;
     let name = |what: &str| format!("rotation, highest load, the busiest 20 minutes: {what}");

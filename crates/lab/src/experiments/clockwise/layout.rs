@@ -1,4 +1,5 @@
-//! Where streams and partitions lie on the three disks, and what each disk is asked for (RTAS 2000 §3.1, §4.1).
+//! Where streams and partitions lie on the three disks, and what each disk is asked for (RTAS 2000
+//! §3.1, §4.1).
 
 use drive_profile::{Profile, TransferKind};
 use engine::stream::{Task, TaskId, TaskSet};
@@ -22,7 +23,8 @@ const KB: u64 = 1 << 10;
 /// How blocks are given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// Each block on the disk behind the one before; streams in the fastest zones, partitions in the slowest.
+    /// Each block on the disk behind the one before; streams in the fastest zones, partitions in
+    /// the slowest.
     Rotation,
     /// On the disks as in rotation; on each disk anywhere.
     Random,
@@ -122,7 +124,8 @@ pub(super) fn place(slots: &[Lba], at: Lba) -> Lba {
     slots[slot] + Sectors(at.0 % SLOT.0)
 }
 
-/// The disk of a partition's address, and the address there: consecutive blocks lie on consecutive disks.
+/// The disk of a partition's address, and the address there: consecutive blocks lie on consecutive
+/// disks.
 pub(super) fn in_turn(at: Lba) -> (usize, Lba) {
     let (slot, disks) = (at.0 / SLOT.0, DISKS as u64);
     let disk = usize::try_from(slot % disks).expect("three");
@@ -162,8 +165,9 @@ impl<'a> Ground<'a> {
         bytes as f64 / f64::from(1 << 20)
     }
 
-    /// The loads that these disks admit, from the least on: a number of large videos, each number of them without and with
-    /// a small one beside, every video with its sound. A pair is admitted whole or not at all.
+    /// The loads that these disks admit, from the least on: a number of large videos, each number
+    /// of them without and with a small one beside, every video with its sound. A pair is admitted
+    /// whole or not at all.
     pub(super) fn loads(self) -> Vec<Self> {
         let mut loads = Vec::new();
         let mut large = self;

@@ -96,18 +96,20 @@ impl Load {
     }
 }
 
-/// What one of the three disks is loaded with, in rotation: they are alike, and know nothing of each other.
+/// What one of the three disks is loaded with, in rotation: they are alike, and know nothing of
+/// each other.
 #[derive(Clone, Debug)]
 pub(crate) struct OneDisk {
     /// What the streams of all three bring, in MB (1,024 · 1,024 bytes) a second.
     pub(crate) mb_per_s: f64,
-    /// The disk, best effort as its first volume and the streams as the others, all loaded from lists with times.
+    /// The disk, best effort as its first volume and the streams as the others, all loaded from
+    /// lists with times.
     pub(crate) plan: Plan,
 }
 
 impl OneDisk {
-    /// At `count` loads, evenly spread up to the highest that is admitted, with best effort of the busiest minutes of the
-    /// day that make up `length` or more, as RTAS 2000's figure 4 has it.
+    /// At `count` loads, evenly spread up to the highest that is admitted, with best effort of the
+    /// busiest minutes of the day that make up `length` or more, as RTAS 2000's figure 4 has it.
     pub(crate) fn loads(count: usize, length: Duration) -> Vec<Self> {
         let profile = super::settings::profile();
         let minutes = length.as_nanos().div_ceil(60_000_000_000);
@@ -200,7 +202,8 @@ mod tests {
 
     use super::*;
 
-    /// The busiest forty minutes of a week of `ajw`, cut at the ends of blocks as a dynamic partition cuts them.
+    /// The busiest forty minutes of a week of `ajw`, cut at the ends of blocks as a dynamic
+    /// partition cuts them.
     fn of_a_workstation(file: &Path) -> BestEffort {
         let (from, length) = (Duration::from_secs(5_490 * 60), Duration::from_secs(40 * 60));
         let mut requests = Vec::new();

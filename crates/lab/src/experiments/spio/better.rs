@@ -16,7 +16,8 @@ pub(crate) const BETTER: Experiment = Experiment {
     run: better,
 };
 
-/// From FAST 2003's settings to ours, and what each does without a part. The numbers of the tables' rows.
+/// From FAST 2003's settings to ours, and what each does without a part. The numbers of the tables'
+/// rows.
 fn ways() -> [Execution; 6] {
     let (paper, ours) = (as_published(Some(JIT), SPLIT), Preemptible::default());
     let ahead = Preemptible { jit: Some(Jit { approach: Approach::Ahead, ..JIT }), ..paper };
@@ -126,14 +127,17 @@ fn movements(measured: &Measured, [wait, times, ..]: &[f64; 6]) -> String {
     let moving = measured.commands.wait_for(MOVEMENT).as_millis_f64();
     let most = times * wait / moving;
     format!(
-        "of the {wait:.2} ms, {moving:.2} are movements of the arm, which the order of the requests asks for; chunks of no \
-         length at all would leave {most:.2} times less than npIO's. A seek's time grows as the root of its length or \
-         nearly so up to a third of the disk, and there two halves of a seek make nobody wait less than the whole"
+        "of the {wait:.2} ms, {moving:.2} are movements of the arm, which the order of the \
+         requests asks for; chunks of no \
+         length at all would leave {most:.2} times less than npIO's. A seek's time grows as the \
+         root of its length or \
+         nearly so up to a third of the disk, and there two halves of a seek make nobody wait \
+         less than the whole"
     )
 }
 
-/// Each way: wait in ms, how many times less than npIO's, throughput lost in %, misses of what was timed in %, splits
-/// of the requests in %, and what was read in slack, in MB/s.
+/// Each way: wait in ms, how many times less than npIO's, throughput lost in %, misses of what was
+/// timed in %, splits of the requests in %, and what was read in slack, in MB/s.
 fn against(
     told: &mut dyn FnMut(f64),
     from: f64,
@@ -172,7 +176,9 @@ fn plot(sizes: &Series, first: usize, y: &str) -> Plot {
         dashed: false,
     };
     Plot {
-        caption: "Semi-preemptible execution, FAST 2003's and ours (first come first served, random reads, st318437lw)".into(),
+        caption: "Semi-preemptible execution, FAST 2003's and ours (first come first served, \
+                  random reads, st318437lw)"
+            .into(),
         x: "size of a request, kB".into(),
         y: y.into(),
         lines: vec![line("FAST 2003's", first), line("ours", first + 1)],

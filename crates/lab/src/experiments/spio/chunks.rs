@@ -1,4 +1,5 @@
-//! Figures 5 and 6: throughput of a sequential stream against the size of its commands (FAST 2003 §3.4).
+//! Figures 5 and 6: throughput of a sequential stream against the size of its commands (FAST 2003
+//! §3.4).
 
 use config::Access;
 use engine::Execution;

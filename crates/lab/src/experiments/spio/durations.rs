@@ -16,8 +16,9 @@ const SIZES: [(u32, f64); 3] = [(50, 0.168), (500, 0.056), (2_000, 0.017)];
 /// How far the figures go, in ms.
 const SHOWN: f64 = 120.0;
 
-/// Without free prefetching a third of a 50 kB request's commands at least would be long: it is two chunks, and one
-/// of them moves the arm. FAST 2003's 0.168 is a distribution with it, whose chunks in the slack are commands, too.
+/// Without free prefetching a third of a 50 kB request's commands at least would be long: it is two
+/// chunks, and one of them moves the arm. FAST 2003's 0.168 is a distribution with it, whose chunks
+/// in the slack are commands, too.
 fn fig13(told: &mut dyn FnMut(f64)) -> Findings {
     let ms = Duration::from_millis;
     let long = |measured: &Measured| measured.commands.fraction(ms(3), ms(16));
@@ -86,8 +87,8 @@ fn mode(measured: &Measured) -> f64 {
     measured.commands.distribution().fold((0.0, 0.0), most).0
 }
 
-/// What the media takes for a chunk in the outermost and in the innermost zone, in ms, each a step of the distribution
-/// wider.
+/// What the media takes for a chunk in the outermost and in the innermost zone, in ms, each a step
+/// of the distribution wider.
 fn chunk_ms() -> (f64, f64) {
     let spec = drive_library::find_mechanical("st318437lw").expect("in the library");
     let profile = drive_library::profile::assumed(&spec.check().expect("a drive"));

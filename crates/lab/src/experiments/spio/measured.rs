@@ -1,9 +1,9 @@
-//! What semi-preemptible execution brings with a profile that was measured, beside the one that is assumed (issue: within
-//! 5 %).
+//! What semi-preemptible execution brings with a profile that was measured, beside the one that is
+//! assumed (issue: within 5 %).
 //!
-//! The profiler times the drive of the simulation as it would a real one, through a noise of 0.2 ms; where sectors
-//! lie it is told, as that is another half of profiling. What it finds of the arm, the electronics and the memory takes the
-//! place of the drive's own parameters.
+//! The profiler times the drive of the simulation as it would a real one, through a noise of 0.2
+//! ms; where sectors lie it is told, as that is another half of profiling. What it finds of the
+//! arm, the electronics and the memory takes the place of the drive's own parameters.
 
 use core::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ const WITHIN_PERCENT: f64 = 5.0;
 const NOISE: Duration = Duration::from_micros(200);
 /// The seed of the noise.
 const SEED: u64 = 1;
-/// The drive of which what is assumed is what it does. Of others it is assumed that their arms vary as FAST 2003's
-/// does; a profile that found out that they do not may do better.
+/// The drive of which what is assumed is what it does. Of others it is assumed that their arms vary
+/// as FAST 2003's does; a profile that found out that they do not may do better.
 const PAPERS: &str = "st318437lw";
 /// Drives, and the sizes of requests in kB.
 const DRIVES: [(&str, &[u32]); 2] = [(PAPERS, &SIZES), ("hgst-7k8", &[50, 500])];

@@ -1,6 +1,8 @@
-//! "Design and Implementation of Semi-preemptible IO" (FAST 2003): the waiting time that short commands save.
+//! "Design and Implementation of Semi-preemptible IO" (FAST 2003): the waiting time that short
+//! commands save.
 //!
-//! FAST 2003's kB are taken for 1,024 bytes: it calls Linux's longest command, of 256 sectors, 128 kB.
+//! FAST 2003's kB are taken for 1,024 bytes: it calls Linux's longest command, of 256 sectors, 128
+//! kB.
 //!
 //! ```text
 //! example            the worked example of §1.1

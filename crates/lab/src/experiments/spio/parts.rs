@@ -1,5 +1,5 @@
-//! Figures 16 and 17: what chunking, just-in-time seeks, splitting and free prefetching give, one by one (FAST 2003
-//! §4.2).
+//! Figures 16 and 17: what chunking, just-in-time seeks, splitting and free prefetching give, one
+//! by one (FAST 2003 §4.2).
 
 use engine::Execution;
 use plot::{Line, Plot};

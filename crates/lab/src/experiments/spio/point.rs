@@ -57,7 +57,8 @@ pub(super) struct Measured {
 static RUNS: Mutex<Vec<(Point, Measured)>> = Mutex::new(Vec::new());
 
 impl Point {
-    /// FAST 2003's drive, requests of `size` kB at random places, first come first served, no request of higher priority.
+    /// FAST 2003's drive, requests of `size` kB at random places, first come first served, no
+    /// request of higher priority.
     pub(super) fn new(execution: Execution, op: Op, size: u32) -> Self {
         let low = Low::Synthetic { op, access: Access::Random, block: kb(size) };
         Self { drive: "st318437lw", execution, low, rate: 0.0, profile: None }
@@ -133,7 +134,8 @@ impl Point {
         let mut simulation = Simulation::new(&plan);
         let mut end = Instant::ZERO + length(&plan);
         if let Low::Listed(operations) = &self.low {
-            // To the second in which the last was answered: the rest of that second is idle, and not counted.
+            // To the second in which the last was answered: the rest of that second is idle, and
+            // not counted.
             let all = operations.len() as u64;
             end = Instant::ZERO;
             while simulation.volume(VolumeIndex(0)).requests < all {

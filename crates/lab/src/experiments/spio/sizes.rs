@@ -1,4 +1,5 @@
-//! Figures 9 to 12: expected waiting and throughput against the size of requests (FAST 2003 §4.1.1).
+//! Figures 9 to 12: expected waiting and throughput against the size of requests (FAST 2003
+//! §4.1.1).
 
 use core::num::NonZeroU64;
 

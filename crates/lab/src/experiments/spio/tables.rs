@@ -26,8 +26,8 @@ pub(crate) const TABLE4: Experiment = Experiment {
     run: table4,
 };
 
-/// One row of table 2 or 4 as FAST 2003 has it: size in kB, requests of higher priority a second, responses in ms of
-/// npIO and spIO, throughput of both in MB/s.
+/// One row of table 2 or 4 as FAST 2003 has it: size in kB, requests of higher priority a second,
+/// responses in ms of npIO and spIO, throughput of both in MB/s.
 type Row = (u32, f64, [f64; 2], [f64; 2]);
 
 const READS: [Row; 12] = [
@@ -111,7 +111,8 @@ fn responses(op: Op, rows: &[Row; 12], told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![table], plots }
 }
 
-/// Why a cell of writes is out of its bound: for requests of this size, one of high priority a second.
+/// Why a cell of writes is out of its bound: for requests of this size, one of high priority a
+/// second.
 fn firmware(size: u32, how: usize) -> [String; 3] {
     let execution = [WHOLE, PAPER][how];
     let measured = Point::new(execution, Op::Write, size).with_rate(1.0).measure();
@@ -123,12 +124,16 @@ fn firmware(size: u32, how: usize) -> [String; 3] {
     let [ours, papers] = [measured.high_ms - wait - service, paper_response - paper_wait - service];
     let what = format!("writes of {size} kB, {}", HOW[how]);
     let waiting = format!(
-        "{what}: a write command lasts until the drive's memory takes its data, {wait:.1} ms of expected waiting here and \
-         {paper_wait:.1} in FAST 2003: what its firmware keeps in memory and for how long FAST 2003 does not say"
+        "{what}: a write command lasts until the drive's memory takes its data, {wait:.1} ms of \
+         expected waiting here and \
+         {paper_wait:.1} in FAST 2003: what its firmware keeps in memory and for how long FAST \
+         2003 does not say"
     );
     let response = format!(
-        "{what}: behind {wait:.1} ms of expected waiting and {service:.1} of service, {ours:.1} ms are external waiting, \
-         {papers:.1} in FAST 2003: the drive's own writing back, which FAST 2003 calls large and often unpredictable"
+        "{what}: behind {wait:.1} ms of expected waiting and {service:.1} of service, {ours:.1} \
+         ms are external waiting, \
+         {papers:.1} in FAST 2003: the drive's own writing back, which FAST 2003 calls large and \
+         often unpredictable"
     );
     let brought = WRITES.iter().filter(|row| row.0 == size).nth(1).map(|row| row.3[how]);
     let each = |mb: f64| f64::from(size) * 1.024 / mb;
@@ -136,7 +141,8 @@ fn firmware(size: u32, how: usize) -> [String; 3] {
         let (ours, papers) = (each(measured.mb_per_s), each(brought));
         let turns = (papers - ours) / TURN_MS;
         format!(
-            "{what}: {ours:.1} ms a request with one of high priority a second, {papers:.1} in FAST 2003, {turns:.1} turns \
+            "{what}: {ours:.1} ms a request with one of high priority a second, {papers:.1} in \
+             FAST 2003, {turns:.1} turns \
              of the disk more: what its firmware loses around a write FAST 2003 does not say"
         )
     });
@@ -174,7 +180,8 @@ fn cell(
     })
 }
 
-/// Lines of one size each, which has six rows, npIO's and spIO's columns from `columns` on, FAST 2003's dashed.
+/// Lines of one size each, which has six rows, npIO's and spIO's columns from `columns` on, FAST
+/// 2003's dashed.
 fn plot(op: Op, table: &Series, columns: [usize; 2], y: &str) -> Plot {
     let line = |(rows, how, paper): (&[Vec<f64>], usize, bool)| Line {
         name: format!("{} kB, {}{}", rows[0][0], HOW[how], if paper { ", paper" } else { "" }),
@@ -195,7 +202,8 @@ fn plot(op: Op, table: &Series, columns: [usize; 2], y: &str) -> Plot {
     }
 }
 
-/// Table 3: size, expected waiting npIO RD, WR, spIO RD, WR, and responses in the same order, in ms.
+/// Table 3: size, expected waiting npIO RD, WR, spIO RD, WR, and responses in the same order, in
+/// ms.
 const WAITS: [(u32, [f64; 4], [f64; 4]); 3] = [
     (50, [8.2, 11.4, 3.9, 9.5], [21.8, 105.8, 16.0, 24.6]),
     (250, [11.8, 12.9, 3.1, 5.6], [25.5, 27.2, 16.1, 21.2]),

@@ -1,8 +1,8 @@
-//! What preemptible execution is worth on a drive of today: SATA, without a command that only seeks, so that the arm is
-//! sent just in time by the transfers themselves and no seek is split.
+//! What preemptible execution is worth on a drive of today: SATA, without a command that only
+//! seeks, so that the arm is sent just in time by the transfers themselves and no seek is split.
 //!
-//! Its profile is assumed, and the model's seeks do not vary: none comes late here, and nothing is lost. A real one's
-//! will; what they then cost, `spio-fig11` shows on a drive whose seeks do vary.
+//! Its profile is assumed, and the model's seeks do not vary: none comes late here, and nothing is
+//! lost. A real one's will; what they then cost, `spio-fig11` shows on a drive whose seeks do vary.
 
 use plot::{Line, Plot};
 use units::Op;
@@ -66,7 +66,9 @@ fn hgst(told: &mut dyn FnMut(f64)) -> Findings {
         dashed: false,
     };
     let plot = Plot {
-        caption: "Preemptible execution on a drive of today (hgst-7k8, random reads, first come first served)".into(),
+        caption: "Preemptible execution on a drive of today (hgst-7k8, random reads, first come \
+                  first served)"
+            .into(),
         x: "size of a request, kB".into(),
         y: "ms".into(),
         lines: vec![

@@ -1,11 +1,13 @@
-//! Figures 14 and 15: traces (FAST 2003 §4.1.2), as seeded equivalents: FAST 2003's traces are not to be had.
+//! Figures 14 and 15: traces (FAST 2003 §4.1.2), as seeded equivalents: FAST 2003's traces are not
+//! to be had.
 //!
-//! Made up from Table 1, counts, mean sizes and ranges of blocks, and from what the text says of them:
-//! `DV15`, 15 video clients served first come first served by one process: each in its turn gets 256 kB, half a
-//! second of a video of 4 Mbit/s, in the order of its file, as requests of 128 blocks; `Elevator15`, the same clients
-//! asking at once, each one request of 128 blocks, the 15 of them served by an elevator; `TPC`, a database of 20
-//! warehouses: requests of 128 blocks at random places. Every fiftieth request or so is longer or shorter, so that
-//! the mean is FAST 2003's. Of TPC's 1,376,482 requests the first [`TPC_RUN`] are run. All of them read.
+//! Made up from Table 1, counts, mean sizes and ranges of blocks, and from what the text says of
+//! them: `DV15`, 15 video clients served first come first served by one process: each in its turn
+//! gets 256 kB, half a second of a video of 4 Mbit/s, in the order of its file, as requests of 128
+//! blocks; `Elevator15`, the same clients asking at once, each one request of 128 blocks, the 15 of
+//! them served by an elevator; `TPC`, a database of 20 warehouses: requests of 128 blocks at random
+//! places. Every fiftieth request or so is longer or shorter, so that the mean is FAST 2003's. Of
+//! TPC's 1,376,482 requests the first [`TPC_RUN`] are run. All of them read.
 
 use std::sync::Arc;
 
@@ -105,7 +107,8 @@ impl Facts {
         self.requests.min(if self.tenths == TRACES[2].tenths { TPC_RUN } else { self.requests })
     }
 
-    /// Where each client's file begins, and from where it is read: a random place in its fifteenth of the blocks.
+    /// Where each client's file begins, and from where it is read: a random place in its fifteenth
+    /// of the blocks.
     fn clients(&self, rng: &mut SeededRng) -> Vec<u64> {
         let part = self.block_max / CLIENTS as u64;
         let room = part - part / 4;
