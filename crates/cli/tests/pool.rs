@@ -96,7 +96,7 @@ fn what_is_no_pool_is_refused_and_left_alone() {
     disk(&scratch, "other", 64 * MIB);
     assert_eq!(spindle(scratch.path(), &["pool", "create", "other"]).code, Some(0));
     fs::copy(scratch.join("a"), scratch.join("copy")).expect("copied");
-    refused(&scratch, &["pool", "create", "a"], "a: holds something");
+    refused(&scratch, &["pool", "create", "a"], "a: holds data");
     refused(
         &scratch,
         &["pool", "create", "small"],
