@@ -61,7 +61,7 @@ pub struct RealDisk {
     depth: usize,
     block_device: bool,
     /// The jobs of the ring and the workers.
-    given: Vec<Claim>,
+    begun: Vec<Claim>,
     /// Jobs that wait for one of those, or for one that waits before them.
     waiting: VecDeque<(Claim, Job)>,
     done: VecDeque<Completion>,
@@ -121,7 +121,7 @@ impl RealDisk {
             capacity: opening.capacity,
             depth,
             block_device: facts.block_device,
-            given: Vec::new(),
+            begun: Vec::new(),
             waiting: VecDeque::new(),
             done: VecDeque::new(),
             now: Instant::ZERO,
@@ -137,16 +137,16 @@ impl RealDisk {
     }
 
     /// Begins the waiting jobs that no other job excludes.
-    fn give(&mut self) {
-        let mut nth = 0;
-        while let Some((claim, _)) = self.waiting.get(nth) {
-            let before = self.waiting.iter().take(nth).map(|(claim, _)| claim);
-            if self.given.iter().chain(before).any(|other| other.excludes(claim)) {
-                nth += 1;
+    fn begin_ready(&mut self) {
+        let mut index = 0;
+        while let Some((claim, _)) = self.waiting.get(index) {
+            let before = self.waiting.iter().take(index).map(|(claim, _)| claim);
+            if self.begun.iter().chain(before).any(|other| other.excludes(claim)) {
+                index += 1;
                 continue;
             }
-            let (claim, job) = self.waiting.remove(nth).expect("it is there");
-            self.given.push(claim);
+            let (claim, job) = self.waiting.remove(index).expect("it is there");
+            self.begun.push(claim);
             self.begin(claim, job);
         }
     }
@@ -163,12 +163,12 @@ impl RealDisk {
             ring.push(flight);
         } else {
             self.at_workers += 1;
-            self.workers.give(job);
+            self.workers.submit(job);
         }
     }
 
     /// A completion of the ring.
-    fn landed(&mut self) -> Option<Completion> {
+    fn reap_ring(&mut self) -> Option<Completion> {
         let ring = self.ring.as_mut()?;
         let (mut flight, how) = ring.reap()?;
         let (tag, extent, blocks) = (flight.job.tag, flight.job.operation.extent, flight.blocks);
@@ -215,11 +215,11 @@ impl Disk for RealDisk {
         assert!(inside, "the extent lies inside the disk");
         let expected = if op == Op::Write { extent.len.bytes_usize() } else { 0 };
         assert_eq!(job.data.len(), expected, "a write brings its data, nothing else brings any");
-        assert!(self.given.len() + self.waiting.len() < self.depth, "a worker is free");
+        assert!(self.begun.len() + self.waiting.len() < self.depth, "a worker is free");
         self.now = now;
         let claim = self.claim(&job);
         self.waiting.push_back((claim, job));
-        self.give();
+        self.begin_ready();
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -236,11 +236,11 @@ impl Disk for RealDisk {
         }
         let finished = match self.done.pop_front() {
             Some(finished) => finished,
-            None => self.landed()?,
+            None => self.reap_ring()?,
         };
-        let place = self.given.iter().position(|claim| claim.tag == finished.tag);
-        self.given.swap_remove(place.expect("what has ended was given"));
-        self.give();
+        let index = self.begun.iter().position(|claim| claim.tag == finished.tag);
+        self.begun.swap_remove(index.expect("a completed job had begun"));
+        self.begin_ready();
         Some(finished)
     }
 

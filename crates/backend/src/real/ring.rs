@@ -115,7 +115,7 @@ impl Flight {
     }
 
     /// Evaluates a completion: whether the flight has ended, and how.
-    fn told(&mut self, result: i32) -> Option<io::Result<()>> {
+    fn evaluate(&mut self, result: i32) -> Option<io::Result<()>> {
         if result == -Errno::INTR.raw_os_error() {
             // Nothing was transferred, and nothing has failed.
             return None;
@@ -222,9 +222,9 @@ impl Ring {
     /// # Panics
     /// If `depth` flights are queued or in flight.
     pub(super) fn push(&mut self, flight: Flight) {
-        let place = self.free.pop().expect("no more is under way than the ring was made for");
-        let flight = self.flights[place].insert(flight);
-        let entry = flight.entry(&self.open.file).user_data(place as u64);
+        let index = self.free.pop().expect("no more is in flight than the ring was made for");
+        let flight = self.flights[index].insert(flight);
+        let entry = flight.entry(&self.open.file).user_data(index as u64);
         // SAFETY: the entry's memory belongs to the flight, which stays in `flights` until its
         // completion is reaped, or outlives the ring: it is neither freed nor accessed meanwhile.
         // The bytes of a `Vec` do not move with it. `self.open` keeps the file open.
@@ -260,10 +260,10 @@ impl Ring {
     pub(super) fn reap(&mut self) -> Option<(Flight, io::Result<()>)> {
         loop {
             let entry = self.kernel.completion().next()?;
-            let place = usize::try_from(entry.user_data()).expect("a number of ours");
-            let mut flight = self.flights[place].take().expect("it was under way");
-            self.free.push(place);
-            match flight.told(entry.result()) {
+            let index = usize::try_from(entry.user_data()).expect("an index");
+            let mut flight = self.flights[index].take().expect("it was in flight");
+            self.free.push(index);
+            match flight.evaluate(entry.result()) {
                 Some(how) => return Some((flight, how)),
                 // The rest is not a retry: it has not been transferred.
                 None => self.push(flight),
@@ -291,8 +291,8 @@ impl Drop for Ring {
                 _ => {}
             }
             for entry in self.kernel.completion() {
-                let place = usize::try_from(entry.user_data()).expect("a number of ours");
-                self.flights[place] = None;
+                let index = usize::try_from(entry.user_data()).expect("an index");
+                self.flights[index] = None;
             }
         }
     }
@@ -306,14 +306,15 @@ fn set_up(entries: u32) -> io::Result<IoUring> {
 
 /// Registers the slots, by their indices.
 fn register(kernel: &IoUring, slots: &mut [AlignedBuffer]) -> io::Result<()> {
-    let mut told: Vec<_> =
+    let mut buffers: Vec<_> =
         slots.iter_mut().map(|slot| IoSliceMut::new(slot.bytes(slot.len()))).collect();
     // SAFETY: `IoSliceMut` has the layout of iovec (documented), and the count is that of the
     // vector.
-    let told = unsafe { core::slice::from_raw_parts(told.as_mut_ptr().cast(), told.len()) };
+    let buffers =
+        unsafe { core::slice::from_raw_parts(buffers.as_mut_ptr().cast(), buffers.len()) };
     // SAFETY: the buffers are whole and owned by the slots. The kernel pins their pages while the
     // ring exists, and accesses them for flights only; each belongs to one flight or to none.
-    unsafe { kernel.submitter().register_buffers(told) }
+    unsafe { kernel.submitter().register_buffers(buffers) }
 }
 
 #[cfg(test)]
@@ -331,22 +332,22 @@ mod tests {
     }
 
     /// The outcomes of these results, in order.
-    fn told(flight: &mut Flight, results: &[i32]) -> Vec<Option<Result<(), io::ErrorKind>>> {
-        let told = results.iter().map(|result| flight.told(*result));
-        told.map(|how| how.map(|how| how.map_err(|error| error.kind()))).collect()
+    fn outcomes(flight: &mut Flight, results: &[i32]) -> Vec<Option<Result<(), io::ErrorKind>>> {
+        let outcomes = results.iter().map(|result| flight.evaluate(*result));
+        outcomes.map(|how| how.map(|how| how.map_err(|error| error.kind()))).collect()
     }
 
     #[test]
     fn what_was_cut_short_goes_on_where_it_was_and_fails_where_nothing_comes() {
         let mut read = flight(Does::Read);
         let interrupted = -Errno::INTR.raw_os_error();
-        assert_eq!(told(&mut read, &[512, interrupted]), [None, None]);
+        assert_eq!(outcomes(&mut read, &[512, interrupted]), [None, None]);
         assert_eq!(read.moved, 512);
-        assert_eq!(told(&mut read, &[0]), [Some(Err(io::ErrorKind::UnexpectedEof))]);
+        assert_eq!(outcomes(&mut read, &[0]), [Some(Err(io::ErrorKind::UnexpectedEof))]);
         let forced = Does::Write { forced: true };
-        assert_eq!(told(&mut flight(forced), &[1_024, 1_024]), [None, Some(Ok(()))]);
-        assert_eq!(told(&mut flight(forced), &[0]), [Some(Err(io::ErrorKind::WriteZero))]);
+        assert_eq!(outcomes(&mut flight(forced), &[1_024, 1_024]), [None, Some(Ok(()))]);
+        assert_eq!(outcomes(&mut flight(forced), &[0]), [Some(Err(io::ErrorKind::WriteZero))]);
         let full = -Errno::NOSPC.raw_os_error();
-        assert_eq!(told(&mut flight(forced), &[full]), [Some(Err(io::ErrorKind::StorageFull))]);
+        assert_eq!(outcomes(&mut flight(forced), &[full]), [Some(Err(io::ErrorKind::StorageFull))]);
     }
 }

@@ -10,15 +10,15 @@ use crate::disk::{Completion, Job, Waker};
 
 /// The jobs that the threads have not taken.
 #[derive(Default)]
-struct Desk {
+struct Queue {
     jobs: VecDeque<Job>,
     closed: bool,
 }
 
 #[derive(Default)]
 struct Shared {
-    desk: Mutex<Desk>,
-    given: Condvar,
+    queue: Mutex<Queue>,
+    submitted: Condvar,
     done: Mutex<Done>,
 }
 
@@ -60,9 +60,9 @@ impl Workers {
     }
 
     /// Queues a job for the next idle thread.
-    pub(super) fn give(&self, job: Job) {
-        lock(&self.shared.desk).jobs.push_back(job);
-        self.shared.given.notify_one();
+    pub(super) fn submit(&self, job: Job) {
+        lock(&self.shared.queue).jobs.push_back(job);
+        self.shared.submitted.notify_one();
     }
 
     /// Takes the completions.
@@ -74,8 +74,8 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        lock(&self.shared.desk).closed = true;
-        self.shared.given.notify_all();
+        lock(&self.shared.queue).closed = true;
+        self.shared.submitted.notify_all();
         for thread in self.threads.drain(..) {
             // A thread that panicked has reported it.
             let _ = thread.join();
@@ -85,24 +85,24 @@ impl Drop for Workers {
 
 fn work(mut caller: Caller, shared: &Shared) {
     loop {
-        let mut desk = lock(&shared.desk);
+        let mut queue = lock(&shared.queue);
         let mut job = loop {
-            if let Some(job) = desk.jobs.pop_front() {
+            if let Some(job) = queue.jobs.pop_front() {
                 break job;
             }
-            if desk.closed {
+            if queue.closed {
                 return;
             }
-            desk = shared.given.wait(desk).unwrap_or_else(PoisonError::into_inner);
+            queue = shared.submitted.wait(queue).unwrap_or_else(PoisonError::into_inner);
         };
-        drop(desk);
+        drop(queue);
         let result = caller.carry_out(&mut job);
         let finished = Completion { tag: job.tag, result, delay: None };
         let mut done = lock(&shared.done);
         // A driver that was woken and has not reaped yet takes this one too.
-        let asleep = done.finished.is_empty();
+        let is_first = done.finished.is_empty();
         done.finished.push_back(finished);
-        let waker = done.waker.clone().filter(|_| asleep);
+        let waker = done.waker.clone().filter(|_| is_first);
         drop(done);
         if let Some(waker) = waker {
             waker();

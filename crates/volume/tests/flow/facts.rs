@@ -153,7 +153,7 @@ fn writes_go_on_while_a_volume_grows() {
 /// Truncated blocks are quiesced first; later requests for them fail, and the rest of the
 /// volume never notices.
 #[test]
-fn a_shrink_waits_for_who_reads_there_and_refuses_who_comes_later() {
+fn a_shrink_waits_for_reads_in_flight_and_refuses_later_ones() {
     let mut world = World::new(1, 1);
     let id = create(&mut world, plan("thick", 8, false, &[0]));
     let read = world.submit(id, units::Operation::read(at(6, 1)), false);
@@ -171,7 +171,7 @@ fn a_shrink_waits_for_who_reads_there_and_refuses_who_comes_later() {
 
 /// A request for a block that others allocate and trim all the time gets it in its order.
 #[test]
-fn nobody_is_overtaken_for_ever() {
+fn no_request_and_no_change_starves() {
     let mut world = World::new(1, 1);
     let id = create(&mut world, plan("thin", 8, true, &[0]));
     write(&mut world, id, 1, 1);

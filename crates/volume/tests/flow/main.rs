@@ -151,7 +151,7 @@ fn whatever_is_done_side_by_side_everybody_reads_what_was_written() {
 
 /// A disk that fails at random: answered writes are there, and every request is answered.
 #[test]
-fn disks_that_fail_leave_nobody_without_an_answer() {
+fn with_failing_disks_every_request_is_answered() {
     for seed in 0..cases(30) {
         run(seed, 200);
     }

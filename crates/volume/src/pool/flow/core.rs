@@ -34,7 +34,7 @@ pub struct Flow {
     /// In order of age, moves of blocks included.
     pub(crate) changes: BTreeMap<ChangeId, PendingChange>,
     pub(crate) relocations: BTreeMap<PoolVolumeId, Relocation>,
-    pub(crate) tickets: BTreeMap<OperationId, PendingOperation>,
+    pub(crate) operation_ids: BTreeMap<OperationId, PendingOperation>,
     pub(crate) request_operations: usize,
     pub(crate) steps: Steps,
     pub(crate) pieces: BTreeMap<PieceId, Owner>,
@@ -63,7 +63,7 @@ impl Flow {
             held: BTreeMap::new(),
             changes: BTreeMap::new(),
             relocations,
-            tickets: BTreeMap::new(),
+            operation_ids: BTreeMap::new(),
             request_operations: 0,
             steps: Steps::default(),
             pieces: BTreeMap::new(),
@@ -148,8 +148,8 @@ impl Flow {
     pub(crate) fn advance(&mut self) {
         loop {
             let mut progressed = false;
-            while let Some((ticket, end)) = self.pool.ended() {
-                self.finished(ticket, end);
+            while let Some((operation_id, end)) = self.pool.ended() {
+                self.finished(operation_id, end);
                 progressed = true;
             }
             progressed |= self.advance_changes();
@@ -165,16 +165,16 @@ impl Flow {
         }
     }
 
-    pub(crate) fn finished(&mut self, ticket: OperationId, end: Result<(), Failure>) {
-        let pending = self.tickets[&ticket];
+    pub(crate) fn finished(&mut self, operation_id: OperationId, end: Result<(), Failure>) {
+        let pending = self.operation_ids[&operation_id];
         let group = pending.group.and_then(|group| self.groups.get_mut(&group));
-        if let Some(group) = group.filter(|_| self.pool.freed_blocks(ticket)) {
-            let free = group.end_epoch(ticket);
+        if let Some(group) = group.filter(|_| self.pool.freed_blocks(operation_id)) {
+            let free = group.end_epoch(operation_id);
             self.release(free);
         } else {
             // No request reads the blocks that it held: it freed none, or failed.
-            self.pool.release(ticket);
-            self.tickets.remove(&ticket);
+            self.pool.release(operation_id);
+            self.operation_ids.remove(&operation_id);
             if end.is_err() {
                 self.retry_stuck();
             }
@@ -187,10 +187,10 @@ impl Flow {
     }
 
     /// No request reads the blocks that these operations freed.
-    pub(crate) fn release(&mut self, tickets: Vec<OperationId>) {
-        for ticket in tickets {
-            self.pool.release(ticket);
-            let released = self.tickets.remove(&ticket);
+    pub(crate) fn release(&mut self, operation_ids: Vec<OperationId>) {
+        for operation_id in operation_ids {
+            self.pool.release(operation_id);
+            let released = self.operation_ids.remove(&operation_id);
             assert!(released.is_some(), "an operation is released once");
             self.dirty = true;
             self.retry_stuck();

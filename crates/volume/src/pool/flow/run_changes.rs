@@ -51,7 +51,7 @@ impl Flow {
             Stage::Waiting | Stage::Quiescing(_) => {
                 self.end_change(id, ChangeOutcome::Failed(Failure::Cancelled));
             }
-            Stage::Begun(ticket) => self.pool.cancel(ticket),
+            Stage::Begun(operation_id) => self.pool.cancel(operation_id),
             Stage::Leaving(_) => {}
         }
         self.dirty = true;
@@ -211,11 +211,13 @@ impl Flow {
             return true;
         }
         match self.pool.begin(&operation) {
-            Ok(ticket) => {
+            Ok(operation_id) => {
                 let (payer, group) = (payer(&operation), group(self.pool.state(), &operation));
                 let owner = Owner::Change(id);
-                self.tickets.insert(ticket, PendingOperation { owner, payer, group, fault: None });
-                self.changes.get_mut(&id).expect("it was listed").stage = Stage::Begun(ticket);
+                self.operation_ids
+                    .insert(operation_id, PendingOperation { owner, payer, group, fault: None });
+                self.changes.get_mut(&id).expect("it was listed").stage =
+                    Stage::Begun(operation_id);
                 true
             }
             Err(Refusal::Busy | Refusal::TooMany) => false,

@@ -345,12 +345,13 @@ impl Flow {
         }
         let volume = request.volume;
         match self.pool.begin(operation) {
-            Ok(ticket) => {
+            Ok(operation_id) => {
                 let request = self.requests.get_mut(&id).expect("it is pending way");
                 (request.stage, request.nospace_retry_after) = (Stage::Preparing, None);
                 let (owner, payer) = (Owner::Request(id), ChargeTo::Volume(volume));
                 let group = Some(self.pool.state().group_of(volume));
-                self.tickets.insert(ticket, PendingOperation { owner, payer, group, fault: None });
+                self.operation_ids
+                    .insert(operation_id, PendingOperation { owner, payer, group, fault: None });
                 self.request_operations += 1;
                 assert!(self.request_operations <= REQUEST_OPERATIONS_MAX, "within the limit");
                 self.dirty = true;

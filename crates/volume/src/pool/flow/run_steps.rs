@@ -19,12 +19,12 @@ impl Flow {
     pub(crate) fn issue_steps(&mut self) -> bool {
         let mut progressed = false;
         while self.steps.owners.len() < STEPS_MAX {
-            let Some((step, ticket, action)) = self.pool.step() else { break };
+            let Some((step, operation_id, action)) = self.pool.step() else { break };
             progressed = true;
-            let before = self.steps.owners.insert(step, ticket);
+            let before = self.steps.owners.insert(step, operation_id);
             assert!(before.is_none(), "step numbers are not reused");
             assert!(self.steps.owners.len() <= STEPS_MAX, "steps are within their limit");
-            let payer = ticket.and_then(|ticket| self.tickets.get(&ticket));
+            let payer = operation_id.and_then(|operation_id| self.operation_ids.get(&operation_id));
             let payer = payer.map_or(ChargeTo::Metadata, |pending| pending.payer);
             let owner = Owner::Step(step);
             match action {
@@ -38,7 +38,7 @@ impl Flow {
                 Action::Copy { from, to } => {
                     let (source, target) = (from.disk, to.disk);
                     let (from, to) = (from.extent, to.extent);
-                    let job = CopyJob { payer, source, target, from, to, running: 0, well: true };
+                    let job = CopyJob { payer, source, target, from, to, running: 0, ok: true };
                     assert_eq!(job.from.len, job.to.len, "a copy is as long as its source");
                     self.steps.jobs.insert(step, job);
                     self.steps.waiting.push_back(step);
@@ -92,7 +92,7 @@ impl Flow {
         assert!(job.running > 0, "a copy of the job was in progress");
         job.running -= 1;
         if let Err(fault) = end {
-            job.well = false;
+            job.ok = false;
             // The copies that are not started are dropped.
             (job.from, _) = job.from.split_at(units::Sectors::ZERO);
             self.steps.waiting.retain(|other| *other != step);
@@ -100,9 +100,9 @@ impl Flow {
         }
         let job = &self.steps.jobs[&step];
         if job.running == 0 && job.from.is_empty() {
-            let well = job.well;
+            let ok = job.ok;
             self.steps.jobs.remove(&step);
-            self.end_step(step, well);
+            self.end_step(step, ok);
         }
         self.copy();
     }
@@ -115,18 +115,20 @@ impl Flow {
         self.end_step(step, end.is_ok());
     }
 
-    fn end_step(&mut self, step: StepId, well: bool) {
+    fn end_step(&mut self, step: StepId, ok: bool) {
         let owner = self.steps.owners.remove(&step);
         assert!(owner.is_some(), "a step ends once");
         assert!(!self.steps.jobs.contains_key(&step), "its copies have ended");
-        self.pool.done(step, well);
+        self.pool.done(step, ok);
         self.dirty = true;
     }
 
     /// Records why an operation failed.
     fn record_fault(&mut self, step: StepId, fault: Fault) {
-        let ticket = self.steps.owners.get(&step).copied().flatten();
-        if let Some(pending) = ticket.and_then(|ticket| self.tickets.get_mut(&ticket)) {
+        let operation_id = self.steps.owners.get(&step).copied().flatten();
+        if let Some(pending) =
+            operation_id.and_then(|operation_id| self.operation_ids.get_mut(&operation_id))
+        {
             pending.fault.get_or_insert(fault);
         }
     }

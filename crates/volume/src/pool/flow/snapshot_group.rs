@@ -65,8 +65,8 @@ impl SnapshotGroup {
 
     /// An operation that freed blocks has ended. Returns the operations whose freed blocks no
     /// request reads any more.
-    pub(crate) fn end_epoch(&mut self, ticket: OperationId) -> Vec<OperationId> {
-        self.epochs.back_mut().expect("there is always a present").ended.push(ticket);
+    pub(crate) fn end_epoch(&mut self, operation_id: OperationId) -> Vec<OperationId> {
+        self.epochs.back_mut().expect("there is always a present").ended.push(operation_id);
         assert_eq!(self.epochs.back().map(|epoch| epoch.ended.len()), Some(1), "an end per epoch");
         self.epochs.push_back(Epoch::default());
         self.reclaim()

@@ -25,7 +25,7 @@ pub(crate) struct CopyJob {
     pub(crate) from: Extent,
     pub(crate) to: Extent,
     pub(crate) running: usize,
-    pub(crate) well: bool,
+    pub(crate) ok: bool,
 }
 
 /// A copy that is being loaded or stored.

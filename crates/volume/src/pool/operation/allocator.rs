@@ -322,11 +322,11 @@ impl BlockAllocator {
 
 /// Removes a reference from each of these extents.
 pub(crate) fn release_blocks(
-    spaces: &mut BTreeMap<DiskId, BlockAllocator>,
+    allocators: &mut BTreeMap<DiskId, BlockAllocator>,
     places: &[BlockExtent],
 ) {
     for place in places {
-        if let Some(space) = spaces.get_mut(&place.disk) {
+        if let Some(space) = allocators.get_mut(&place.disk) {
             space.release(*place);
         }
     }

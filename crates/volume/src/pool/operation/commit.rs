@@ -22,29 +22,30 @@ impl Pool {
     /// Begins to commit the operations that are ready, if any.
     pub(crate) fn commit_ready(&mut self) {
         let ready = self.pending.iter().filter(|(_, one)| one.stage == Stage::Ready);
-        let ready: Vec<OperationId> = ready.map(|(ticket, _)| *ticket).collect();
+        let ready: Vec<OperationId> = ready.map(|(operation_id, _)| *operation_id).collect();
         assert!(self.commit.is_none(), "one commit at a time");
         let Some(first) = ready.first() else { return };
-        let alone =
-            |ticket: &OperationId| self.pending[ticket].changes.iter().any(Change::is_of_disks);
+        let alone = |operation_id: &OperationId| {
+            self.pending[operation_id].changes.iter().any(Change::is_of_disks)
+        };
         if alone(first) {
             return self.commit_images(vec![*first]);
         }
         let mut changes = Vec::new();
-        let mut tickets = Vec::new();
-        for ticket in ready.iter().filter(|ticket| !alone(ticket)) {
-            let more = [changes.as_slice(), &self.pending[ticket].changes].concat();
-            if !tickets.is_empty()
+        let mut operation_ids = Vec::new();
+        for operation_id in ready.iter().filter(|operation_id| !alone(operation_id)) {
+            let more = [changes.as_slice(), &self.pending[operation_id].changes].concat();
+            if !operation_ids.is_empty()
                 && changes::encode(&more).len() > self.state.geometry.record_bytes()
             {
                 break;
             }
             changes = more;
-            tickets.push(*ticket);
+            operation_ids.push(*operation_id);
         }
         let body = changes::encode(&changes);
         if body.len() > self.state.geometry.record_bytes() {
-            return self.commit_images(tickets);
+            return self.commit_images(operation_ids);
         }
         let units = 2 * Record::units(body.len());
         if self.log_used + units > self.state.geometry.log_units() {
@@ -55,7 +56,7 @@ impl Pool {
             self.commit = Some(Commit { kind: Kind::Image, script: Script::new(phases) });
             return;
         }
-        assert!(!tickets.is_empty(), "a record commits an operation");
+        assert!(!operation_ids.is_empty(), "a record commits an operation");
         assert!(self.log_used + units <= self.state.geometry.log_units(), "it fits the log");
         let (generation, sequence) = (self.generation, self.state.sequence + 1);
         let record =
@@ -66,28 +67,32 @@ impl Pool {
             Action::Write { disk: *disk, extent, bytes: Arc::clone(&bytes) }
         };
         let phases = [self.active.iter().map(write).collect(), self.flushes()];
-        self.mark_committing(&tickets);
-        self.commit =
-            Some(Commit { kind: Kind::Record { units, tickets }, script: Script::new(phases) });
+        self.mark_committing(&operation_ids);
+        self.commit = Some(Commit {
+            kind: Kind::Record { units, operation_ids },
+            script: Script::new(phases),
+        });
     }
 
-    fn mark_committing(&mut self, tickets: &[OperationId]) {
-        for ticket in tickets {
-            let one = self.pending.get_mut(ticket).expect("it is ready");
+    fn mark_committing(&mut self, operation_ids: &[OperationId]) {
+        for operation_id in operation_ids {
+            let one = self.pending.get_mut(operation_id).expect("it is ready");
             assert!(one.stage == Stage::Ready, "what is committed is ready");
             one.stage = Stage::Committing;
         }
     }
 
     /// Commits changes that fit no log, or that change the set of disks.
-    fn commit_images(&mut self, tickets: Vec<OperationId>) {
+    fn commit_images(&mut self, operation_ids: Vec<OperationId>) {
         assert!(self.commit.is_none(), "one commit at a time");
-        assert!(!tickets.is_empty(), "an image commits an operation");
+        assert!(!operation_ids.is_empty(), "an image commits an operation");
         let mut next = self.state.clone();
-        let changes: Vec<Change> =
-            tickets.iter().flat_map(|ticket| self.pending[ticket].changes.clone()).collect();
+        let changes: Vec<Change> = operation_ids
+            .iter()
+            .flat_map(|operation_id| self.pending[operation_id].changes.clone())
+            .collect();
         next.advance(&changes).expect("it was planned on this state");
-        self.mark_committing(&tickets);
+        self.mark_committing(&operation_ids);
         let old = self.state.disks.keys().filter(|id| next.disks.contains_key(id)).copied();
         let old: Vec<DiskId> = old.collect();
         let new: Vec<DiskId> =
@@ -100,7 +105,10 @@ impl Pool {
         let first = self.images(&next, self.generation + 1, true, Slot::other);
         let second = self.images(&next, self.generation + 2, false, |slot| slot);
         let on = |disks: &[DiskId], actions: &[Action]| {
-            let of = |action: &&Action| matches!(action, Action::Write { disk, .. } if disks.contains(disk));
+            let of = |action: &&Action| match action {
+                Action::Write { disk, .. } => disks.contains(disk),
+                _ => false,
+            };
             actions.iter().filter(of).cloned().collect::<Vec<_>>()
         };
         let flush =
@@ -122,18 +130,24 @@ impl Pool {
             wipes,
             flush(&gone),
         ];
-        self.commit = Some(Commit { kind: Kind::Images { tickets }, script: Script::new(phases) });
+        self.commit =
+            Some(Commit { kind: Kind::Images { operation_ids }, script: Script::new(phases) });
     }
 
     /// Writes the current state to both slots of every disk, the inactive one first.
-    pub(crate) fn write_both(&mut self, mut phases: Vec<Vec<Action>>, tickets: Vec<OperationId>) {
+    pub(crate) fn write_both(
+        &mut self,
+        mut phases: Vec<Vec<Action>>,
+        operation_ids: Vec<OperationId>,
+    ) {
         assert!(self.commit.is_none(), "one commit at a time");
         assert!(self.missing.is_empty(), "an incomplete pool is not written");
         phases.push(self.images(&self.state, self.generation + 1, false, Slot::other));
         phases.push(self.flushes());
         phases.push(self.images(&self.state, self.generation + 2, false, |slot| slot));
         phases.push(self.flushes());
-        self.commit = Some(Commit { kind: Kind::Images { tickets }, script: Script::new(phases) });
+        self.commit =
+            Some(Commit { kind: Kind::Images { operation_ids }, script: Script::new(phases) });
     }
 
     pub(crate) fn committed(&mut self) {
@@ -148,15 +162,15 @@ impl Pool {
                 self.log_used = 0;
                 self.active.values_mut().for_each(|slot| *slot = slot.other());
             }
-            Kind::Images { tickets } => {
+            Kind::Images { operation_ids } => {
                 self.generation += 2;
                 self.log_used = 0;
-                self.apply_committed(&tickets);
+                self.apply_committed(&operation_ids);
             }
-            Kind::Record { units, tickets } => {
+            Kind::Record { units, operation_ids } => {
                 self.log_used += units;
                 assert!(self.log_used <= self.state.geometry.log_units(), "the log holds it");
-                self.apply_committed(&tickets);
+                self.apply_committed(&operation_ids);
             }
         }
     }
@@ -165,46 +179,47 @@ impl Pool {
     fn poison(&mut self, kind: Kind) {
         assert!(self.commit.is_none(), "the failed commit was taken");
         self.poisoned = true;
-        if let Kind::Record { tickets, .. } | Kind::Images { tickets } = kind {
-            for ticket in tickets {
-                self.end(ticket, Err(Failure::Unknown));
+        if let Kind::Record { operation_ids, .. } | Kind::Images { operation_ids } = kind {
+            for operation_id in operation_ids {
+                self.end(operation_id, Err(Failure::Unknown));
             }
         }
         let waiting = |one: &Pending| matches!(one.stage, Stage::Preparing | Stage::Ready);
         let waiting = self.pending.iter().filter(|(_, one)| waiting(one));
-        for ticket in waiting.map(|(ticket, _)| *ticket).collect::<Vec<_>>() {
-            self.pending.get_mut(&ticket).expect("it was listed").script.abandon();
-            self.finish_preparing(ticket);
+        for operation_id in waiting.map(|(operation_id, _)| *operation_id).collect::<Vec<_>>() {
+            self.pending.get_mut(&operation_id).expect("it was listed").script.abandon();
+            self.finish_preparing(operation_id);
         }
     }
 
     /// Applies committed changes to the state in memory.
-    fn apply_committed(&mut self, tickets: &[OperationId]) {
-        if tickets.is_empty() {
+    fn apply_committed(&mut self, operation_ids: &[OperationId]) {
+        if operation_ids.is_empty() {
             return;
         }
-        for ticket in tickets {
-            let changes =
-                std::mem::take(&mut self.pending.get_mut(ticket).expect("it is there").changes);
+        for operation_id in operation_ids {
+            let changes = std::mem::take(
+                &mut self.pending.get_mut(operation_id).expect("it is there").changes,
+            );
             let mut effects = Effects::default();
             for change in &changes {
                 self.state.apply(change, &mut effects).expect("it was planned on this state");
                 if let Change::AddDisk { number, disk } = change {
-                    self.spaces.insert(*number, allocator_of(&self.state, *number, disk, &[]));
+                    self.allocators.insert(*number, allocator_of(&self.state, *number, disk, &[]));
                 }
                 if let Change::RemoveDisk { number } = change {
-                    self.spaces.remove(number);
+                    self.allocators.remove(number);
                     self.active.remove(number);
                 }
             }
             for place in &effects.gained {
-                self.spaces.get_mut(&place.disk).expect("its disk is there").hold(*place);
+                self.allocators.get_mut(&place.disk).expect("its disk is there").hold(*place);
             }
             // Freed blocks belong to the operation until it is released.
-            let one = self.pending.get_mut(ticket).expect("it is there");
+            let one = self.pending.get_mut(operation_id).expect("it is there");
             one.freed_blocks = !effects.lost.is_empty();
             one.holds.extend(effects.lost);
-            self.end(*ticket, Ok(()));
+            self.end(*operation_id, Ok(()));
         }
         self.state.sequence += 1;
         if cfg!(debug_assertions) {

@@ -96,18 +96,18 @@ pub(crate) struct Commit {
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// `units` of the log.
-    Record { units: u32, tickets: Vec<OperationId> },
+    Record { units: u32, operation_ids: Vec<OperationId> },
     /// An image of the current state, in the inactive slot.
     Image,
     /// Images of the next state, in both slots.
-    Images { tickets: Vec<OperationId> },
+    Images { operation_ids: Vec<OperationId> },
 }
 
 /// An open pool.
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub(crate) state: State,
-    pub(crate) spaces: BTreeMap<DiskId, BlockAllocator>,
+    pub(crate) allocators: BTreeMap<DiskId, BlockAllocator>,
     /// Disks that were missing when it was opened.
     pub(crate) missing: BTreeSet<DiskId>,
     pub(crate) poisoned: bool,
@@ -118,7 +118,7 @@ pub struct Pool {
     pub(crate) pending: BTreeMap<OperationId, Pending>,
     pub(crate) commit: Option<Commit>,
     pub(crate) finished: VecDeque<(OperationId, Result<(), Failure>)>,
-    pub(crate) tickets: u64,
+    pub(crate) operation_ids: u64,
     pub(crate) steps: u64,
     /// The operation whose step was issued last.
     pub(crate) last_stepped: OperationId,
@@ -144,14 +144,14 @@ impl Pool {
             let change = Change::AddDisk { number, disk };
             state.apply(&change, &mut Effects::default()).map_err(|_| Refusal::Disks)?;
         }
-        let spaces =
+        let allocators =
             state.disks().map(|(id, disk)| (id, allocator_of(&state, id, disk, &[]))).collect();
         let active = state.disks().map(|(id, _)| (id, Slot::B)).collect();
-        let mut pool = Self::with(state, spaces, 0, active);
+        let mut pool = Self::with(state, allocators, 0, active);
         let labels = pool.state.disks().map(|(id, _)| id).collect::<Vec<_>>();
         let labels: Vec<_> = labels.into_iter().map(|id| pool.label_phase(id)).collect();
         assert!(pool.pending.is_empty(), "a new pool has no operation");
-        assert_eq!(pool.active.len(), pool.spaces.len(), "every disk has a slot");
+        assert_eq!(pool.active.len(), pool.allocators.len(), "every disk has a slot");
         let phases = [labels.concat(), pool.flushes()];
         pool.write_both(phases.into(), Vec::new());
         Ok(pool)
@@ -164,10 +164,11 @@ impl Pool {
         let FoundPool { state, missing, held, generation, best, findings, .. } = found;
         let none = Vec::new();
         let of = |id: &DiskId| held.get(id).unwrap_or(&none);
-        let spaces = state.disks().map(|(id, disk)| (id, allocator_of(&state, id, disk, of(&id))));
-        let spaces = spaces.collect();
-        let mut pool = Self::with(state, spaces, generation, best);
-        assert_eq!(pool.spaces.len(), pool.state.disks.len(), "every disk has an allocator");
+        let allocators =
+            state.disks().map(|(id, disk)| (id, allocator_of(&state, id, disk, of(&id))));
+        let allocators = allocators.collect();
+        let mut pool = Self::with(state, allocators, generation, best);
+        assert_eq!(pool.allocators.len(), pool.state.disks.len(), "every disk has an allocator");
         pool.missing = missing.into_iter().map(|(id, _)| id).collect();
         assert!(pool.missing.iter().all(|id| pool.state.disks.contains_key(id)), "of the pool");
         if pool.missing.is_empty() {
@@ -182,16 +183,16 @@ impl Pool {
 
     fn with(
         state: State,
-        spaces: BTreeMap<DiskId, BlockAllocator>,
+        allocators: BTreeMap<DiskId, BlockAllocator>,
         generation: u64,
         active: BTreeMap<DiskId, Slot>,
     ) -> Self {
         let (pending, finished) = (BTreeMap::new(), VecDeque::new());
         let (missing, poisoned, log_used, commit) = (BTreeSet::new(), false, 0, None);
-        let (tickets, steps) = (0, 0);
+        let (operation_ids, steps) = (0, 0);
         Self {
             state,
-            spaces,
+            allocators,
             missing,
             poisoned,
             generation,
@@ -200,7 +201,7 @@ impl Pool {
             pending,
             commit,
             finished,
-            tickets,
+            operation_ids,
             steps,
             last_stepped: OperationId(0),
         }
@@ -256,8 +257,8 @@ impl Pool {
             self.release_blocks(&holds);
             return Err(Refusal::MetadataFull);
         }
-        let ticket = OperationId(self.tickets);
-        self.tickets += 1;
+        let operation_id = OperationId(self.operation_ids);
+        self.operation_ids += 1;
         assert!(!self.poisoned, "a poisoned pool begins nothing");
         assert!(self.missing.is_empty(), "an incomplete pool begins nothing");
         let script = Script::new(phases);
@@ -265,10 +266,10 @@ impl Pool {
         let (cancelled, freed_blocks) = (false, false);
         let pending =
             Pending { changes, locks, holds, growth, script, stage, cancelled, freed_blocks };
-        let before = self.pending.insert(ticket, pending);
+        let before = self.pending.insert(operation_id, pending);
         assert!(before.is_none(), "operation numbers are not reused");
         assert!(self.pending.len() <= OPERATIONS_MAX, "the operations are within their limit");
-        Ok(ticket)
+        Ok(operation_id)
     }
 
     /// Whether an operation holds a lock that conflicts with `lock`.
@@ -278,44 +279,45 @@ impl Pool {
 
     /// Cancels an operation, unless it is being committed; its end is reported when its steps in
     /// progress are done.
-    pub fn cancel(&mut self, ticket: OperationId) {
-        let Some(one) = self.pending.get_mut(&ticket) else { return };
+    pub fn cancel(&mut self, operation_id: OperationId) {
+        let Some(one) = self.pending.get_mut(&operation_id) else { return };
         if matches!(one.stage, Stage::Preparing | Stage::Ready) && !one.cancelled {
             one.cancelled = true;
             one.script.abandon();
-            self.finish_preparing(ticket);
+            self.finish_preparing(operation_id);
         }
     }
 
     /// No request reads the blocks that a finished operation freed: they become free.
-    pub fn release(&mut self, ticket: OperationId) {
-        let finished = self.pending.get(&ticket).is_some_and(|one| one.stage == Stage::Finished);
-        if finished && let Some(one) = self.pending.remove(&ticket) {
+    pub fn release(&mut self, operation_id: OperationId) {
+        let finished =
+            self.pending.get(&operation_id).is_some_and(|one| one.stage == Stage::Finished);
+        if finished && let Some(one) = self.pending.remove(&operation_id) {
             self.release_blocks(&one.holds);
         }
     }
 
     /// Whether a finished operation freed blocks that requests may be reading.
-    pub(crate) fn freed_blocks(&self, ticket: OperationId) -> bool {
-        self.pending.get(&ticket).is_some_and(|one| one.freed_blocks)
+    pub(crate) fn freed_blocks(&self, operation_id: OperationId) -> bool {
+        self.pending.get(&operation_id).is_some_and(|one| one.freed_blocks)
     }
 
     /// The oldest operation that is not released.
     pub(crate) fn oldest(&self) -> Option<OperationId> {
-        self.pending.first_key_value().map(|(ticket, _)| *ticket)
+        self.pending.first_key_value().map(|(operation_id, _)| *operation_id)
     }
 
     /// The number of the next operation.
     pub(crate) fn next_ticket(&self) -> OperationId {
-        let next = OperationId(self.tickets);
+        let next = OperationId(self.operation_ids);
         debug_assert!(self.oldest().is_none_or(|oldest| oldest < next), "numbers increase");
         next
     }
 
     /// The next output. `None`: nothing until a step is done or an operation begins.
     pub fn poll(&mut self) -> Option<PoolOutput> {
-        if let Some((ticket, end)) = self.ended() {
-            return Some(PoolOutput::Finished(ticket, end));
+        if let Some((operation_id, end)) = self.ended() {
+            return Some(PoolOutput::Finished(operation_id, end));
         }
         let (id, _, action) = self.step()?;
         Some(PoolOutput::Do(id, action))
@@ -333,75 +335,76 @@ impl Pool {
         }
         let id = StepId(self.steps);
         let commit = self.commit.as_mut().and_then(|commit| commit.script.next(id));
-        let (ticket, action) = match commit {
+        let (operation_id, action) = match commit {
             Some(action) => (None, action),
             None => self.prepare(id)?,
         };
         self.steps += 1;
         let commits = self.commit.as_ref().is_some_and(|commit| commit.script.is_running(id));
-        assert_eq!(commits, ticket.is_none(), "a step prepares or commits");
-        Some((id, ticket, action))
+        assert_eq!(commits, operation_id.is_none(), "a step prepares or commits");
+        Some((id, operation_id, action))
     }
 
     /// The next step of an operation, round-robin: a long operation delays no other.
     fn prepare(&mut self, id: StepId) -> Option<(Option<OperationId>, Action)> {
         let last = self.last_stepped;
-        let step =
-            |(ticket, one): (&OperationId, &mut Pending)| Some((*ticket, one.script.next(id)?));
+        let step = |(operation_id, one): (&OperationId, &mut Pending)| {
+            Some((*operation_id, one.script.next(id)?))
+        };
         let mut behind = self.pending.range_mut((Bound::Excluded(last), Bound::Unbounded));
         let found = behind.find_map(step);
         let found = found.or_else(|| self.pending.range_mut(..=last).find_map(step));
-        let (ticket, action) = found?;
-        assert!(self.pending[&ticket].stage == Stage::Preparing, "its operation is prepared");
-        self.last_stepped = ticket;
-        Some((Some(ticket), action))
+        let (operation_id, action) = found?;
+        assert!(self.pending[&operation_id].stage == Stage::Preparing, "its operation is prepared");
+        self.last_stepped = operation_id;
+        Some((Some(operation_id), action))
     }
 
     /// Completes a step.
     ///
     /// # Panics
     /// If the step is not in progress.
-    pub fn done(&mut self, id: StepId, well: bool) {
+    pub fn done(&mut self, id: StepId, ok: bool) {
         if let Some(commit) = self.commit.as_mut().filter(|commit| commit.script.is_running(id)) {
-            commit.script.done(id, well);
+            commit.script.done(id, ok);
             if commit.script.ended() {
                 self.committed();
             }
             return;
         }
         let owner = self.pending.iter_mut().find(|(_, one)| one.script.is_running(id));
-        let (ticket, one) = owner.expect("a step ends once");
-        let ticket = *ticket;
+        let (operation_id, one) = owner.expect("a step ends once");
+        let operation_id = *operation_id;
         assert!(one.stage == Stage::Preparing, "its operation is prepared");
-        one.script.done(id, well);
-        self.finish_preparing(ticket);
+        one.script.done(id, ok);
+        self.finish_preparing(operation_id);
     }
 
     /// Ends the preparation of an operation, if it is complete.
-    pub(crate) fn finish_preparing(&mut self, ticket: OperationId) {
-        let one = self.pending.get_mut(&ticket).expect("it is under way");
+    pub(crate) fn finish_preparing(&mut self, operation_id: OperationId) {
+        let one = self.pending.get_mut(&operation_id).expect("it is under way");
         if !one.script.ended() {
             return;
         }
         if one.cancelled || one.script.failed || self.poisoned {
             let why = if one.cancelled { Failure::Cancelled } else { Failure::Disk };
-            self.end(ticket, Err(why));
+            self.end(operation_id, Err(why));
         } else {
             assert!(one.stage == Stage::Preparing, "it was being prepared");
             one.stage = Stage::Ready;
         }
     }
 
-    pub(crate) fn end(&mut self, ticket: OperationId, end: Result<(), Failure>) {
-        let one = self.pending.get_mut(&ticket).expect("it is under way");
+    pub(crate) fn end(&mut self, operation_id: OperationId, end: Result<(), Failure>) {
+        let one = self.pending.get_mut(&operation_id).expect("it is under way");
         assert!(one.stage != Stage::Finished, "an operation ends once");
         one.stage = Stage::Finished;
         (one.locks, one.changes, one.growth) = (Vec::new(), Vec::new(), 0);
-        self.finished.push_back((ticket, end));
+        self.finished.push_back((operation_id, end));
     }
 
     pub(crate) fn release_blocks(&mut self, places: &[BlockExtent]) {
-        release_blocks(&mut self.spaces, places);
+        release_blocks(&mut self.allocators, places);
     }
 
     /// Recomputes every reference count and compares it with the allocators.
@@ -421,9 +424,9 @@ impl Pool {
         }
         for (id, disk) in self.state.disks() {
             let places = held.remove(&id).unwrap_or_default();
-            let books = allocator_of(&self.state, id, disk, &places);
-            assert!(self.spaces[&id] == books, "the books of disk {} are right", id.0);
+            let expected = allocator_of(&self.state, id, disk, &places);
+            assert!(self.allocators[&id] == expected, "the expected of disk {} are right", id.0);
         }
-        assert!(self.spaces.len() == self.state.disks.len(), "a space each");
+        assert!(self.allocators.len() == self.state.disks.len(), "a space each");
     }
 }

@@ -87,7 +87,7 @@ impl Pool {
 
 /// Allocates blocks for rows of a column, and holds them. If there are too few, none is held.
 pub(crate) fn place(
-    spaces: &mut BTreeMap<DiskId, BlockAllocator>,
+    allocators: &mut BTreeMap<DiskId, BlockAllocator>,
     volume: &Volume,
     column: usize,
     rows: Range<u32>,
@@ -99,15 +99,15 @@ pub(crate) fn place(
     let placed = match volume.layout {
         Layout::Stripe => {
             let disks = &volume.disks[column..=column];
-            place_sequentially(spaces, volume, disks, column, rows, &mut runs)
+            place_sequentially(allocators, volume, disks, column, rows, &mut runs)
         }
         Layout::Single => {
-            place_sequentially(spaces, volume, &volume.disks, column, rows, &mut runs)
+            place_sequentially(allocators, volume, &volume.disks, column, rows, &mut runs)
         }
-        Layout::Random => place_at_random(spaces, volume, rows, &mut runs),
+        Layout::Random => place_at_random(allocators, volume, rows, &mut runs),
     };
     if let Err(refusal) = placed {
-        release_blocks(spaces, &runs.iter().map(|run| run.place).collect::<Vec<_>>());
+        release_blocks(allocators, &runs.iter().map(|run| run.place).collect::<Vec<_>>());
         return Err(refusal);
     }
     let placed: u32 = runs.iter().map(|run| run.place.len).sum();
@@ -117,7 +117,7 @@ pub(crate) fn place(
 
 /// Rows on these disks, one disk after the other, behind the preceding row if that is free.
 fn place_sequentially(
-    spaces: &mut BTreeMap<DiskId, BlockAllocator>,
+    allocators: &mut BTreeMap<DiskId, BlockAllocator>,
     volume: &Volume,
     disks: &[DiskId],
     column: usize,
@@ -129,7 +129,7 @@ fn place_sequentially(
     let mut last = DiskId(0);
     for disk in disks {
         last = *disk;
-        let space = spaces.get_mut(disk).ok_or(Refusal::NoSuchDisk(*disk))?;
+        let space = allocators.get_mut(disk).ok_or(Refusal::NoSuchDisk(*disk))?;
         let count = (rows.end - row).min(space.left(volume.zone));
         if count == 0 {
             continue;
@@ -151,7 +151,7 @@ fn place_sequentially(
 
 /// Each row on a disk and at a location drawn from the seed, or at the next free one.
 fn place_at_random(
-    spaces: &mut BTreeMap<DiskId, BlockAllocator>,
+    allocators: &mut BTreeMap<DiskId, BlockAllocator>,
     volume: &Volume,
     rows: Range<u32>,
     runs: &mut Vec<Mapping>,
@@ -162,13 +162,13 @@ fn place_at_random(
         let mut rng = SplitMix64::new(volume.seed ^ (u64::from(row) << 32));
         let (first, target) = (rng.below(width), rng.below(u32::MAX));
         let order = (0..width).map(|n| volume.disks[((first + n) % width) as usize]);
-        let found = order.map(|disk| spaces[&disk].find_at(volume.zone, target));
+        let found = order.map(|disk| allocators[&disk].find_at(volume.zone, target));
         let Some(place) = found.flatten().next() else {
             let (disk, missing) = (volume.disks[0], rows.end - row);
             return Err(Refusal::NoSpace { disk, zone: volume.zone, missing });
         };
         assert_eq!(place.len, 1, "a block at a time");
-        spaces.get_mut(&place.disk).expect("it was found there").hold(place);
+        allocators.get_mut(&place.disk).expect("it was found there").hold(place);
         runs.push(Mapping { row, place });
     }
     Ok(())

@@ -110,7 +110,7 @@ impl Pool {
         let mut plan = Plan::default();
         if !thin {
             let whole = holes(&volume, 0, size.0);
-            plan = lay(&mut self.spaces, id, &volume, whole)?;
+            plan = lay(&mut self.allocators, id, &volume, whole)?;
         }
         let volume = Volume { columns: Vec::new(), ..volume };
         let placed: u32 = plan.holds.iter().map(|place| place.len).sum();
@@ -129,7 +129,7 @@ impl Pool {
         let mut plan = Plan::default();
         if to > volume.size && !volume.thin {
             let more = holes(volume, volume.size.0, to.0 - volume.size.0);
-            plan = lay(&mut self.spaces, id, volume, more)?;
+            plan = lay(&mut self.allocators, id, volume, more)?;
         }
         assert!(
             plan.holds.is_empty() || plan.phases.len() == 2,
@@ -159,11 +159,11 @@ impl Pool {
         assert!(shared.iter().all(|(_, run): &(usize, Mapping)| run.place.len > 0));
         let volume = self.state.volume(id).expect("it was there a moment ago");
         assert!(volume.origin.is_none(), "a snapshot is not written");
-        let spaces = &mut self.spaces;
-        let mut plan = lay(spaces, id, volume, holes(volume, first.0, count.0))?;
+        let allocators = &mut self.allocators;
+        let mut plan = lay(allocators, id, volume, holes(volume, first.0, count.0))?;
         let mut actions = plan.phases.first().cloned().unwrap_or_default();
         for (column, old) in shared {
-            match place(spaces, volume, column, old.row..old.end()) {
+            match place(allocators, volume, column, old.row..old.end()) {
                 Ok(runs) => {
                     for run in runs {
                         let from = BlockExtent {
@@ -176,7 +176,7 @@ impl Pool {
                     }
                 }
                 Err(refusal) => {
-                    release_blocks(spaces, &plan.holds);
+                    release_blocks(allocators, &plan.holds);
                     return Err(refusal);
                 }
             }
@@ -255,7 +255,7 @@ impl Pool {
         let volume = self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))?;
         let (column, row) = volume.row(block);
         let Some(from) = volume.locate(block) else { return Ok(Plan::default()) };
-        let run = place(&mut self.spaces, volume, column, row..row + 1)?.remove(0);
+        let run = place(&mut self.allocators, volume, column, row..row + 1)?.remove(0);
         let sharing = self.state.group_members(id).filter(|(_, other)| {
             let there = other.columns[column].within(row, 1).next();
             there.is_some_and(|run| run.place == from)
@@ -275,7 +275,7 @@ impl Pool {
         self.state.disk(number).ok_or(Refusal::NoSuchDisk(number))?;
         let mut others: Vec<DiskId> = self.state.disks().map(|(id, _)| id).collect();
         others.retain(|id| *id != number && !self.state.disks[id].draining);
-        others.sort_by_key(|id| std::cmp::Reverse(self.spaces[id].free_blocks()));
+        others.sort_by_key(|id| std::cmp::Reverse(self.allocators[id].free_blocks()));
         let first = *others.first().ok_or(Refusal::LastDisk)?;
         let mut changes = vec![Change::SetDraining { number, draining: true }];
         for (id, volume) in self.state.volumes() {
@@ -303,9 +303,9 @@ impl Pool {
         if self.state.disks.len() == 1 {
             return Err(Refusal::LastDisk);
         }
-        let data = self.spaces[&number].data();
-        assert!(self.spaces[&number].free_blocks() <= data.end - data.start, "free is a part");
-        let blocks = data.end - data.start - self.spaces[&number].free_blocks();
+        let data = self.allocators[&number].data();
+        assert!(self.allocators[&number].free_blocks() <= data.end - data.start, "free is a part");
+        let blocks = data.end - data.start - self.allocators[&number].free_blocks();
         let wanted = self.state.volumes().any(|(_, volume)| volume.disks.contains(&number));
         if blocks > 0 || wanted {
             return Err(Refusal::InUse { blocks });
@@ -316,7 +316,7 @@ impl Pool {
 
 /// Allocates blocks for these rows, which are erased.
 fn lay(
-    spaces: &mut BTreeMap<DiskId, BlockAllocator>,
+    allocators: &mut BTreeMap<DiskId, BlockAllocator>,
     id: PoolVolumeId,
     volume: &Volume,
     rows: Vec<(usize, Range<u32>)>,
@@ -325,13 +325,13 @@ fn lay(
     let mut placed = Vec::new();
     let mut plan = Plan::default();
     for (column, rows) in rows {
-        match place(spaces, volume, column, rows) {
+        match place(allocators, volume, column, rows) {
             Ok(runs) => {
                 plan.holds.extend(runs.iter().map(|run| run.place));
                 placed.extend(runs.into_iter().map(|run| (column, run)));
             }
             Err(refusal) => {
-                release_blocks(spaces, &plan.holds);
+                release_blocks(allocators, &plan.holds);
                 return Err(refusal);
             }
         }

@@ -77,9 +77,9 @@ impl Script {
     }
 
     /// An action has ended.
-    pub(crate) fn done(&mut self, id: StepId, well: bool) {
+    pub(crate) fn done(&mut self, id: StepId, ok: bool) {
         assert!(self.running.remove(&id), "a step ends once");
-        self.failed |= !well;
+        self.failed |= !ok;
         if self.running.is_empty() && self.waiting.is_empty() && !self.failed {
             self.next_phase();
         }

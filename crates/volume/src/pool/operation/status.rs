@@ -42,11 +42,11 @@ impl Pool {
     /// How full the pool is.
     pub fn status(&self) -> Status {
         let blocks: u64 = self
-            .spaces
+            .allocators
             .values()
             .map(|space| u64::from(space.data().end - space.data().start))
             .sum();
-        let free: u64 = self.spaces.values().map(|space| u64::from(space.free_blocks())).sum();
+        let free: u64 = self.allocators.values().map(|space| u64::from(space.free_blocks())).sum();
         let thin =
             self.state.volumes.values().filter(|volume| volume.thin && volume.origin.is_none());
         let promised = thin.map(|volume| u64::from(volume.size.0 - volume.mapped().0)).sum();
@@ -60,7 +60,7 @@ impl Pool {
     /// # Panics
     /// On a disk that the pool does not have.
     pub fn free(&self, disk: DiskId) -> (Blocks, Blocks) {
-        let space = &self.spaces[&disk];
+        let space = &self.allocators[&disk];
         assert!(space.free_blocks() <= space.data().end - space.data().start, "free is a part");
         (Blocks(space.data().end - space.data().start), Blocks(space.free_blocks()))
     }
@@ -71,7 +71,7 @@ impl Pool {
         // Blocks with one reference are the volume's own: that test needs no search of the
         // snapshots.
         self.state.snapshots(id).next().is_some()
-            && !self.spaces[&run.disk()].is_alone(run.place)
+            && !self.allocators[&run.disk()].is_alone(run.place)
             && !self.shared(id, column, run).is_empty()
     }
 

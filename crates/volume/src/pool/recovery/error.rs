@@ -223,8 +223,8 @@ impl fmt::Display for OpenError {
             }
             Self::ImageLost { generation } => write!(
                 f,
-                "the image of generation {generation} is lost on these disks, and later changes are \
-                 present: give more of the pool's disks"
+                "the image of generation {generation} is lost on these disks, and later changes \
+                 are present: give more of the pool's disks"
             ),
             Self::RecordLost { generation, sequence } => write!(
                 f,
