@@ -81,7 +81,7 @@ fn limits(source: &str) -> Vec<Limit> {
 /// A constant that ends with `;` joins the limits; another is given back.
 fn finish(statement: String, comment: &mut String, found: &mut Vec<Limit>) -> Option<String> {
     let Some(whole) = statement.strip_suffix(';') else { return Some(statement) };
-    let comment = core::mem::take(comment).trim_end().to_owned();
+    let comment = without_links(core::mem::take(comment).trim_end());
     if let Some((name, value)) = whole.split_once(": ").filter(|(name, _)| !name.starts_with("fn "))
         && let Some((_, value)) = value.split_once(" = ")
     {
@@ -90,9 +90,26 @@ fn finish(statement: String, comment: &mut String, found: &mut Vec<Limit>) -> Op
     None
 }
 
+/// A comment with the names of its rustdoc links alone: their targets are no pages of the book.
+fn without_links(comment: &str) -> String {
+    let (mut plain, mut rest) = (String::new(), comment);
+    while let Some((before, link)) = rest.split_once("[`") {
+        let Some((name, behind)) = link.split_once("`]") else { break };
+        plain.push_str(&format!("{before}`{name}`"));
+        let target = behind.strip_prefix('(').and_then(|target| target.split_once(')'));
+        rest = target.map_or(behind, |(_, behind)| behind);
+    }
+    plain + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rustdoc_links_become_their_names() {
+        assert_eq!(without_links("See [`A::b`](crate::A::b), [`C`]."), "See `A::b`, `C`.");
+    }
 
     #[test]
     fn a_constant_has_its_comment_and_its_value_over_several_lines() {

@@ -8,7 +8,7 @@ use crate::figures::Plot;
 use crate::recorder::Recorder;
 use crate::validate_command::Validate;
 
-/// The laboratory of Spindle: comparisons, the papers' experiments, validation of models, plots.
+/// The laboratory of Spindle: comparisons, the published experiments, validation of models, plots.
 #[derive(Debug, Parser)]
 #[command(name = "spindle-lab", version, about, propagate_version = true)]
 pub(crate) struct Args {
@@ -24,7 +24,7 @@ pub(crate) enum Command {
     /// Measure a live daemon with real clients.
     #[command(subcommand)]
     Bench(Bench),
-    /// Reproduce experiments of the papers by name: figures as SVG, numbers as CSV, checks as JSON.
+    /// Reproduce published experiments by name: figures as SVG, numbers as CSV, checks as JSON.
     Reproduce(Reproduce),
     /// Replay a trace of measured requests against a drive model, and compare service times.
     Validate(Validate),

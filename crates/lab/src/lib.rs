@@ -1,5 +1,5 @@
 //! The `spindle-lab` binary, as a library: comparisons of a live daemon with other servers and with
-//! simulation, the papers' experiments, validation of drive models, and plots.
+//! simulation, the published experiments, validation of drive models, and plots.
 //!
 //! Results go to standard output (one JSON object with `--json`), messages and progress to
 //! standard error. Exit codes: 0 done; 1 a guarantee or a check did not hold; 2 bad usage or

@@ -1,4 +1,4 @@
-//! `spindle-lab reproduce`: the papers' experiments.
+//! `spindle-lab reproduce`: the published experiments.
 
 use anyhow::Context;
 use console::{ExitStatus, Progress, bad_input, eprintln, print, println, table};
