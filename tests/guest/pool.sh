@@ -13,7 +13,7 @@ done > "$dir/plan.toml"
 cat >> "$dir/plan.toml" <<'TOML'
 [pool]
 disks = ["d0", "d1", "d2"]
-reorganise = "50%"
+relocation_share = "50%"
 
 [[pool.volume]]
 name = "guest"

@@ -255,11 +255,11 @@ fn tcp_without_a_token_and_a_token_that_others_can_read_are_refused() {
     refused("", 0o600, "16 to 4096");
 }
 
-/// A volume whose reserve is worked out from a rate, on a disk that promises 90 % of its time.
+/// A volume whose reserve is worked out from a rate, on a disk whose reserve headroom is 10 %.
 const DECLARED: &str = r#"[[disk]]
 name = "d0"
 drive = "hgst-7k8"
-unreserved = "10%"
+reserve_headroom = "10%"
 
 [[volume]]
 name = "a"
@@ -315,7 +315,7 @@ fn what_a_disk_keeps_back_is_neither_reserved_nor_available() {
 #[test]
 fn on_a_disk_with_rates_reserves_are_shown_and_set_as_rates() {
     let policy = "policy = \"throughput\"\nnominal_rate = \"68/s\"";
-    let config = DECLARED.replace("unreserved = \"10%\"", policy);
+    let config = DECLARED.replace("reserve_headroom = \"10%\"", policy);
     let config =
         config.replace("iops = \"20/s\" # what the database needs\nrun = 4", "reserve = \"7/s\"");
     let served = Served::start(&config);

@@ -30,7 +30,7 @@ backing = "BACKING3"
 
 [pool]
 disks = ["d0", "d1", "d2"]
-reorganise = "40%"
+relocation_share = "40%"
 
 [[pool.volume]]
 name = "a"
@@ -349,7 +349,7 @@ policy = "delta-l"
 
 [pool]
 disks = ["d0", "d1"]
-metadata = "4%"
+metadata_share = "4%"
 
 [[pool.volume]]
 name = "a"

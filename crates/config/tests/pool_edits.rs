@@ -41,7 +41,7 @@ disks = [
     \"d0\", # on the left
     \"d1\", # on the right
 ]
-reorganise = \"10%\" # at night
+relocation_share = \"10%\" # at night
 
 [[pool.volume]]
 name = \"films\"
@@ -227,7 +227,7 @@ fn a_disk_more_is_none_of_the_volumes_that_there_are() {
     assert_eq!(pool.disks, [0, 1, 2].map(DiskIndex));
     assert_eq!(pool.volumes[0].disks, [0, 1].map(DiskIndex));
     for kept in
-        ["\"d0\", # on the left", "\"d1\", # on the right", "reorganise = \"10%\" # at night"]
+        ["\"d0\", # on the left", "\"d1\", # on the right", "relocation_share = \"10%\" # at night"]
     {
         assert!(after.text().contains(kept), "{}", after.text());
     }
@@ -273,7 +273,7 @@ fn a_list_of_disks_keeps_its_form() {
         ),
     ];
     let own = &TEXT[TEXT.find("[\n    \"d0\"").expect("a list")
-        ..TEXT.find("reorganise").expect("it is behind")];
+        ..TEXT.find("relocation_share").expect("it is behind")];
     for (number, (before, after)) in lists.into_iter().enumerate() {
         let text = TEXT.replace(own, &format!("{before}\n"));
         let before = document(&format!("list{number}.toml"), &text);

@@ -434,10 +434,10 @@ fn a_profile_of_flash_makes_a_drive_whose_file_is_read_back() {
     }
 }
 
-/// Digits of a good profile, changed by an RNG with a fixed seed: whatever is accepted is a profile or
-/// says what it lacks.
+/// Replaces digits of a valid profile, with a seeded RNG: an accepted text is a usable profile or
+/// names its missing findings.
 #[test]
-fn no_profile_makes_anybody_panic() {
+fn no_profile_causes_a_panic() {
     let good = truth("st318437lw").to_toml().into_bytes();
     let mut state = 7_u64;
     let mut roll = |bound: usize| {

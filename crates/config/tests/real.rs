@@ -29,13 +29,11 @@ fn a_disk_holds_what_the_file_holds() {
     let Backing::Real(real) = &disk.backing else { panic!("it is a real one") };
     assert!(real.buffered && real.adopt && real.path.ends_with("disk.img"));
     let plain = parse("").expect("it is there");
-    assert!(
-        matches!(&plain.disks[0].backing, Backing::Real(real) if !real.buffered && !real.adopt && real.io_method == IoMethod::IoUring)
-    );
+    let Backing::Real(real) = &plain.disks[0].backing else { panic!("a real disk") };
+    assert!(!real.buffered && !real.adopt && real.io_method == IoMethod::IoUring);
     let threads = parse("io_uring = false\n").expect("it is there");
-    assert!(
-        matches!(&threads.disks[0].backing, Backing::Real(real) if real.io_method == IoMethod::Threads)
-    );
+    let Backing::Real(real) = &threads.disks[0].backing else { panic!("a real disk") };
+    assert_eq!(real.io_method, IoMethod::Threads);
     let beyond = refused("[[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"65MiB\"\n");
     assert!(beyond.contains("64MiB"), "{beyond}");
 }

@@ -1,7 +1,8 @@
 //! Traces of block I/O: read as a stream, written, counted.
 //!
 //! ```text
-//! file ── format (told by its content) ── lines or records ──▶ Raw ── order, bounds, widening ──▶ Record
+//! file ─ format (detected by its content) ─ lines or records ─▶ Raw
+//! Raw ─ order, bounds, widening ─▶ Record
 //! ```
 //!
 //! A [`Reader`] is an iterator of `Result<Record, TraceError>`; it holds one line or record at a

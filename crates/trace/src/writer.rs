@@ -1,10 +1,12 @@
 //! The writer: records in one of the formats of other tools.
 //!
-//! | target | keeps | leaves out (counted) |
-//! |---|---|---|
-//! | `spindle` | everything, to the nanosecond | nothing |
-//! | `disksim-ascii` | reads and writes, to the nanosecond | all else; response and think times |
-//! | `fio-v2`, `fio-v3` | reads, writes, flushes, trims, to the microsecond | writes of zeroes; forced access, response and think times |
+//! - `spindle` keeps everything, to the nanosecond.
+//! - `disksim-ascii` keeps reads and writes, to the nanosecond. It drops other requests, and
+//!   response and think times.
+//! - `fio-v2` and `fio-v3` keep reads, writes, flushes and trims, to the microsecond. They drop
+//!   writes of zeroes, forced access, and response and think times.
+//!
+//! Dropped requests and fields are counted.
 
 use core::fmt;
 use core::str::FromStr;

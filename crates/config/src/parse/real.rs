@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! /dev/sdb ── its number ──▶ /sys/dev/block/8:16/{size, queue/rotational}
-//! /srv/a.img ─ its length; the number of the device that its file system lies on ─▶ queue/rotational
+//! /srv/a.img ─ its length; the number of its file system's device ─▶ queue/rotational
 //! ```
 
 use std::fs::Metadata;

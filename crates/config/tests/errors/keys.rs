@@ -98,3 +98,23 @@ fn the_earlier_name_of_a_key_is_accepted_alone_and_named_in_messages() {
     let wrong = headroom("unreserved = \"110%\"").expect_err("too much");
     assert!(wrong.contains("field `unreserved`: found `110%`"), "{wrong}");
 }
+
+/// Each earlier name gives the same plan as its new name.
+#[test]
+fn every_earlier_name_of_a_key_means_the_same_as_its_new_name() {
+    let text = "[[disk]]\nname = \"d\"\ndrive = \"atlas-ii\"\npolicy = \"delta-l\"\n";
+    let plan = |lines: [&str; 2]| {
+        let text = format!("{text}{}[pool]\ndisks = [\"d\"]\n{}", lines[0], lines[1]);
+        Plan::parse(&text, "plan.toml", Path::new("")).expect("a valid config")
+    };
+    let old = plan([
+        "unreserved = \"10%\"\nrange = \"paper\"\n",
+        "metadata = \"3%\"\nreorganise = \"7%\"\n",
+    ]);
+    let new = plan([
+        "reserve_headroom = \"10%\"\nslack_range = \"clockwise\"\n",
+        "metadata_share = \"3%\"\nrelocation_share = \"7%\"\n",
+    ]);
+    assert_eq!(format!("{old:?}"), format!("{new:?}"));
+    assert_ne!(format!("{old:?}"), format!("{:?}", plan(["", ""])));
+}

@@ -219,7 +219,7 @@ fn with_a_rate_and_what_does_not_go_with_it() {
 
 #[test]
 fn with_what_the_disk_keeps_back() {
-    let disk = format!("{DISK}unreserved = \"5%\"\n");
+    let disk = format!("{DISK}reserve_headroom = \"5%\"\n");
     assert_eq!(
         refused(&[&disk], &format!("{VOLUME}reserve = \"96%\"\n")),
         "plan.toml:5: [[volume]] \"v\": field `reserve`: found `96%`, expected at most 95% (what \

@@ -16,7 +16,7 @@ pub(crate) const GOOD: &str = concat!(
 name = "d2"
 drive = "atlas-ii"
 policy = "delta-l"
-range = "paper"
+slack_range = "clockwise"
 host_lateness = "2ms"
 best_effort = { share = "20%", period = "1s" }
 
@@ -37,8 +37,8 @@ policy = "edf"
 
 [pool]
 disks = ["p0", "p1"]
-metadata = "2%"
-reorganise = "10%"
+metadata_share = "2%"
+relocation_share = "10%"
 
 [[pool.volume]]
 name = "films"
@@ -217,7 +217,7 @@ pub(crate) fn check(text: &str) -> bool {
     true
 }
 
-/// What [`Plan`] promises to those who use it.
+/// The invariants of a [`Plan`].
 fn check_plan(plan: &Plan) {
     for (index, disk) in plan.disks.iter().enumerate() {
         assert!(plan.disks[..index].iter().all(|other| other.name != disk.name));

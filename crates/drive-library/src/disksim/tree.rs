@@ -1,7 +1,8 @@
 //! The grammar of parameter files: blocks of `key = value`, lists, and files that include files.
 //!
 //! ```text
-//! file   = { block | "source" FILE | "instantiate" [ ... ] "as" NAME | "topology" TYPE NAME [ ... ] }
+//! file   = { block | "source" FILE | "instantiate" [ ... ] "as" NAME
+//!          | "topology" TYPE NAME [ ... ] }
 //! block  = TYPE [NAME] "{" { KEY "=" value [","] } "}"
 //! value  = words | block | "[" { value [","] } "]" | "source" FILE
 //! ```

@@ -4,7 +4,7 @@ use core::fmt::Write;
 
 use units::{Duration, Sectors, Share};
 
-/// The width at which lists are broken.
+/// The width at which lists are broken, in bytes.
 pub(crate) const LINE_CHARS_MAX: usize = 100;
 
 /// A time in a unit that represents it exactly.
@@ -28,22 +28,31 @@ pub(super) fn share(share: Share) -> String {
     format!("\"{percent}.{:07}%\"", share.ppb() % 10_000_000)
 }
 
-/// A list with as many elements on a line as fit; nothing for an empty list.
+/// Writes the list `key`, one element at least on each line; nothing for an empty list.
 pub(super) fn list(
     text: &mut String,
     key: &str,
-    all: impl Iterator<Item = String>,
+    elements: impl Iterator<Item = String>,
 ) -> core::fmt::Result {
-    let mut line = String::new();
-    for (nth, element) in all.enumerate() {
-        if nth == 0 {
-            writeln!(text, "{key} = [")?;
+    let elements: Vec<_> = elements.collect();
+    if elements.is_empty() { Ok(()) } else { writeln!(text, "{key} = {}", wrapped_list(&elements)) }
+}
+
+/// A list in brackets, broken into lines of at most `LINE_CHARS_MAX` bytes, each with as many
+/// elements as fit.
+pub(crate) fn wrapped_list(elements: &[String]) -> String {
+    const INDENT: &str = "   ";
+    let mut text = String::from("[");
+    let mut width = LINE_CHARS_MAX;
+    for element in elements {
+        let added = element.len() + " ,".len();
+        if width + added > LINE_CHARS_MAX {
+            text.push('\n');
+            text.push_str(INDENT);
+            width = INDENT.len();
         }
-        if line.len() + element.len() > LINE_CHARS_MAX {
-            writeln!(text, "   {line}")?;
-            line.clear();
-        }
-        write!(line, " {element},")?;
+        text.extend([" ", element, ","]);
+        width += added;
     }
-    if line.is_empty() { Ok(()) } else { writeln!(text, "   {line}\n]") }
+    text + "\n]"
 }

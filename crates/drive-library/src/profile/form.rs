@@ -11,7 +11,7 @@ use units::Share;
 use input::{InputError, Key, Source, Table, TableKeys, Value};
 
 use super::value::Written;
-use crate::file::LINE_CHARS_MAX;
+use crate::file::{LINE_CHARS_MAX, wrapped_list};
 
 /// The keys of a figure.
 const FIGURE: [&str; 4] = ["value", "spread", "samples", "confidence"];
@@ -199,7 +199,7 @@ impl Form<'_> {
                 };
             }
             (Self::Keys(list), _) => {
-                list.keys.push(Key::new(key, format!("a figure: {}", T::EXPECTED), ""))
+                list.keys.push(Key::new(key, format!("a figure: {}", T::EXPECTED), ""));
             }
         }
         Ok(())
@@ -242,7 +242,7 @@ impl Form<'_> {
                 *all = elements.iter().map(T::read).collect::<Result<_, _>>()?;
             }
             Self::Keys(list) => {
-                list.keys.push(Key::new(key, format!("a list of {}", T::EXPECTED), ""))
+                list.keys.push(Key::new(key, format!("a list of {}", T::EXPECTED), ""));
             }
         }
         Ok(())
@@ -393,24 +393,13 @@ fn read_figure<T: Written>(braces: &Table<'_>) -> Result<Figure<T>, InputError> 
     })
 }
 
-/// A list with as many elements on a line as fit; nothing for an empty list.
-fn list(writer: &mut Writer, key: &str, all: impl Iterator<Item = String>) {
-    let all: Vec<_> = all.collect();
-    let short = all.iter().map(|element| element.len() + 2).sum::<usize>() <= LINE_CHARS_MAX;
-    if all.is_empty() {
+/// Writes a list, on one line if it fits; nothing for an empty list.
+fn list(writer: &mut Writer, key: &str, elements: impl Iterator<Item = String>) {
+    let elements: Vec<_> = elements.collect();
+    if elements.is_empty() {
         return;
     }
-    if short {
-        return writer.line(key, &format!("[{}]", all.join(", ")));
-    }
-    let mut text = String::from("[\n");
-    let mut line = String::new();
-    for element in all {
-        if line.len() + element.len() > LINE_CHARS_MAX {
-            writeln!(text, "   {line}").expect("a string takes everything");
-            line.clear();
-        }
-        write!(line, " {element},").expect("a string takes everything");
-    }
-    writer.line(key, &format!("{text}   {line}\n]"));
+    let on_one_line = format!("[{}]", elements.join(", "));
+    let fits = key.len() + " = ".len() + on_one_line.len() <= LINE_CHARS_MAX;
+    writer.line(key, &if fits { on_one_line } else { wrapped_list(&elements) });
 }

@@ -28,8 +28,8 @@ drive = "deskstar-34gxp"
 
 [pool]
 disks = ["d0", "d1", "d2"]
-metadata = "1%"
-reorganise = "10%"
+metadata_share = "1%"
+relocation_share = "10%"
 
 [[pool.volume]]
 name = "one"

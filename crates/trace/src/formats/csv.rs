@@ -1,14 +1,16 @@
 //! The comma-separated traces of Microsoft Research Cambridge, Alibaba Cloud and Tencent Cloud.
 //!
-//! | trace | fields | time | place and length | source |
-//! |---|---|---|---|---|
-//! | MSR Cambridge | `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime` | 100 ns (Windows filetime) | bytes | the traces' README, SNIA IOTTA 387 |
-//! | `AliCloud` | `device_id,opcode,offset,length,timestamp` | µs | bytes | README of `alibaba/block-traces` |
-//! | Tencent | `Timestamp,Offset,Size,IOType,VolumeID` | s, so that a second's requests come at once | 512-byte sectors | the traces' README, SNIA IOTTA 28064 |
+//! - MSR Cambridge (the traces' README, SNIA IOTTA 387):
+//!   `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`. Times are in 100 ns (Windows
+//!   filetime), the response time too; offsets and sizes are in bytes.
+//! - `AliCloud` (README of `alibaba/block-traces`): `device_id,opcode,offset,length,timestamp`.
+//!   Times are in µs; offsets and lengths are in bytes.
+//! - Tencent (the traces' README, SNIA IOTTA 28064): `Timestamp,Offset,Size,IOType,VolumeID`. Times
+//!   are in seconds, so that all requests of a second arrive at once; offsets and sizes are in
+//!   sectors of 512 bytes.
 //!
-//! MSR's response time is in the units of its timestamp. A header in the place of the first line is
-//! left out. All three count time from an epoch of their own: a reader counts from the first
-//! request.
+//! A header line is skipped. Each format counts time from its own epoch; a reader counts from the
+//! first request.
 
 use units::{Duration, Op, SECTOR_BYTES};
 

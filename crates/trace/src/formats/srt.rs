@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! $$TR_IOREC-1.3 ... sectorsize = 256, ...  0x0C      a text that describes the disks
-//! size id seconds µs start_µs stop_µs bytes sector device driver cylinder flags info [queue] [suspect]
+//! size id seconds µs start_µs stop_µs bytes sector device driver cylinder flags info
+//!    [queue] [suspect]
 //! ```
 //! Records are big-endian words of 32 bits. `id` is the version (4 has a word for the queue's
 //! length) and the type (1, or 4 with a word that says why it is suspect: those are left out, as

@@ -1,0 +1,242 @@
+//! The tables of a disk.
+
+use engine::limits::{JIT_OFFSET_MAX, SERVER_PERIOD_MIN};
+use engine::{EstimatorName, PolicyName};
+use input::{Key, TableKeys, list, size_text, time_text};
+use units::Duration;
+
+use super::shapes::{BOOLEAN, Lazy, PATH, SHARE, numbers, sizes, times};
+use crate::defaults as d;
+use crate::limits as l;
+
+fn disk_identity() -> Vec<Key> {
+    vec![
+        Key::new(
+            "name",
+            format!("a name of 1 to {} bytes", l::NAME_BYTES_MAX),
+            "The disk's name, unique among the disks.",
+        )
+        .required(),
+        Key::new(
+            "drive",
+            "a name of the drive library, \"memory\", \"null\", or the path of a drive file \
+             (*.toml)",
+            "The drive that the disk emulates or simulates; required without `path` and `profile`.",
+        ),
+        Key::new(
+            "profile",
+            "the path of a profile (*.toml), relative to the config's directory",
+            "The measured profile of the drive, used instead of what its parameters imply.",
+        ),
+        Key::new("path", PATH, "A block device or file that is served directly: a real disk."),
+        Key::new("buffered", BOOLEAN, "Whether a real disk is accessed through the page cache.")
+            .or("false"),
+        Key::new(
+            "adopt",
+            BOOLEAN,
+            "Whether a real disk with a partition table is accepted, and overwritten.",
+        )
+        .or("false"),
+        Key::new(
+            "io_uring",
+            BOOLEAN,
+            "Whether a real disk's commands use io_uring if it is available, or a thread pool.",
+        )
+        .or("true"),
+        Key::new(
+            "size",
+            sizes(l::DISK_SIZE_MIN, l::MEMORY_SIZE_MAX),
+            "The size of a disk with drive = \"memory\" or \"null\", where it is required.",
+        ),
+        Key::new(
+            "backing",
+            "\"ram\", or a path relative to the config's directory",
+            "Where an emulated disk keeps its data.",
+        )
+        .or("\"ram\""),
+    ]
+}
+
+fn disk_schedule() -> Vec<Key> {
+    vec![
+        Key::new(
+            "policy",
+            format!("one of {}", list(PolicyName::ALL.iter(), '"')),
+            "The scheduling policy.",
+        )
+        .or(format!("\"{}\"", PolicyName::Utilization)),
+        Key::new(
+            "depth",
+            format!("{}, at most the drive's own queue", numbers(1, l::DEPTH_MAX.into())),
+            "Commands in flight inside the drive.",
+        )
+        .or("1"),
+        Key::new(
+            "period",
+            times(l::PERIOD_MIN, l::PERIOD_MAX),
+            "The accounting period, in which each reserve is guaranteed.",
+        )
+        .or(time_text(d::PERIOD)),
+        Key::new(
+            "batch",
+            "a time from 0s to the period",
+            "Disk time for which a sequential run is served before other volumes are.",
+        )
+        .or(format!("{}, at most the period; 0s for flash", time_text(d::BATCH))),
+        Key::new(
+            "linger",
+            times(Duration::ZERO, l::LINGER_MAX),
+            "How long the disk idles for the next request of a sequential run.",
+        )
+        .or(format!("{}; 0s for flash", time_text(d::LINGER))),
+        Key::new(
+            "estimate_sequential",
+            format!("a time from {} to the period", time_text(l::ESTIMATE_MIN)),
+            "The estimated time of a request close behind its predecessor.",
+        )
+        .or(format!(
+            "{}; {} for flash",
+            time_text(d::ESTIMATE_SEQUENTIAL),
+            time_text(d::ESTIMATE_FLASH)
+        )),
+        Key::new(
+            "estimate_random",
+            format!("a time from {} to the period", time_text(l::ESTIMATE_MIN)),
+            "The estimated time of any other request.",
+        )
+        .or(format!(
+            "{}; {} for flash",
+            time_text(d::ESTIMATE_RANDOM),
+            time_text(d::ESTIMATE_FLASH)
+        )),
+        Key::new(
+            "estimate",
+            format!("one of {}", list(EstimatorName::ALL.iter(), '"')),
+            "The estimator of service times.",
+        )
+        .or(format!("\"{}\"", EstimatorName::Constants)),
+        Key::new(
+            "nominal_rate",
+            "a rate such as 60/s, at least one in a period",
+            "Requests a second that policy = \"throughput\" divides among the volumes.",
+        )
+        .or("what the drive does in its worst case"),
+        Key::new(
+            "reserve_headroom",
+            SHARE,
+            "The share of the disk's time that admission keeps free of reserves.",
+        )
+        .formerly("unreserved")
+        .or("0%"),
+        Key::new(
+            "host_lateness",
+            times(Duration::ZERO, l::HOST_LATENESS_MAX),
+            "Time added to each command's worst case for the host's delays, for streams.",
+        )
+        .or(time_text(d::HOST_LATENESS)),
+        Key::new(
+            "best_effort",
+            "a table in braces",
+            "A server that reserves time for best-effort requests beside deadlines.",
+        ),
+        Key::new(
+            "slack_range",
+            "\"all\", or for experiments \"clockwise\"",
+            "The intervals that policy = \"delta-l\" takes its slack from.",
+        )
+        .formerly("range")
+        .or("\"all\""),
+        Key::new("faults", "a table in braces", "Faults to inject; not on a real disk."),
+    ]
+}
+
+fn disk_execution() -> Vec<Key> {
+    let piece = || format!("a size up to {}", size_text(engine::limits::COMMAND_MAX.bytes()));
+    vec![
+        Key::new(
+            "execution",
+            "\"whole\" or \"preemptible\"",
+            "Whether requests are executed as they are, or as short commands.",
+        )
+        .or("\"whole\""),
+        Key::new("split", piece(), "The longest command, with execution = \"whole\"."),
+        Key::new("chunk", format!("\"auto\", or {}", piece()), "The longest preemptible command.")
+            .or("\"auto\", from the profile"),
+        Key::new(
+            "jit_offset",
+            format!("\"off\", or {}", times(Duration::ZERO, JIT_OFFSET_MAX)),
+            "How long before its sector passes a command is sent (just-in-time seeking).",
+        )
+        .or("1ms"),
+        Key::new(
+            "approach",
+            "\"ahead\" or \"in-time\"",
+            "Whether a seek command moves the head ahead of a transfer.",
+        )
+        .or("\"ahead\" if the drive has a seek command"),
+        Key::new(
+            "seek_split",
+            "\"hidden\", \"off\" or a number of cylinders",
+            "Which seeks are split into shorter ones.",
+        )
+        .or("\"hidden\""),
+        Key::new(
+            "free_prefetch",
+            BOOLEAN,
+            "Whether rotational waits are used to read ahead of the target.",
+        )
+        .or("false"),
+        Key::new("preempt_writes", BOOLEAN, "Whether writes are split into chunks too.").or("true"),
+    ]
+}
+
+pub(crate) static DISK: Lazy = Lazy::new(|| {
+    let keys = [disk_identity(), disk_schedule(), disk_execution()].concat();
+    TableKeys::new("[[disk]]", "A disk, and how its time is divided.", keys)
+});
+
+pub(crate) static BEST_EFFORT: Lazy = Lazy::new(|| {
+    let keys = vec![
+        Key::new("share", "a share above 0%", "The share of the disk's time.").required(),
+        Key::new(
+            "period",
+            times(SERVER_PERIOD_MIN, engine::limits::PERIOD_MAX),
+            "The period in which the share is available.",
+        )
+        .or(time_text(d::SERVER_PERIOD)),
+    ];
+    let about = "A server that reserves time for best-effort requests beside deadlines.";
+    TableKeys::new("[[disk]] best_effort", about, keys)
+});
+
+pub(crate) static FAULTS: Lazy = Lazy::new(|| {
+    let keys = vec![
+        Key::new(
+            "seed",
+            "a whole number",
+            "Seed of the random faults, at each opening of the disk.",
+        )
+        .or(d::SEED.to_string()),
+        Key::new("read", SHARE, "The share of reads that fail.").or("0%"),
+        Key::new(
+            "write",
+            SHARE,
+            "The share of writes, trims and zeroing that fail; half of those take effect.",
+        )
+        .or("0%"),
+        Key::new("flush", SHARE, "The share of flushes that fail.").or("0%"),
+        Key::new("stall", SHARE, "The share of commands that begin late.").or("0%"),
+        Key::new(
+            "stall_for",
+            times(l::FAULT_STALL_MIN, l::FAULT_STALL_MAX),
+            "The delay of a stalled command.",
+        )
+        .or(time_text(d::STALL)),
+        Key::new(
+            "vanish_after",
+            "a whole number above zero",
+            "The number of commands after which the disk goes offline until it is reopened.",
+        ),
+    ];
+    TableKeys::new("[[disk]] faults", "Faults that a disk injects, for tests.", keys)
+});

@@ -1,0 +1,37 @@
+//! Every table and key of a config or scenario, with its type, default and description.
+//!
+//! The parser rejects the keys that are not described here, and the reference pages are generated
+//! from the descriptions. This file is also the table of earlier names that are still accepted:
+//! [`Key::formerly`].
+
+mod disk;
+mod server;
+mod shapes;
+mod volume;
+mod workload;
+
+pub use input::{Key, TableKeys};
+
+pub(crate) use disk::{BEST_EFFORT, DISK, FAULTS};
+pub(crate) use server::{LISTEN, LOG, NBD, TOP};
+pub(crate) use volume::{FROM, POOL, POOL_VOLUME, STREAM, VOLUME};
+pub(crate) use workload::WORKLOAD;
+
+/// The tables of a config, in the order of the reference page.
+pub fn all() -> Vec<&'static TableKeys> {
+    vec![
+        &TOP,
+        &LISTEN,
+        &NBD,
+        &LOG,
+        &DISK,
+        &BEST_EFFORT,
+        &FAULTS,
+        &VOLUME,
+        &STREAM,
+        &POOL,
+        &POOL_VOLUME,
+        &FROM,
+        &WORKLOAD,
+    ]
+}

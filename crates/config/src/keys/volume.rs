@@ -1,0 +1,178 @@
+//! The tables of volumes and of the pool.
+
+use engine::limits::WEIGHT_MAX;
+use input::{Key, TableKeys, size_text};
+
+use super::shapes::{BOOLEAN, Lazy, SHARE_OR_RATE, numbers, sizes};
+use crate::defaults as d;
+use crate::limits as l;
+
+fn clients() -> Key {
+    let shape = format!("a list of at most {}, each CN=NAME or sha256:FINGERPRINT", l::CLIENTS_MAX);
+    Key::new("clients", shape, "The certificates of the clients that may open the volume.")
+        .or("all clients")
+}
+
+fn contract() -> Vec<Key> {
+    vec![
+        Key::new("reserve", SHARE_OR_RATE, "The guaranteed share in each period.").or("0%"),
+        Key::new("limit", SHARE_OR_RATE, "The largest share in each period.").or("100%"),
+        Key::new(
+            "weight",
+            numbers(1, WEIGHT_MAX.into()),
+            "The weight with which time beyond the reserves is divided.",
+        )
+        .or("1"),
+        Key::new(
+            "priority",
+            "\"normal\" or \"high\"",
+            "Whether the volume is served before volumes of normal priority.",
+        )
+        .or("\"normal\""),
+        Key::new("stream", "a table in braces", "A bandwidth whose blocks each meet a deadline."),
+    ]
+}
+
+pub(crate) static VOLUME: Lazy = Lazy::new(|| {
+    let mut keys = vec![
+        Key::new(
+            "name",
+            format!("a name of 1 to {} bytes", l::NAME_BYTES_MAX),
+            "The volume's name, unique among all volumes: clients open it by this name.",
+        )
+        .required(),
+        Key::new("disk", "the name of a disk", "The disk that the volume is placed on.").required(),
+        clients(),
+        Key::new(
+            "size",
+            "a size of whole sectors",
+            "The volume's size; required without `same_as`.",
+        ),
+        Key::new("at", "a location in whole sectors, such as 20GiB", "The volume's first sector.")
+            .or("the first gap that holds it"),
+        Key::new(
+            "same_as",
+            "the name of a volume above, on the same disk",
+            "The volume whose sectors this one shares, under a contract of its own.",
+        ),
+        Key::new(
+            "iops",
+            "a rate such as 60/s",
+            "Requests a second that the reserve is derived from.",
+        ),
+        Key::new(
+            "bandwidth",
+            "bytes a second such as 20MB/s",
+            "Bytes a second that the reserve is derived from.",
+        ),
+        Key::new(
+            "run",
+            numbers(1, l::RUN_MAX),
+            "Consecutive sequential requests that a declared rate assumes.",
+        )
+        .or("1"),
+        Key::new(
+            "block",
+            sizes(l::BLOCK_MIN, l::BLOCK_MAX),
+            "The request size that a declared rate assumes.",
+        )
+        .or(size_text(d::BLOCK)),
+    ];
+    keys.extend(contract());
+    TableKeys::new("[[volume]]", "A volume on one disk, with its contract.", keys)
+});
+
+pub(crate) static STREAM: Lazy = Lazy::new(|| {
+    let keys = vec![
+        Key::new("bandwidth", "bytes a second such as 817KB/s", "The guaranteed bandwidth.")
+            .required(),
+        Key::new(
+            "block",
+            sizes(l::BLOCK_MIN, l::BLOCK_MAX),
+            "The request size; one block is due in each period of block ÷ bandwidth.",
+        )
+        .required(),
+        Key::new(
+            "range",
+            "two locations on the volume such as 0GiB..2GiB",
+            "The part of the volume that the guarantee covers; not for a pool's volume.",
+        )
+        .or("the whole volume"),
+        Key::new(
+            "span",
+            "a start and an end such as [\"0s\", \"2h\"]",
+            "When the guarantee holds, from the start of the run or of the daemon.",
+        )
+        .or("always"),
+    ];
+    let about = "A bandwidth whose blocks each meet a deadline.";
+    TableKeys::new("[[volume]] stream", about, keys)
+});
+
+pub(crate) static POOL: Lazy = Lazy::new(|| {
+    let keys = vec![
+        Key::new(
+            "disks",
+            format!("a list of at most {} names of disks", l::DISKS_MAX),
+            "The disks that belong to the pool.",
+        )
+        .required(),
+        Key::new("metadata_share", "a share above 0%", "Each disk's reserve for pool metadata.")
+            .formerly("metadata")
+            .or(d::METADATA_SHARE.to_string()),
+        Key::new(
+            "relocation_share",
+            "a share above 0%",
+            "Each disk's reserve and limit for relocating blocks.",
+        )
+        .formerly("reorganise")
+        .or(d::RELOCATION_SHARE.to_string()),
+        Key::new(
+            "volume",
+            format!("tables, at most {}", l::POOL_VOLUMES_MAX),
+            "The pool's volumes, each with its contract.",
+        ),
+    ];
+    TableKeys::new("[pool]", "Disks whose space is shared by the pool's volumes.", keys)
+});
+
+pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {
+    let mut keys = vec![
+        Key::new(
+            "name",
+            format!("a name of 1 to {} bytes", l::NAME_BYTES_MAX),
+            "The volume's name, unique among all volumes.",
+        )
+        .required(),
+        clients(),
+        Key::new("size", "a size of whole MiB", "The size with which the volume is created.")
+            .required(),
+        Key::new("disks", "a list of names of the pool's disks", "The disks it is placed on.")
+            .or("all disks of the pool"),
+        Key::new(
+            "layout",
+            "\"single\", \"stripe\" or \"random\"",
+            "How consecutive blocks are placed on the disks.",
+        )
+        .or("\"single\""),
+        Key::new("zone", "\"fast\", \"slow\" or \"any\"", "The part of the disks it is placed on.")
+            .or("\"any\""),
+        Key::new("thin", BOOLEAN, "Whether blocks are allocated when first written.").or("false"),
+        Key::new(
+            "from",
+            "a table in braces",
+            "The placement from which the volume's blocks are being relocated.",
+        ),
+    ];
+    keys.extend(contract());
+    TableKeys::new("[[pool.volume]]", "A volume of the pool, with its contract.", keys)
+});
+
+pub(crate) static FROM: Lazy = Lazy::new(|| {
+    let keys = vec![
+        Key::new("zone", "\"fast\", \"slow\" or \"any\"", "The earlier part of the disks.")
+            .required(),
+        Key::new("disks", "a list of names of the pool's disks", "The earlier disks.").required(),
+    ];
+    TableKeys::new("[[pool.volume]] from", "A placement that is being left.", keys)
+});
