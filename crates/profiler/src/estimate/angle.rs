@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_centre_of_phases_is_where_most_of_them_are_also_across_the_turn() {
+    fn the_centre_of_phases_is_where_most_of_them_are_also_across_phase_zero() {
         let found = centre(&[0.99, 0.01, 0.02, 0.98, 0.5], 0.1).expect("some");
         assert!(wrap(found.mean).abs() < 1e-9, "{found:?}");
         assert_eq!(found.count, 4);

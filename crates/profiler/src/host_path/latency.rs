@@ -121,7 +121,7 @@ mod tests {
     use crate::estimate::number::real;
 
     #[test]
-    fn late_ways_move_no_middle_and_a_path_that_wanders_is_known_less() {
+    fn late_samples_do_not_move_the_median_and_a_varying_path_has_a_larger_error() {
         let path = |wander: f64| {
             let latency = |nth: u64| {
                 let level = if nth.is_multiple_of(64) { 2e6 } else { 90_000.0 };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_silence_makes_of_the_way_there_it_makes_of_the_way_back() {
+    fn idle_time_delays_the_reply_as_much_as_the_request() {
         let samples = [60_000.0, 130_000.0, 75_000.0].map(|latency| vec![latency; 20]);
         assert!((PathLatency { samples, count: 60 }.median() - 145_000.0).abs() < 1.0);
     }

@@ -148,7 +148,7 @@ pub(crate) struct ResidualMap {
 /// The cell of an address, and its terms.
 struct Cell {
     zone: usize,
-    cell: usize,
+    index: usize,
     terms: Terms,
 }
 
@@ -189,12 +189,12 @@ impl ResidualMap {
         let on_cylinder = if last == 0 { 0.0 } else { on_cylinder };
         let cell = usize::try_from((lba.0 - self.zones[zone].first.0) / self.each).ok()?;
         let cell = cell.min(self.seen[zone].len() - 1);
-        Some(Cell { zone, cell, terms: self.zones[zone].terms(lba, on_cylinder) })
+        Some(Cell { zone, index: cell, terms: self.zones[zone].terms(lba, on_cylinder) })
     }
 
     /// The estimated delay of an address relative to the map, in ns.
     pub(crate) fn delay(&self, lba: Lba) -> f64 {
-        let Some(Cell { zone, cell, terms }) = self.cell_of(lba) else { return 0.0 };
+        let Some(Cell { zone, index: cell, terms }) = self.cell_of(lba) else { return 0.0 };
         let (seen, zone) = (&self.seen[zone][cell], &self.zones[zone]);
         zone.delay(terms)
             + seen.beyond(zone) / (seen.weight + 1.0 / (self.cell_deviation * self.cell_deviation))
@@ -202,7 +202,7 @@ impl ResidualMap {
 
     /// Adds a read of an address with an observed delay, and the noise of its completion, in ns.
     pub(crate) fn learn(&mut self, lba: Lba, delay: f64, noise: f64) {
-        let Some(Cell { zone, cell, terms }) = self.cell_of(lba) else { return };
+        let Some(Cell { zone, index: cell, terms }) = self.cell_of(lba) else { return };
         let (known, weight) = (self.delay(lba), 1.0 / (noise * noise));
         let delay = delay.clamp(known - CLIPPED * noise, known + CLIPPED * noise);
         self.zones[zone].learn(terms, delay, weight);

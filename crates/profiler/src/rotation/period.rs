@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_harmonic_is_never_taken_for_the_turn_however_exact_instants_are() {
+    fn a_harmonic_is_never_taken_for_the_rotation_however_exact_instants_are() {
         for period in [4e6, 5_997_000.0, 8_333_333.0, 11_111_111.0, 16_666_667.0] {
             for late in [0.0, 20e3, 1e6] {
                 let of = |nth: u32| f64::from(nth % 7 / 5) * late;

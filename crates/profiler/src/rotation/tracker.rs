@@ -261,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn sectors_are_foretold_to_a_tenth_of_the_noise() {
+    fn sectors_are_predicted_to_a_tenth_of_the_noise() {
         let (rotation, worst) = followed(9.0, 400_000.0);
         assert!(worst < 40_000.0, "{worst} ns off");
         assert!((rotation.period() / 8e6 - 1.0 - 9e-6).abs() < 4e-6, "{}", rotation.period());
     }
 
     #[test]
-    fn without_noise_only_the_turn_s_own_error_is_left() {
+    fn without_noise_only_the_period_s_error_remains() {
         let (_, worst) = followed(7.0, 0.0);
         assert!(worst < 2_000.0, "{worst} ns off");
     }
