@@ -1,9 +1,9 @@
 # make demo   the main job, on an emulated disk: needs a Rust toolchain, nothing else
 # make test   every test, with real NBD clients, which it installs
 # make bench  speed, as ratios in one run
-# make soak   the long runs: thousands of seeds, fuzzing, a day in virtual time, half an hour of cuts and kills
+# make soak   long runs: thousands of seeds, fuzzing, a day in virtual time, half an hour of kills
 # make docs   the book, the man pages, the shell completions
-# make ci     what has to pass before a push
+# make ci     what must pass before a push
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

@@ -11,14 +11,14 @@ spindle disk ls
 spindle vol create vm1 --disk d0 --size 20GiB --reserve 50% --limit 80%
 spindle vol create vm2 --disk d0 --size 20GiB --reserve 30%
 
-# Would another fit? Exit code 1 says no, and the words say what would.
+# Does another volume fit? Exit code 1 means no, and the message says what does.
 spindle admit --dry-run --disk d0 --size 20GiB --reserve 30% || true
 
-# Make room, while vm1 is served.
+# Reduce the reserve of vm1, while it is served.
 spindle vol set vm1 --reserve 40%
 spindle vol create vm3 --disk d0 --size 20GiB --reserve 30%
 
-# Shares are kept in every half second from now on.
+# Reserves hold in every half second from now on.
 spindle disk set d0 --period 500ms
 
 spindle vol show vm1

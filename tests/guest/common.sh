@@ -1,5 +1,5 @@
-# What the guests' runs have in common: a daemon that is started, waited for and stopped; a guest that is booted. To be sourced, with
-# `here` and `SPINDLE` set; leaves at once where there is no guest to boot.
+# Shared by the guests' runs: starts, awaits and stops a daemon; boots a guest. Sourced with `here` and
+# `SPINDLE` set; exits at once without a guest to boot.
 root=$(cd "$here/../.." && pwd)
 guest=$root/../shared/guest/guest.sh
 spindle=${SPINDLE:-$root/target/release/spindle}
@@ -25,8 +25,8 @@ finish() {
 }
 trap finish EXIT
 
-# serve [ARGUMENT...]: serves $dir/plan.toml on $dir/nbd.sock. The daemon says when it listens; a pipe waits for that, and ends if the
-# daemon does. What it said of its first address is in $listening.
+# serve [ARGUMENT...]: serves $dir/plan.toml on $dir/nbd.sock. Reads the daemon's messages from a pipe
+# until it listens or ends. Its first address is in $listening.
 serve() {
   rm -f "$dir/words"
   mkfifo "$dir/words"

@@ -39,7 +39,7 @@ mount -t ext4 "$disk" /mnt || fail "mount again"
 checked=$(grep -c ': OK$' /tmp/checked)
 [ "$checked" -eq "$count" ] || fail "$checked files checked instead of $count"
 
-# What is deleted is given back: the trims go to the volume, and the rest stays.
+# Deleted files are trimmed on the volume; the others stay.
 rm /mnt/tree/large
 grep -v ' tree/large$' /tmp/sums > /tmp/rest
 fstrim /mnt || fail "fstrim"

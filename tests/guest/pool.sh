@@ -1,8 +1,10 @@
 #!/bin/bash
-# Boots a Linux guest on a volume of a pool of three disks: it makes an ext4 file system there and unpacks a tree; the daemon
-# is stopped and started, the volume grows and is moved; the guest grows the file system, and finds every file as it was.
+# Boots a Linux guest on a volume of a pool of three disks: it makes an ext4 file system there and
+# unpacks a tree; the daemon restarts, the volume grows and is relocated; the guest grows the file
+# system, and finds every file unchanged.
 #   SPINDLE=path/to/spindle tests/guest/pool.sh
-# SPINDLE is target/release/spindle unless given. Exit status: 0 all held, or there is no guest to boot; else not 0.
+# SPINDLE is target/release/spindle unless given. Exit status: 0 if all
+# checks hold, or without a guest to boot; else not 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/common.sh"
@@ -31,7 +33,7 @@ serve
 api=$dir/spindle-api.sock
 "$spindle" vol resize --socket "$api" guest 1GiB
 "$spindle" vol snapshot --socket "$api" guest before
-# Its blocks are under way while the guest reads and writes them.
+# Its blocks are relocated while the guest reads and writes them.
 "$spindle" vol move --socket "$api" guest --disks d2,d1
 boot "$here/pool_grow.sh" guest | tee "$dir/grown"
 "$spindle" vol move --socket "$api" guest --disks d2,d1 --wait

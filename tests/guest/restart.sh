@@ -1,8 +1,9 @@
 #!/bin/bash
 # Boots a Linux guest that writes to a file system while the daemon is stopped, killed and started again under it
-# (restart_guest.sh): it sees a pause, and no error. A second volume it has through its own nbd-client, over TCP.
+# (restart_guest.sh): it sees a pause, and no error. A second volume is attached by its own nbd-client, over TCP.
 #   SPINDLE=path/to/spindle tests/guest/restart.sh
-# SPINDLE is target/release/spindle unless given. Exit status: 0 all held, or there is no guest to boot; else not 0.
+# SPINDLE is target/release/spindle unless given. Exit status: 0 if all
+# checks hold, or without a guest to boot; else not 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/common.sh"
@@ -28,13 +29,14 @@ TOML
 serve --listen 127.0.0.1:0
 address=$listening
 
-# The guest's disk waits for a server that is away; the guest's kernel waits for its disk.
+# The guest's disk waits for an absent server; the guest's kernel waits for its disk.
 export DRVOPT=file.reconnect-delay=60 NET=1 ARGS=${address##*:} LOG=$dir/serial.log
 : > "$LOG"
 boot "$here/restart_guest.sh" guest > "$dir/said" 2>&1 &
 guest_run=$!
 
-# The guest says when it writes. Each time the daemon goes, the second time without a word, and another one comes.
+# The guest reports when it writes. Each time the daemon ends, the second time by SIGKILL, and another
+# one starts.
 restarts=0
 while read -r line; do
   case $line in

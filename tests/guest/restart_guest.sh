@@ -1,4 +1,5 @@
-# Runs in the guest, on /dev/vda: what is written while the daemon behind it goes away and comes back is there, and nothing fails.
+# Runs in the guest, on /dev/vda: data written while the daemon restarts is there, and no request
+# fails.
 # Then on /dev/nbd0, which nbd-client has over TCP.
 set -eu
 disk=/dev/vda
@@ -32,7 +33,7 @@ if dmesg | grep -i "I/O error"; then fail "the kernel saw an error"; fi
 umount /mnt || fail "last umount"
 echo "a pause: 12 files written over 4 restarts, no error"
 
-# The kernel's own client. What it wrote, it reads on another connection.
+# The kernel's own client reads on another connection what it wrote.
 attach() {
   /bin/nbd-client 10.0.2.2 "$ARGS" /dev/nbd0 -N second > /tmp/attached 2>&1 || { cat /tmp/attached; fail "nbd-client"; }
 }

@@ -1,10 +1,10 @@
-//! What is said of volumes that asked for a rate rather than a share.
+//! Messages about volumes that declare a rate instead of a share.
 
 use config::{Plan, Volume};
 use console::eprintln;
 use stats::VolumeReport;
 
-/// What a volume's reserve is, and what it was worked out from.
+/// The reserve of a volume, and the rate from which it was derived.
 pub(crate) fn reserve(volume: &Volume) -> String {
     let reserve = volume.contract.reserve;
     let Some(declared) = volume.declared else { return format!("reserve {reserve}") };
@@ -17,14 +17,14 @@ pub(crate) fn reserve(volume: &Volume) -> String {
     )
 }
 
-/// Says on standard error what each rate takes.
+/// Reports on standard error the reserve that each declared rate needs.
 pub(crate) fn say(plan: &Plan) {
     for volume in plan.volumes.iter().filter(|volume| volume.declared.is_some()) {
         eprintln!("{}: {}", volume.name, reserve(volume));
     }
 }
 
-/// Says on standard error which volumes do not behave as they declared.
+/// Reports on standard error the volumes whose load differs from their declaration.
 pub(crate) fn warn(volumes: &[VolumeReport]) {
     for volume in volumes {
         let declared = volume.declared.as_ref();

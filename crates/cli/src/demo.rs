@@ -1,4 +1,4 @@
-//! `spindle demo`: the main job, working, on an emulated disk.
+//! `spindle demo`: two volumes with reserves on an emulated disk, under load.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -20,7 +20,7 @@ use crate::lab::{self, Forwarded};
 use loadgen::Load;
 
 const PLAN: &str = include_str!("../../../examples/serve/demo.toml");
-/// A share that is off by more has not been kept.
+/// The largest accepted difference between share and reserve.
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
 /// RTAS 2008 samples every half second.
 const SAMPLE: Duration = Duration::from_millis(500);
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<ExitStatus> {
 /// A volume's state at a time of the emulated disk.
 type Sample = (Instant, Status);
 
-/// Looks at the volumes every [`SAMPLE`] until `length` has gone by, and shows what it sees.
+/// Samples the volumes every [`SAMPLE`] for `length`, and shows their shares.
 fn watch(daemon: &Daemon, plan: &Plan, length: Duration) -> Vec<Sample> {
     let bars = MultiProgress::new();
     let style = ProgressStyle::with_template("{prefix:5} {bar:50.cyan/blue} {msg}");
@@ -124,7 +124,7 @@ fn watch(daemon: &Daemon, plan: &Plan, length: Duration) -> Vec<Sample> {
     }
 }
 
-/// The demo watches by the clock: there is nothing to wait for but time.
+/// The demo samples by the clock: there is no event to wait for.
 #[expect(clippy::disallowed_methods, reason = "a person watches; nothing else depends on it")]
 fn pause(length: Duration) {
     std::thread::sleep(std::time::Duration::from_nanos(length.as_nanos()));

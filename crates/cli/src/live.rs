@@ -1,5 +1,5 @@
-//! `spindle trace live`: a running daemon's requests as they are answered, each with where its time
-//! went.
+//! `spindle trace live`: a running daemon's requests as they are answered, each with the parts of
+//! its latency.
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use stats::{DroppedReport, RequestReport, SCHEMA};
 
 use crate::daemon_api::{ApiSocket, accepted};
 
-/// How soon a signal is noticed.
+/// The interval at which signals are polled.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(crate) struct TraceLive {
     count: Option<u64>,
 }
 
-/// What was told, as the last line with `--json`.
+/// The counts of a trace: the last line with `--json`.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     schema: u32,
@@ -69,11 +69,11 @@ pub(crate) fn run(args: &TraceLive, json: bool) -> anyhow::Result<ExitStatus> {
     }
     // As above.
     let _ = if json { writeln!(out, "{}", serde_json::to_string(&summary)?) } else { out.flush() };
-    eprintln!("{} requests told, {} dropped", summary.requests, summary.dropped);
+    eprintln!("{} requests printed, {} dropped", summary.requests, summary.dropped);
     Ok(ExitStatus::Success)
 }
 
-/// One line of the daemon's as one of ours.
+/// Prints one line of the daemon's trace.
 fn tell(
     line: &[u8],
     json: bool,
@@ -95,7 +95,7 @@ fn tell(
     }
     match serde_json::from_str::<RequestReport>(&text) {
         Ok(report) => writeln!(out, "{}", report.line())?,
-        // Of a daemon of another version.
+        // A line of a daemon of another version.
         Err(_) => writeln!(out, "{text}")?,
     }
     out.flush()

@@ -9,11 +9,10 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// It listens: units that wait for it may start.
 pub(crate) const READY: &str = "READY=1\nSTATUS=serving";
-/// It answers what it has, and ends.
+/// It answers the requests in flight, and ends.
 pub(crate) const STOPPING: &str = "STOPPING=1\nSTATUS=answering the requests under way";
 
-/// Tells it so, if there is one that wants to know. One that is gone does not: that is no reason
-/// not to serve.
+/// Notifies the service manager, if there is one. A failure is ignored: it does not affect serving.
 pub(crate) fn tell(state: &str) {
     if let Some(socket) = std::env::var_os("NOTIFY_SOCKET") {
         let _ = send(&socket, state);

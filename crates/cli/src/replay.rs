@@ -1,4 +1,4 @@
-//! `spindle sim replay`: flight records, given to the same engines again.
+//! `spindle sim replay`: replays flight records with the same engines.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -12,7 +12,7 @@ use units::Instant;
 
 use crate::args;
 
-/// What became of each record.
+/// The results of all records.
 #[derive(Debug, Serialize)]
 struct Report {
     schema: u32,
@@ -20,7 +20,7 @@ struct Report {
     records: Vec<RecordReport>,
 }
 
-/// What became of one record.
+/// The result of one record.
 #[derive(Debug, Serialize)]
 struct RecordReport {
     file: String,
@@ -34,7 +34,7 @@ struct RecordReport {
     commands: u64,
     replies: u64,
     same: bool,
-    /// `closed`, `open` or `torn`; nothing where a difference came first.
+    /// `closed`, `open` or `torn`; `None` after a difference.
     end: Option<&'static str>,
     torn_bytes: u64,
     difference: Option<DifferenceReport>,
@@ -123,9 +123,9 @@ fn tell(record: &RecordReport) {
         record.decisions
     );
     match record.end {
-        Some("open") => eprintln!("{file}: it was not closed: what was to follow is not there"),
+        Some("open") => eprintln!("{file}: it was not closed: its last entries may be missing"),
         Some("torn") => eprintln!(
-            "{file}: its end is torn: nothing can be said of the last {} bytes",
+            "{file}: its end is torn: the last {} bytes are unreadable",
             record.torn_bytes
         ),
         _ => {}

@@ -1,4 +1,4 @@
-//! `spindle serve`: volumes over NBD, until told to stop.
+//! `spindle serve`: serves volumes over NBD until a signal stops it.
 
 use std::path::Path;
 
@@ -21,10 +21,10 @@ use crate::declared;
 use crate::notify;
 use crate::slow::SlowLog;
 
-/// Where to listen when neither the config nor the command line says.
+/// The address to listen on if neither the config nor the command line gives one.
 const LISTEN: &str = "unix:spindle.sock";
 
-/// What was served, told at the end.
+/// The report of a run, printed at its end.
 #[derive(Debug, Serialize)]
 struct Served {
     schema: u32,
@@ -42,7 +42,7 @@ pub(crate) fn addresses(said: &[String], plan: &Plan) -> anyhow::Result<Vec<Addr
     texts.unwrap_or_default().iter().map(parse).collect()
 }
 
-/// Where the API listens, and the token for TCP.
+/// The addresses of the API, and the token for TCP.
 fn api(args: &args::Serve) -> anyhow::Result<(Vec<Address>, Option<Token>)> {
     let token = args.api_token_file.as_deref().map(Token::read).transpose();
     let token = token.map_err(|error| bad_input(format!("--api-token-file: {error}")))?;
@@ -55,7 +55,7 @@ fn api(args: &args::Serve) -> anyhow::Result<(Vec<Address>, Option<Token>)> {
     Ok((said.map(parse).collect::<anyhow::Result<_>>()?, token))
 }
 
-/// What the command line says of the log, in place of what the config says.
+/// Replaces the settings of the config's log by those of the command line.
 fn log(plan: &mut Plan, args: &args::Log) -> anyhow::Result<()> {
     if let Some(slow) = args.slow {
         if !(SLOW_MIN..=TIME_MAX).contains(&slow) {
@@ -86,7 +86,7 @@ fn log(plan: &mut Plan, args: &args::Log) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says where streams leave best effort so little that a small read may never have its turn.
+/// Warns of disks whose streams leave so little slack that a small best-effort read may starve.
 fn warn_of_starving(plan: &Plan) {
     for (index, disk) in plan.disks.iter().enumerate() {
         let room = plan.admission_headroom(config::DiskIndex(index), Instant::ZERO);
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<ExitStatus> 
     log(&mut plan, &args.log)?;
     let addresses = addresses(&args.listen, &plan)?;
     let (api_addresses, token) = api(args)?;
-    // Before anything is started, so that no signal finds a daemon that does not listen to it.
+    // Before anything is started, so that no signal is missed.
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
     let bind = || Bound::listen(&api_addresses, token.as_ref());
     let (daemon, bound) = Daemon::start_with(&plan, &addresses, bind).map_err(bad_input)?;
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<ExitStatus> 
     notify::tell(notify::READY);
     signals.forever().next();
     notify::tell(notify::STOPPING);
-    eprintln!("stopping: the requests under way are answered first");
+    eprintln!("stopping: the requests in flight are answered first");
     server.stop();
     let status = daemon.stop().context("the sockets")?;
     if let Some(slow) = slow {
@@ -149,7 +149,7 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<ExitStatus> 
     Ok(ExitStatus::Success)
 }
 
-/// How far off the estimates on the disk of this number were.
+/// The error of the service-time estimates on the disk of this number.
 fn error(status: &Status, disk: usize) -> Option<stats::ErrorMs> {
     let mut all = Latency::default();
     for volume in status.volumes.iter().filter(|volume| volume.disks == [config::DiskIndex(disk)]) {

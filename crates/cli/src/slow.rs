@@ -13,10 +13,10 @@ use units::Duration;
 
 /// Lines a second of all disks together, so that the log stays readable.
 const LINES_MAX: u32 = 20;
-/// How soon it is noticed that the daemon stops.
+/// The interval at which the end of the daemon is polled.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A log that is being written.
+/// The thread that writes the log.
 #[derive(Debug)]
 pub(crate) struct SlowLog {
     stopped: Arc<AtomicBool>,
@@ -24,7 +24,7 @@ pub(crate) struct SlowLog {
 }
 
 impl SlowLog {
-    /// Begins, where the config says what is slow.
+    /// Starts the log, if the config defines slow requests.
     pub(crate) fn start(log: &Log, json: bool, operator: Operator) -> io::Result<Option<Self>> {
         let Some(at_least) = log.slow else { return Ok(None) };
         let filter = Filter { at_least, per_second_max: Some(LINES_MAX), ..Filter::ALL };
@@ -42,7 +42,7 @@ impl SlowLog {
         Ok(Some(Self { stopped, writing }))
     }
 
-    /// Writes what is there still, and ends.
+    /// Writes the remaining lines, and ends.
     pub(crate) fn stop(self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.writing.join().expect("it does not panic");
@@ -62,9 +62,9 @@ fn write(operator: &Operator, watcher: &Subscriber, at_most: Duration, format: L
     let dropped = told.dropped;
     match format {
         _ if dropped == 0 => {}
-        LogFormat::Text => eprintln!(
-            "slow: {dropped} more that are not told of: at most {LINES_MAX} in a second are"
-        ),
+        LogFormat::Text => {
+            eprintln!("slow: {dropped} more, not listed: the limit is {LINES_MAX} lines a second")
+        }
         LogFormat::Json => {
             eprintln!(
                 "{}",

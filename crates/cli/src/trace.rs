@@ -1,4 +1,4 @@
-//! `spindle trace`: looking at traces, and converting them.
+//! `spindle trace stat` and `spindle trace convert`.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -16,7 +16,7 @@ use crate::args::{TraceConvert, TraceInput, TraceStat};
 /// Records between two updates of the progress bar: drawing it takes longer than reading a record.
 const RECORDS_PER_MOVE: u64 = 4_096;
 
-/// What a trace amounts to, as JSON.
+/// The summary of a trace, as JSON.
 #[derive(Serialize)]
 struct StatReport {
     schema: u32,
@@ -57,7 +57,7 @@ struct DeviceReport {
     end_sector: u64,
 }
 
-/// What was met beside the requests.
+/// Anomalies beside the requests.
 #[derive(Serialize)]
 struct TallyReport {
     skipped: u64,
@@ -68,7 +68,7 @@ struct TallyReport {
     truncated: u64,
 }
 
-/// What a conversion did, as JSON.
+/// The result of a conversion, as JSON.
 #[derive(Serialize)]
 struct ConvertReport {
     schema: u32,
@@ -148,7 +148,7 @@ fn open(input: &TraceInput) -> anyhow::Result<FileReader> {
     FileReader::open(&input.file, options).map_err(bad_input)
 }
 
-/// Does `with` to each record, while a bar on standard error shows how far it is.
+/// Calls `with` for each record, with a progress bar on standard error.
 fn each(
     reader: &mut FileReader,
     file: &Path,
@@ -187,9 +187,8 @@ fn write(args: &TraceConvert, reader: &mut FileReader, output: &Output) -> anyho
     writer.finish().map_err(told)
 }
 
-/// Where a new trace goes. A file is written beside its place and moved there when it is whole, so
-/// that a trace that is refused half way leaves nothing behind; what is no file (a pipe) is written
-/// straight away.
+/// The output of a conversion. A file is written under a temporary name and renamed when it is
+/// complete, so that a refused trace leaves no file; a pipe is written directly.
 struct Output {
     place: PathBuf,
     partial: Option<PathBuf>,
@@ -218,13 +217,13 @@ impl Output {
         Ok(BufWriter::new(file))
     }
 
-    /// Moves what is whole to its place, and takes away what is not.
+    /// Renames a complete file, and removes an incomplete one.
     fn settle<T>(&self, done: anyhow::Result<T>) -> anyhow::Result<T> {
         let Some(partial) = &self.partial else { return done };
         if done.is_ok() {
             fs::rename(partial, &self.place).with_context(|| self.place.display().to_string())?;
         } else {
-            // It may never have been created, and the first error is the one to tell.
+            // The file may not exist, and the first error is the one to report.
             let _ = fs::remove_file(partial);
         }
         done
@@ -312,7 +311,7 @@ fn print(file: &Path, reader: &FileReader, stat: &Stat) {
     print!("{}", table::text(&head, &stat.devices.iter().map(row).collect::<Vec<_>>()));
 }
 
-/// Says on standard error what was met that is not simply a request.
+/// Reports anomalies on standard error.
 fn tell(tally: Tally) {
     let notes = [
         (tally.truncated, "last record cut short, passed over"),

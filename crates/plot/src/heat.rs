@@ -1,4 +1,4 @@
-//! Figures: a quantity over a plane, as bands of colour beside a bar that says what they stand for.
+//! Figures: a quantity over a plane, as bands of colour beside a scale.
 
 use std::path::Path;
 
@@ -6,18 +6,18 @@ use plotters::prelude::*;
 
 use crate::plot::{Area, PlotError, failed, label};
 
-/// One figure. What is `cells[column][row]` is drawn from the left and from below.
+/// One figure. `cells[column][row]` is drawn from the left and from below.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMap {
-    /// A sentence that says what is seen, and in which setting.
+    /// A sentence that names the quantity and the setting.
     pub caption: String,
-    /// What the horizontal axis counts, with its unit.
+    /// The quantity on the horizontal axis, with its unit.
     pub x: String,
-    /// What the vertical axis counts, with its unit.
+    /// The quantity on the vertical axis, with its unit.
     pub y: String,
-    /// What the colours count, with its unit.
+    /// The quantity of the colours, with its unit.
     pub value: String,
-    /// How far the axes reach; both begin at 0.
+    /// The ends of the axes, which begin at 0.
     pub ends: (f64, f64),
     /// The quantity in columns of equal width, each of rows of equal height.
     pub cells: Vec<Vec<f64>>,
@@ -34,7 +34,7 @@ const COLOURS: [RGBColor; 5] = [
     RGBColor(94, 201, 98),
     RGBColor(253, 231, 37),
 ];
-/// More bands than this cannot be told apart.
+/// More bands than this are not distinguishable.
 const BANDS_MAX: f64 = 40.0;
 
 impl HeatMap {
@@ -76,10 +76,10 @@ impl HeatMap {
         let width = x_end / self.cells.len() as f64;
         for (column, rows) in self.cells.iter().enumerate() {
             let height = y_end / rows.len() as f64;
-            // Each reaches under the next, as a viewer shows the seam between two that only touch.
+            // Each overlaps the next, because viewers show a seam between adjacent rectangles.
             let left = column as f64 * width;
             let right = (left + 1.5 * width).min(x_end);
-            // Neighbours of one colour are one rectangle: a tenth of the file.
+            // Neighbours of one colour are merged, which makes the file ten times smaller.
             let mut from = 0;
             for run in rows.chunk_by(|one, other| bands.of(*one) == bands.of(*other)) {
                 let (low, high) =
@@ -150,7 +150,7 @@ impl Bands {
         bands
     }
 
-    /// Which band a value is in, from 0.
+    /// The band of a value, from 0.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

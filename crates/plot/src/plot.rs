@@ -11,22 +11,22 @@ use plotters::series::DashedLineSeries;
 /// One line of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub name: String,
     /// Its points, from left to right.
     pub points: Vec<(f64, f64)>,
-    /// Drawn broken: what was promised beside what was had.
+    /// Drawn dashed: a guarantee beside a measurement.
     pub dashed: bool,
 }
 
 /// One figure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot {
-    /// A sentence that says what is seen, and in which setting.
+    /// A sentence that names the quantity and the setting.
     pub caption: String,
-    /// What the horizontal axis counts, with its unit.
+    /// The quantity on the horizontal axis, with its unit.
     pub x: String,
-    /// What the vertical axis counts, with its unit.
+    /// The quantity on the vertical axis, with its unit.
     pub y: String,
     /// What is drawn. A dashed line takes the colour of the solid line of the same place in its
     /// order.

@@ -28,11 +28,11 @@ pub struct DeclaredReport {
 /// The least part of the declared rate that a share must give: measured runs never equal the
 /// declared ones exactly.
 const FITS: f64 = 0.9;
-/// What is seen of fewer requests than this says nothing.
+/// The least number of requests for a verdict.
 const REQUESTS_MIN: u64 = 100;
 
 impl DeclaredReport {
-    /// Holds what was seen against what was declared.
+    /// Compares the measured load with the declared one.
     pub fn new(declared: &RateContract, seen: &Runs) -> Self {
         let RateRequirement { interval, run, block } = declared.requirement;
         let (run, block) = (run.get(), block.bytes().0);
@@ -69,7 +69,8 @@ mod tests {
 
     use super::*;
 
-    /// A disk with 12 ms of way a run and 1 ms a block; 380 a second take 45.13 % of it.
+    /// A disk with 12 ms of positioning for each run and 1 ms for each block; 380 a second take
+    /// 45.13 % of it.
     fn declared() -> RateContract {
         let mechanics = Mechanics {
             seek_max: Duration::from_millis(16),

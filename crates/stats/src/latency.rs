@@ -1,4 +1,4 @@
-//! Latencies: a histogram of constant size, and what is told of it.
+//! Latencies: a histogram of constant size, and its summary.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -8,41 +8,41 @@ use units::Duration;
 const LATENCY_MAX: Duration = Duration::from_secs(3_600);
 const DIGITS: u8 = 3;
 
-/// Every latency of some requests, to three digits. Takes no memory until there is one, and the
-/// pages that are counted in then.
+/// A histogram of latencies with three digits. It uses no memory until the first latency, and then
+/// only the pages that hold counts.
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
     histogram: Option<Box<Histogram<u64>>>,
     sum_nanos: u128,
 }
 
-/// What a report tells of latencies, in milliseconds.
+/// The summary of latencies in a report, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatencyMs {
     /// The mean, exact.
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// Of a hundred, the second longest.
+    /// The 99th percentile.
     pub p99: f64,
-    /// Of a thousand, the second longest.
+    /// The 99.9th percentile.
     pub p999: f64,
     /// The longest.
     pub max: f64,
 }
 
-/// What a report tells of how far estimates were off, in milliseconds: |a − e| a request (RTAS 2008
-/// §3).
+/// The summary of estimation errors in a report, in milliseconds: |a − e| for each request (RTAS
+/// 2008 §3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ErrorMs {
     /// The mean.
     pub mean: f64,
-    /// What nineteen of twenty did not exceed.
+    /// The 95th percentile.
     pub p95: f64,
 }
 
 impl Latency {
-    /// Counts one.
+    /// Records one latency.
     pub fn record(&mut self, latency: Duration) {
         let histogram = self.histogram.get_or_insert_with(|| {
             let histogram = Histogram::new_with_bounds(1, LATENCY_MAX.as_nanos(), DIGITS);
@@ -52,23 +52,23 @@ impl Latency {
         self.sum_nanos += u128::from(latency.as_nanos());
     }
 
-    /// How many there were.
+    /// Their number.
     pub fn count(&self) -> u64 {
         self.histogram.as_ref().map_or(0, |histogram| histogram.len())
     }
 
-    /// The latency that `quantile` of them did not exceed; nothing if there were none.
+    /// The quantile `quantile`; zero without latencies.
     pub fn quantile(&self, quantile: f64) -> Duration {
         let value = self.histogram.as_ref().map(|histogram| histogram.value_at_quantile(quantile));
         Duration::from_nanos(value.unwrap_or(0))
     }
 
-    /// The longest; nothing if there were none.
+    /// The longest; zero without latencies.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.histogram.as_ref().map_or(0, |histogram| histogram.max()))
     }
 
-    /// Counts all of `other`, too.
+    /// Adds all of `other`.
     pub fn add(&mut self, other: &Self) {
         let Some(more) = &other.histogram else { return };
         match &mut self.histogram {
@@ -78,13 +78,13 @@ impl Latency {
         self.sum_nanos += other.sum_nanos;
     }
 
-    /// What a report tells of them if they are errors; nothing if there were none.
+    /// Their summary as estimation errors; `None` without any.
     pub fn error(&self) -> Option<ErrorMs> {
         (self.count() > 0)
             .then(|| ErrorMs { mean: self.millis().mean, p95: self.quantile(0.95).as_millis_f64() })
     }
 
-    /// What a report tells of them; zeroes if there were none.
+    /// Their summary; zeroes without any.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn millis(&self) -> LatencyMs {
         if self.count() == 0 {

@@ -1,4 +1,4 @@
-//! What simulation and daemon both tell, in one shape: latencies, accounts, figures.
+//! What simulation and daemon report in one shape: latencies, accounts, figures.
 //!
 //! Numbers here are for people and plots: this is where integers become fractions, and nothing
 //! computed from them goes back.

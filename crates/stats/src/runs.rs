@@ -1,4 +1,4 @@
-//! How sequential a volume's requests are: measured, to be held against what was declared.
+//! How sequential a volume's requests are, for comparison with its declaration.
 
 use units::{Extent, Lba, Sectors};
 
@@ -25,7 +25,7 @@ impl Runs {
         self.last_end = Some(extent.end());
     }
 
-    /// What came since `earlier`, which these are a continuation of.
+    /// The requests since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Runs {
         (self.requests > 0).then(|| Sectors(self.sectors.div_ceil(self.requests)))
     }
 
-    /// How many there were.
+    /// Their number.
     pub fn requests(&self) -> u64 {
         self.requests
     }

@@ -17,7 +17,7 @@ pub struct DiskReport {
     pub busy_share: f64,
     /// Read and written.
     pub bytes_per_s: f64,
-    /// What preemptible execution did, where it is on.
+    /// The counts of preemptible execution, if it is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionReport>,
     /// The error of the service-time estimates of its requests; `None` without estimates.
@@ -25,14 +25,14 @@ pub struct DiskReport {
     pub estimate_error_ms: Option<ErrorMs>,
 }
 
-/// What preemptible execution did on one disk.
+/// The counts of preemptible execution on one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExecutionReport {
     /// Predicted arrivals of the head that were waited for.
     pub timed: u64,
-    /// Of these, times that it came late: each cost a turn.
+    /// Of these, late arrivals: each costs a revolution.
     pub missed: u64,
-    /// Movements made in several parts.
+    /// Seeks that were split.
     pub split: u64,
     /// Seek commands.
     pub seeks: u64,
@@ -40,11 +40,11 @@ pub struct ExecutionReport {
     pub preempted: u64,
     /// Sectors prefetched in slack.
     pub prefetched_bytes: u64,
-    /// Idle time made by waiting for the disk to turn, in seconds.
+    /// Time spent in rotational waits, in seconds.
     pub slack_s: f64,
-    /// Times that just-in-time seeks were given up because predictions did not come true.
+    /// Times that just-in-time seeks were disabled because predictions failed.
     pub distrusted: u64,
-    /// Whether just-in-time seeks were on in the end.
+    /// Whether just-in-time seeks were enabled at the end.
     pub just_in_time: bool,
 }
 
@@ -64,7 +64,7 @@ impl From<PreemptionStats> for ExecutionReport {
     }
 }
 
-/// What became of a stream's deadlines.
+/// The deadlines of a stream: met and missed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DeadlinesReport {
     /// Blocks answered by their deadline.
@@ -87,11 +87,11 @@ impl From<engine::DeadlineStats> for DeadlinesReport {
 pub struct VolumeReport {
     /// As in the plan.
     pub name: String,
-    /// The share of its disk's time that it is promised, as a fraction of one.
+    /// Its reserve, as a fraction of the disk's time.
     pub reserve: f64,
-    /// The most that it may get, as a fraction of one.
+    /// Its limit, as a fraction of the disk's time.
     pub limit: f64,
-    /// What it got: its disk time as a fraction of the run.
+    /// Its disk time, as a fraction of the run.
     pub disk_time_share: f64,
     /// Requests answered.
     pub requests: u64,
@@ -105,7 +105,7 @@ pub struct VolumeReport {
     pub latency_ms: LatencyMs,
     /// From a request's arrival to its first command.
     pub waiting_ms: LatencyMs,
-    /// Deadlines that were promised and missed.
+    /// Guaranteed deadlines that were missed.
     pub deadline_misses: u64,
     /// The same in full, of a volume that has a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,7 +115,7 @@ pub struct VolumeReport {
     /// The error of the service-time estimates of its requests; `None` without estimates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate_error_ms: Option<ErrorMs>,
-    /// What its reserve was worked out from, and whether that still fits.
+    /// The declaration from which its reserve was derived, and whether its load still matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declared: Option<DeclaredReport>,
 }

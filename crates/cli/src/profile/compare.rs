@@ -1,4 +1,4 @@
-//! `spindle profile compare`: what two profiles say differently, by more than both may be off.
+//! `spindle profile compare`: the figures of two profiles that differ by more than their errors.
 
 use std::path::PathBuf;
 
@@ -26,13 +26,13 @@ const ERRORS_MAX: f64 = 2.6;
 /// differ by more.
 const PART_MIN: f64 = 0.002;
 
-/// A figure of which the profiles say different things.
+/// A figure that differs between the profiles.
 #[derive(Debug, Serialize)]
 struct Difference {
     what: String,
     one: String,
     other: String,
-    /// How far apart they are, in standard errors of both; nothing for what has none.
+    /// The difference in standard errors of both; `None` for figures without an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<f64>,
 }
@@ -42,7 +42,7 @@ struct Compared {
     schema: u32,
     same: usize,
     differences: Vec<Difference>,
-    /// What one has and the other has not.
+    /// Figures that only one of them has.
     only_one: Vec<String>,
     only_other: Vec<String>,
 }
@@ -83,15 +83,15 @@ pub(super) fn run(args: &Compare, json: bool) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::from(held))
 }
 
-/// What tells the tables of a list apart.
+/// The keys that identify a table of a list.
 const NAMES: [&str; 7] = ["op", "access", "length", "depth", "of", "writes", "first"];
-/// What has no error: it is so, or not.
+/// Keys of figures without an error: they are equal or not.
 const EXACT: [&str; 6] =
     ["surfaces", "cylinders", "sectors_per_track", "first_cylinder", "heads", "verdict"];
 /// Ratio of consecutive distances at which seek curves are compared.
 const FARTHER: u32 = 3;
 
-/// The name of a table of a list, by what it is about; else its number.
+/// The name of a table of a list, from its identifying keys; else its number.
 fn name(value: &Value, index: usize) -> String {
     let parts = NAMES.iter().filter_map(|key| value.get(key).map(plain));
     let name = parts.collect::<Vec<_>>().join(" ");
@@ -102,7 +102,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A number, in whatever unit it is written: times in nanoseconds, sizes in bytes, shares in parts.
+/// The number of a value: times in nanoseconds, sizes in bytes, shares as fractions.
 #[expect(clippy::cast_precision_loss, reason = "compared, never computed with")]
 fn number(value: &Value) -> Option<f64> {
     let Some(text) = value.as_str() else { return value.as_f64() };
@@ -154,7 +154,8 @@ impl Compared {
         }
     }
 
-    /// Seek curves have points where they were measured: they are compared between them.
+    /// Compares seek curves. Their points were measured at different distances, so that they are
+    /// compared by interpolation.
     fn curves(&mut self, name: &str, one: Option<&Seeks>, other: Option<&Seeks>) {
         let (Some(one), Some(other)) = (one, other) else { return };
         let last = |seeks: &Seeks| seeks.points.last().map_or(0, |point| point.distance);
@@ -185,14 +186,14 @@ impl Compared {
     }
 }
 
-/// What a curve says of a distance, and by how much it may be off there.
+/// The seek time over `distance`, and its error.
 fn at(seeks: &Seeks, distance: u32) -> (units::Duration, units::Duration) {
     let nearest = seeks.points.iter().min_by_key(|point| point.distance.abs_diff(distance));
     let error = nearest.map_or(units::Duration::ZERO, |point| point.error);
     (seeks.curve().time(distance), error)
 }
 
-/// For two figures: how many errors of both lie between them, and whether that is too many.
+/// The difference of two figures in errors of both, and whether it counts as a difference.
 fn figures(one: &Value, other: &Value) -> Option<(Option<f64>, bool)> {
     let of = |of: &Value| Some((number(of.get("value")?)?, number(of.get("spread")?)?));
     let ((one, off), (other, off_other)) = (of(one)?, of(other)?);

@@ -1,4 +1,4 @@
-//! What is measured: opened, and described.
+//! The device under measurement: its opening and its description.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn model(name: &str) -> anyhow::Result<AnyModel> {
     drive_library::open(name).map_err(bad_input)?.check().map_err(bad_input)
 }
 
-/// Whether writing was asked for, in a way that is no slip.
+/// Whether `--write` is given, and confirmed by the name of the device.
 fn may_write(args: &Measure, device: &str) -> anyhow::Result<bool> {
     match &args.write {
         None => Ok(false),
@@ -53,7 +53,7 @@ impl Open {
                 args.noise.unwrap_or(Duration::ZERO),
                 args.seed.unwrap_or(1),
             );
-            // Nothing is lost by writing to a model: that it may not be is to be said.
+            // Writing to a model loses no data, so it is on unless `--write` names another device.
             let write = args.write.is_none() || may_write(args, name)?;
             let target = if write { target } else { target.read_only() };
             return Ok((Self::Simulated(Box::new(target)), format!("simulated:{name}")));
@@ -85,12 +85,12 @@ impl Open {
         }
     }
 
-    /// Whether its time is this host's.
+    /// Whether it runs in real time on this host.
     pub(super) const fn is_live(&self) -> bool {
         !matches!(self, Self::Simulated(_))
     }
 
-    /// As the profile describes it.
+    /// Its description in the profile.
     pub(super) fn device(&mut self, name: String) -> MeasuredDevice {
         let facts = self.target().facts();
         let model = match self {
@@ -121,7 +121,7 @@ impl Open {
         }
     }
 
-    /// What threads add to a command, where they are between.
+    /// The time that threads add to a command; `None` without threads.
     pub(super) fn overhead(&self) -> Option<Duration> {
         match self {
             Self::Block(target) => Some(target.overhead()),
@@ -129,7 +129,7 @@ impl Open {
         }
     }
 
-    /// What transfers took of a processor.
+    /// The CPU time of transfers, by length.
     pub(super) fn processor(&self) -> Vec<CpuCost> {
         let Self::Block(target) = self else { return Vec::new() };
         let told = target.processor().iter().filter(|(len, sum)| len.0 > 0 && sum.count > 0);

@@ -1,4 +1,4 @@
-//! `spindle profile DEVICE`: measures, inside a budget, and keeps what was measured when it is
+//! `spindle profile DEVICE`: measures within a time budget, and keeps its findings when it is
 //! interrupted.
 
 use std::ops::ControlFlow;
@@ -23,14 +23,14 @@ use super::device::Open;
 use super::file::{self, read};
 use super::show;
 
-/// The shortest budget: less measures nothing.
+/// The shortest budget: a shorter one measures nothing.
 const BUDGET_MIN: Duration = Duration::from_secs(1);
-/// The longest: a day.
+/// The longest budget.
 const BUDGET_MAX: Duration = Duration::from_secs(86_400);
 /// A quick profile takes less than a minute, with opening and writing.
 const BUDGET_QUICK: Duration = Duration::from_secs(55);
 
-/// What was measured, in the shape of `--json`.
+/// The profile, in the shape of `--json`.
 #[derive(Debug, Serialize)]
 struct Told {
     schema: u32,
@@ -51,7 +51,7 @@ fn budget(args: &Measure) -> anyhow::Result<Budget> {
     Ok(Budget { total, quick: args.quick })
 }
 
-/// The profile to go on from, and the file to write.
+/// The profile to continue, and the file to write.
 fn before(args: &Measure) -> anyhow::Result<(Option<ProfileFile>, Option<&Path>)> {
     if let Some(path) = &args.resume {
         return Ok((Some(read(path)?), Some(path)));
@@ -81,7 +81,7 @@ fn kept(
         return Err(bad_input(expected));
     }
     let ProfileFile { device, run, mut findings } = before;
-    // What was seen without writing is not all that can be seen by it.
+    // A profile without writes is incomplete for a device that may be written.
     if (run.quick && !args.quick) || (now.written && !device.written) {
         findings.done.clear();
     }
@@ -140,7 +140,7 @@ fn measured(
 ) -> anyhow::Result<(Findings, Duration, Result<(), StopReason>)> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The second one ends it at once.
+        // A second signal ends the process at once.
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .context("cannot listen to signals")?;
@@ -153,12 +153,12 @@ fn measured(
     let mut told = findings.notes.len();
     let mut watcher = |progress: &Progress<'_>| {
         let Progress { stage: now, spent, left, notes } = *progress;
-        // What kind of device it is is known long before all of its figures are.
+        // The kind of the device is known long before all of its figures are.
         for note in notes.iter().skip(told) {
             bar.suspend(|| eprintln!("{note}"));
         }
         told = notes.len();
-        // Once for each tenth of a second of the device's: simulated ones are fast.
+        // One update for each tenth of a second of device time: simulated devices are fast.
         let tenth = spent.as_nanos() / 100_000_000;
         if tenth != shown || stage != Some(now) {
             (shown, stage) = (tenth, Some(now));

@@ -1,4 +1,4 @@
-//! The tables of a drive that turns.
+//! The tables of a mechanical drive.
 
 use console::table;
 use drive_library::profile::ProfileFile;
@@ -33,7 +33,7 @@ fn sectors(of: &Figure<Sectors>) -> Vec<String> {
     figure(&Figure { value: value.bytes(), spread: spread.bytes(), samples, confidence })
 }
 
-/// What is one figure each.
+/// The table of single figures.
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
 fn figures(found: &Findings) -> String {
     let mut rows = Vec::new();

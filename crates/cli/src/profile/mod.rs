@@ -1,4 +1,4 @@
-//! `spindle profile`: measures a drive, shows what was measured, and compares two.
+//! `spindle profile`: measures, shows and compares profiles of drives.
 
 mod args;
 mod cells;

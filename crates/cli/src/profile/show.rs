@@ -60,7 +60,7 @@ pub(super) fn run(args: &Show, json: bool) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Success)
 }
 
-/// Everything that the profile has.
+/// All tables of a profile.
 pub(super) fn tables(measured: &ProfileFile) -> String {
     let device = &measured.device;
     let model = device.model.as_deref().map_or(String::new(), |model| format!(" ({model})"));
@@ -110,7 +110,7 @@ fn flash(flash: &Flash) -> String {
     text + &section(&rates(&flash.rates))
 }
 
-/// Bytes a second, and commands.
+/// Commands a second, and MB/s.
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
 fn pace(rate: &Rate) -> (f64, f64) {
     let per_second = 1e9 / rate.interval.value.as_nanos().max(1) as f64;
