@@ -84,7 +84,8 @@ fn roff(text: &str) -> String {
     for (nth, part) in text.split('`').enumerate() {
         let part = part.replace('\\', "\\e").replace('-', "\\-");
         let is_code = nth % 2 == 1;
-        out.push_str(&if is_code { format!("\\fB{part}\\fR") } else { part });
+        let part = if is_code { format!("\\fB{part}\\fR") } else { part };
+        out.push_str(&part);
     }
     if out.starts_with(['.', '\'']) { format!("\\&{out}") } else { out }
 }

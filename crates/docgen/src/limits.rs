@@ -95,7 +95,7 @@ fn without_links(comment: &str) -> String {
     let (mut plain, mut rest) = (String::new(), comment);
     while let Some((before, link)) = rest.split_once("[`") {
         let Some((name, behind)) = link.split_once("`]") else { break };
-        plain.push_str(&format!("{before}`{name}`"));
+        let _ = write!(plain, "{before}`{name}`");
         let target = behind.strip_prefix('(').and_then(|target| target.split_once(')'));
         rest = target.map_or(behind, |(_, behind)| behind);
     }

@@ -1,7 +1,7 @@
 //! Writes the reference pages; `--check` compares them with the files; `--output DIR` writes man
 //! pages and shell completions below a directory.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use spindle_docgen::{COMMAND, completions, man, pages, root};
@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let result = match arguments.as_slice() {
         [] => write(),
         ["--check"] => check(),
-        ["--output", directory] => output(PathBuf::from(directory)),
+        ["--output", directory] => output(Path::new(directory)),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -48,9 +48,9 @@ fn check() -> std::io::Result<bool> {
     Ok(stale.is_empty())
 }
 
-fn output(directory: PathBuf) -> std::io::Result<bool> {
+fn output(directory: &Path) -> std::io::Result<bool> {
     for page in man()?.into_iter().chain(completions()?) {
-        page.write(&directory)?;
+        page.write(directory)?;
     }
     Ok(true)
 }
