@@ -26,8 +26,12 @@ fn config() -> String {
     }
     for volume in 0..VOLUMES {
         let disk = volume % 8;
-        write!(text, "[[volume]]\nname = \"v{volume}\"\ndisk = \"d{disk}\"\nsize = \"1GiB\"\nreserve = \"0.7%\"\n\n")
-            .expect("to a string");
+        write!(
+            text,
+            "[[volume]]\nname = \"v{volume}\"\ndisk = \"d{disk}\"\nsize = \"1GiB\"\n\
+             reserve = \"0.7%\"\n\n"
+        )
+        .expect("to a string");
     }
     text
 }

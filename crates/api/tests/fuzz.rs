@@ -40,10 +40,13 @@ struct Ask {
 
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![
-        4 => prop::sample::select(vec!["a", "b", "c", "d0", "d1", "d2", "vm", "pooled"]).prop_map(str::to_owned),
-        1 => "\\PC{0,12}",
-        1 => prop::sample::select(vec!["", ".", "..", "%", "%2", "%ff", "%00", "a/b", "a?force=x", "ä", "\u{202e}"])
+        4 => prop::sample::select(vec!["a", "b", "c", "d0", "d1", "d2", "vm", "pooled"])
             .prop_map(str::to_owned),
+        1 => "\\PC{0,12}",
+        1 => prop::sample::select(vec![
+            "", ".", "..", "%", "%2", "%ff", "%00", "a/b", "a?force=x", "ä", "\u{202e}",
+        ])
+        .prop_map(str::to_owned),
         1 => (250_usize..600).prop_map(|len| "x".repeat(len)),
     ]
 }
@@ -80,7 +83,9 @@ fn quantity() -> impl Strategy<Value = Value> {
         1 => "\\PC{0,40}".prop_map(|text| json!(text)),
         1 => any::<i64>().prop_map(|number| json!(number)),
         1 => any::<f64>().prop_map(|number| json!(number)),
-        1 => prop::sample::select(vec![json!(null), json!(true), json!([]), json!({}), json!([["30%"]])]),
+        1 => prop::sample::select(vec![
+            json!(null), json!(true), json!([]), json!({}), json!([["30%"]]),
+        ]),
     ]
 }
 
@@ -159,7 +164,11 @@ fn status(served: &Served, ask: &Ask) -> u16 {
     let mut stream = UnixStream::connect(socket).expect("it listens");
     let Ask { method, path, body } = ask;
     let length = body.len();
-    let mut bytes = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    let mut bytes = head.into_bytes();
     bytes.extend_from_slice(body);
     // The body of a request that is refused by its head is not read to its end.
     let _ = stream.write_all(&bytes);

@@ -99,7 +99,7 @@ impl VolumeBackend for PoolVolume<'_> {
         before: &Document,
         edit: &VolumeEdit,
     ) -> Result<(Document, Bytes), ChangeError> {
-        self.operator.refuse_snapshot(self.name, &self.volume)?;
+        Operator::refuse_snapshot(self.name, &self.volume)?;
         let after = if self.is_in(before) {
             before.set_pool_volume(self.name, edit)?
         } else {

@@ -25,7 +25,7 @@ impl Operator {
 
     /// # Errors
     /// The volume is a snapshot.
-    pub(super) fn refuse_snapshot(&self, name: &str, volume: &Volume) -> Result<(), ChangeError> {
+    pub(super) fn refuse_snapshot(name: &str, volume: &Volume) -> Result<(), ChangeError> {
         if volume.origin.is_none() {
             return Ok(());
         }
@@ -37,7 +37,7 @@ impl Operator {
     /// A volume of the pool that is not a snapshot.
     fn writable_pool_volume(&self, name: &str) -> Result<(PoolVolumeId, Volume), ChangeError> {
         let found = self.state.pool_volume(name).ok_or_else(|| self.not_in_pool(name))?;
-        self.refuse_snapshot(name, &found.1)?;
+        Self::refuse_snapshot(name, &found.1)?;
         Ok(found)
     }
 

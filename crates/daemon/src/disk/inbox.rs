@@ -107,15 +107,12 @@ impl Inbox {
         into: &mut Vec<Message>,
     ) {
         debug_assert!(into.is_empty(), "the messages of the last wait have been handled");
-        let mut queue = match &self.wake_fd {
-            Some(wake_fd) => {
-                let wake_fd = wake_fd.as_fd();
-                self.poll(at_most, wake_fd, completion_fd.unwrap_or(wake_fd))
-            }
-            None => {
-                assert!(completion_fd.is_none(), "a condition variable cannot wait for a file");
-                self.wait_for_messages(at_most)
-            }
+        let mut queue = if let Some(wake_fd) = &self.wake_fd {
+            let wake_fd = wake_fd.as_fd();
+            self.poll(at_most, wake_fd, completion_fd.unwrap_or(wake_fd))
+        } else {
+            assert!(completion_fd.is_none(), "a condition variable cannot wait for a file");
+            self.wait_for_messages(at_most)
         };
         queue.wake_requested = false;
         core::mem::swap(&mut queue.messages, into);

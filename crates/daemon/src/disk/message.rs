@@ -58,6 +58,6 @@ pub(crate) enum Message {
     CancelStreams,
     /// The server's threads have stopped: the disk's thread handles completions from now on.
     TakeOverCompletions,
-    /// ChangeOutcome when all requests are answered.
+    /// End when all requests are answered.
     Stop,
 }

@@ -294,7 +294,7 @@ impl Observer {
         match self.idle_reason {
             Some(IdleReason::Ineligible) => self.throttled += time,
             Some(IdleReason::Anticipation(volume)) => {
-                self.history.served((from, now), [volume].into_iter())
+                self.history.served((from, now), [volume].into_iter());
             }
             Some(IdleReason::RotationalWait { request, volume }) => {
                 self.history.served((from, now), [volume].into_iter());

@@ -144,7 +144,7 @@ fn report_differences(plan: &Plan, volume: &Volume) {
     match planned {
         None if volume.origin.is_some() => {}
         None => {
-            eprintln!("pool: volume {name} is not in the config: it is served without a contract")
+            eprintln!("pool: volume {name} is not in the config: it is served without a contract");
         }
         Some(planned) if planned.size != size(volume) => {
             let (here, there) = (size(volume), planned.size);
