@@ -74,3 +74,15 @@ const _: () = assert!(COMMAND_MAX.0 <= TRIM_MAX.0);
 const _: () = assert!(BOOKINGS_MAX <= STREAM_TASKS_MAX);
 const _: () = assert!(DEPTH_MAX as usize <= REQUESTS_MAX);
 const _: () = assert!(LINGER_MAX.as_nanos() < PERIOD_MIN.as_nanos());
+const _: () = assert!(JIT_OFFSET_MAX.as_nanos() < PERIOD_MIN.as_nanos());
+const _: () = assert!(PERIOD_MIN.as_nanos() < PERIOD_MAX.as_nanos());
+const _: () = assert!(SERVER_PERIOD_MIN.as_nanos() <= PERIOD_MAX.as_nanos());
+// A reserve is a task whose period is the accounting period.
+const _: () = assert!(PERIOD_MAX.as_nanos() <= STREAM_PERIOD_MAX.as_nanos());
+// The numbers of volumes and their tasks lie below the id of the server of best effort.
+const _: () = assert!(VOLUMES_MAX < u32::MAX as usize);
+// A request counts its commands in flight with 16 bits.
+const _: () = assert!(DEPTH_MAX <= u16::MAX as u32);
+// The latest refill is merged with the one before.
+const _: () = assert!(REFILLS_MAX > 1);
+const _: () = assert!(BOOKED_TIMES_MAX <= 2 * BOOKINGS_MAX);

@@ -149,5 +149,7 @@ impl DeadlineStats {
             debug_assert!(now > deadline, "a missed deadline has passed");
             self.max_lateness = self.max_lateness.max(now.since(deadline));
         }
+        let is_any_late = self.max_lateness > Duration::ZERO;
+        debug_assert_eq!(is_any_late, self.missed > 0, "a missed deadline has a lateness");
     }
 }

@@ -29,7 +29,9 @@ impl SignedInstant {
 
     /// The instant; the epoch for what lies before it.
     pub(crate) fn instant(self) -> Instant {
-        Instant::from_nanos(u64::try_from(self.0).unwrap_or(0))
+        let instant = Instant::from_nanos(u64::try_from(self.0).unwrap_or(0));
+        debug_assert!(Self::at(instant) >= self, "an instant before the epoch becomes the epoch");
+        instant
     }
 }
 
@@ -51,6 +53,7 @@ impl Bucket {
     /// A bucket that fills at `share` and holds one `period`'s worth, with `level` in it.
     pub(crate) fn new(share: Share, period: Duration, level: DiskTime, now: Instant) -> Self {
         let cap = share.of(period);
+        assert!(period > Duration::ZERO, "a bucket holds one period's worth");
         assert!(cap >= DiskTime::ZERO, "a share of a period is not negative");
         let level = level.min(cap);
         let bucket = Self { level, fraction: 0, at: now, share, period, cap, capped_from: now };
@@ -82,11 +85,16 @@ impl Bucket {
         } else if had_work {
             self.capped_from = now + self.period;
         }
+        let is_uncapped = self.capped_from == Instant::FAR_FUTURE;
+        debug_assert_eq!(is_uncapped, has_work, "a volume with work accumulates beyond the cap");
         self.invariants();
     }
 
     fn ceiling(&self) -> DiskTime {
-        if self.at < self.capped_from { self.cap + self.cap + CREDIT_MAX } else { self.cap }
+        let may_exceed = self.at < self.capped_from;
+        let ceiling = if may_exceed { self.cap + self.cap + CREDIT_MAX } else { self.cap };
+        debug_assert!(ceiling >= self.cap, "a bucket holds its cap at least");
+        ceiling
     }
 
     /// Refills the bucket up to `now` and returns its level.
@@ -115,6 +123,7 @@ impl Bucket {
             (u64::try_from(earned / u128::from(PPB)).unwrap_or(u64::MAX), rest)
         };
         self.fraction = u32::try_from(rest).expect("a remainder");
+        debug_assert!(self.fraction < WHOLE, "a remainder is less than a nanosecond");
         debug_assert!(earned <= elapsed, "a share is at most the whole");
         DiskTime::from_nanos(i64::try_from(earned).unwrap_or(i64::MAX / 2))
     }
@@ -124,6 +133,7 @@ impl Bucket {
         self.level(now);
         self.level = self.ceiling().min((self.level - amount).max(-self.cap - DEBT_MAX));
         debug_assert!(self.level >= -self.cap - DEBT_MAX, "debt is bounded: {self:?}");
+        debug_assert_eq!(self.at, now, "a debit is preceded by a refill");
         self.invariants();
     }
 
@@ -131,8 +141,10 @@ impl Bucket {
     /// slack is not reserved, so its use leaves no debt beyond one period's worth.
     pub(crate) fn settle_slack(&mut self, estimate: DiskTime, actual: DiskTime, now: Instant) {
         assert!(actual >= DiskTime::ZERO, "a service time is not negative: {actual}");
+        assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
         let before = self.level(now) + estimate;
         let floor = before.min(-self.cap);
+        debug_assert!(floor <= DiskTime::ZERO, "the floor is a debt");
         self.level = self.ceiling().min((before - actual).max(floor));
         assert!(self.level >= floor, "slack takes no level below one period's debt");
         self.invariants();
@@ -158,6 +170,7 @@ impl Bucket {
     /// When it has accrued `missing`, if each step of the sum fits 64 bits: 128 bits cost ten times
     /// as much.
     fn holds_soon(&self, missing: DiskTime, ppb: i64) -> Option<SignedInstant> {
+        debug_assert!(ppb > 0, "a share of zero accrues nothing");
         let missing = missing.as_nanos().checked_mul(i64::from(WHOLE))?;
         let wait = missing / ppb + i64::from(missing % ppb > 0);
         i64::try_from(self.at.as_nanos()).ok()?.checked_add(wait).map(SignedInstant)
@@ -165,6 +178,7 @@ impl Bucket {
 
     /// The same for any amount.
     fn holds_ever(&self, missing: DiskTime, ppb: i64) -> SignedInstant {
+        debug_assert!(ppb > 0, "a share of zero accrues nothing");
         let missing = i128::from(missing.as_nanos()) * i128::from(WHOLE);
         let ppb = i128::from(ppb);
         let wait = missing / ppb + i128::from(missing % ppb > 0);
@@ -175,6 +189,7 @@ impl Bucket {
     /// From now on it holds what it accrues in `period`. The level stays, up to that.
     pub(crate) fn change_period(&mut self, period: Duration, now: Instant) {
         self.change(self.share, period, now);
+        debug_assert_eq!(self.period, period, "the period is the new one");
     }
 
     /// From now on it fills at `share` and holds one `period`'s worth. The level stays, up to that.
@@ -182,6 +197,7 @@ impl Bucket {
         let (level, capped_from) = (self.level(now), self.capped_from);
         *self = Self::new(share, period, level, now);
         self.capped_from = capped_from;
+        debug_assert!(self.level <= level, "a change gives no disk time");
         self.invariants();
     }
 

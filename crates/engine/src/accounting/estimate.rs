@@ -102,12 +102,15 @@ impl Default for Estimates {
 
 impl Estimates {
     pub(crate) fn of(&self, sequential: bool) -> DiskTime {
-        if sequential { self.sequential } else { self.random }
+        let estimate = if sequential { self.sequential } else { self.random };
+        debug_assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
+        estimate
     }
 }
 
 /// Whether `operation` continues where a volume's previous command ended, at `last_end`.
 pub(crate) fn is_sequential(operation: &Operation, last_end: Option<Lba>) -> bool {
+    debug_assert!(operation.op != Op::Seek, "a seek is no request's command");
     // A flush has no location; it neither continues a run nor begins one.
     !operation.extent.is_empty()
         && last_end.is_some_and(|end| operation.extent.start.distance(end) < SEQUENTIAL_WITHIN)
@@ -117,6 +120,7 @@ impl DriveTable {
     /// The service time of a command that starts `distance` from the end of the previous one;
     /// `None`: it continues there.
     fn cost(&self, operation: &Operation, distance: Option<Sectors>) -> DiskTime {
+        debug_assert!(!operation.extent.is_empty(), "a command without sectors has a constant");
         let len = i64::try_from(operation.extent.len.0).expect("a command is short");
         let zone = self.zones.partition_point(|(first, _)| *first <= operation.extent.start);
         let media = self.zones[zone.saturating_sub(1)].1.as_nanos() * len;
@@ -139,6 +143,8 @@ impl DriveTable {
         let (from, to) = (i128::from(below.1.as_nanos()), i128::from(next.1.as_nanos()));
         let part = i128::from(distance.0.saturating_sub(below.0.0));
         let nanos = from + (to - from) * part / i128::from((next.0.0 - below.0.0).max(1));
+        debug_assert!(nanos >= from.min(to), "between the two points");
+        debug_assert!(nanos <= from.max(to), "between the two points");
         DiskTime::from_nanos(i64::try_from(nanos).expect("between two times"))
     }
 }
@@ -168,7 +174,9 @@ impl Class {
         let length = (0..).zip(LENGTHS).find(|(_, longest)| operation.extent.len <= *longest);
         let length = length.map_or(LENGTH_CLASSES - 1, |(class, _)| class);
         let writes = u8::from(operation.op != Op::Read);
-        Self((writes * REACHES + reach) * LENGTH_CLASSES + length)
+        let class = (writes * REACHES + reach) * LENGTH_CLASSES + length;
+        debug_assert!(usize::from(class) < CLASSES, "{class} is a class");
+        Self(class)
     }
 }
 
@@ -204,6 +212,7 @@ impl Estimator {
             EstimatorName::Learned => self.means[usize::from(class.0)].unwrap_or(constant),
         };
         debug_assert!(usize::from(class.0) < CLASSES, "{class:?} is a class");
+        debug_assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
         (estimate.max(DiskTime::from_nanos(1)), class)
     }
 
@@ -214,7 +223,10 @@ impl Estimator {
             let mean = &mut self.means[usize::from(class.0)];
             let before = mean.unwrap_or(actual);
             let step = (actual - before).as_nanos() / MEAN_DIVISOR;
-            *mean = Some(before + DiskTime::from_nanos(step));
+            let after = before + DiskTime::from_nanos(step);
+            debug_assert!(after >= before.min(actual), "a mean moves towards the observation");
+            debug_assert!(after <= before.max(actual), "a mean moves towards the observation");
+            *mean = Some(after);
         }
     }
 }

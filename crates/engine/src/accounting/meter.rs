@@ -46,6 +46,7 @@ impl Meter {
         assert!(self.running.len() < DEPTH_MAX as usize, "commands in flight are bounded");
         debug_assert!(self.running.iter().all(|other| other.command != command), "issued once");
         self.advance(now);
+        debug_assert_eq!(self.at, now, "the time before a command is charged to others");
         self.running.push(Running { command, charge: 0 });
         self.invariants();
     }
@@ -56,13 +57,16 @@ impl Meter {
         let index = self.running.iter().position(|running| running.command == command);
         let running = self.running.remove(index.expect("a completed command was issued"));
         assert!(running.charge <= self.busy, "a charge is part of the busy time");
+        debug_assert_eq!(running.command, command, "the charge is that of the command");
         self.invariants();
         disk_time(running.charge)
     }
 
     /// Lets idle time pass uncharged.
     pub(crate) fn skip_idle(&mut self, now: Instant) {
+        let before = self.busy;
         self.advance(now);
+        debug_assert!(!self.running.is_empty() || self.busy == before, "idle time is not charged");
         self.invariants();
     }
 
@@ -73,6 +77,7 @@ impl Meter {
         let idle = now.since(self.at).as_nanos();
         self.at = now;
         self.busy += idle;
+        debug_assert!(idle <= self.busy, "charged idle time is part of the busy time");
         self.invariants();
         disk_time(idle)
     }
@@ -103,6 +108,7 @@ impl Meter {
             "what commands in flight will be charged is part of the busy time"
         );
         debug_assert!(self.running.len() <= DEPTH_MAX as usize, "commands in flight are bounded");
+        debug_assert!(self.busy <= self.at.as_nanos(), "a disk is busy no longer than time passes");
     }
 }
 

@@ -39,6 +39,7 @@ impl DecayClock {
         }
         self.epoch += HALF_LIFE * half_lives;
         assert!(self.epoch <= now, "an epoch begins in the past");
+        assert!(now.since(self.epoch) < HALF_LIFE, "less than a half-life is left");
         Some(u32::try_from(half_lives).unwrap_or(u32::MAX))
     }
 
@@ -50,7 +51,9 @@ impl DecayClock {
         assert!(whole <= u64::from(EPOCH_HALF_LIVES), "the sums were not scaled back");
         let line = (1_u64 << WEIGHT_ONE) + (rest << WEIGHT_ONE) / HALF_LIFE.as_nanos();
         debug_assert!(line < 1 << (WEIGHT_ONE + 1), "the weight doubles once in a half-life");
-        (u128::from(nanos) * u128::from(line)) << whole
+        let weight = (u128::from(nanos) * u128::from(line)) << whole;
+        debug_assert!(weight >= u128::from(nanos), "a weight is at least one");
+        weight
     }
 }
 
@@ -80,7 +83,9 @@ impl RecentUsage {
         if from == to {
             self
         } else {
-            Self(divide(self.0.saturating_mul(from.as_u32().into()), to))
+            let usage = Self(divide(self.0.saturating_mul(from.as_u32().into()), to));
+            debug_assert!(from > to || usage <= self, "a larger weight counts less");
+            usage
         }
     }
 
@@ -88,13 +93,17 @@ impl RecentUsage {
     #[must_use]
     pub(crate) fn scaled_back(self, halvings: u32) -> Self {
         debug_assert!(halvings >= EPOCH_HALF_LIVES, "sums are scaled back by an epoch at least");
-        Self(self.0.checked_shr(halvings).unwrap_or(0))
+        let scaled = Self(self.0.checked_shr(halvings).unwrap_or(0));
+        debug_assert!(scaled <= self, "usage decays");
+        scaled
     }
 }
 
 /// Divides by the weight. Most volumes have weight 1 and avoid the 128-bit division.
 fn divide(sum: u128, weight: Weight) -> u128 {
-    if weight == Weight::ONE { sum } else { sum / u128::from(weight.as_u32()) }
+    let part = if weight == Weight::ONE { sum } else { sum / u128::from(weight.as_u32()) };
+    debug_assert!(part <= sum, "a weight divides");
+    part
 }
 
 #[cfg(test)]

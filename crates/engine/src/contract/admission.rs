@@ -73,7 +73,9 @@ impl Admission {
 
     /// The share that can still be reserved.
     pub fn available(&self) -> Share {
-        Share::ALL.saturating_sub(self.headroom).saturating_sub(self.reserved)
+        let reservable = Share::ALL.saturating_sub(self.headroom);
+        debug_assert!(self.reserved <= reservable, "reserves fit the disk");
+        reservable.saturating_sub(self.reserved)
     }
 
     /// The sum of the admitted reserves.
@@ -96,7 +98,9 @@ impl Admission {
         if reserve > self.available() {
             return Err(Refusal::OverReserved { requested: reserve, available: self.available() });
         }
+        let before = self.reserved;
         self.reserved = self.reserved.checked_add(reserve).expect("it is available");
+        assert_eq!(self.reserved.saturating_sub(reserve), before, "the reserve is counted once");
         assert!(self.reserved <= Share::ALL.saturating_sub(self.headroom), "reserves fit the disk");
         Ok(())
     }
@@ -108,6 +112,7 @@ impl Admission {
     pub fn release(&mut self, contract: Contract) {
         assert!(contract.reserve <= self.reserved, "released more than was admitted");
         self.reserved = self.reserved.saturating_sub(contract.reserve);
+        debug_assert!(self.available() >= contract.reserve, "what was released is available");
     }
 }
 

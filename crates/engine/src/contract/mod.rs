@@ -58,6 +58,7 @@ pub struct StreamContract {
 impl StreamContract {
     /// Whether an operation can be one of the stream's blocks: whether what was admitted covers it.
     pub fn covers(&self, operation: &Operation) -> bool {
+        debug_assert!(operation.op != Op::Seek, "no client submits a seek");
         let extent = operation.extent;
         let within = |range: Extent| range.start <= extent.start && extent.end() <= range.end();
         matches!(operation.op, Op::Read | Op::Write)
@@ -81,6 +82,7 @@ impl Weight {
 
     /// As a number.
     pub const fn as_u32(self) -> u32 {
+        debug_assert!(self.0.get() <= WEIGHT_MAX, "weights are bounded");
         self.0.get()
     }
 }

@@ -49,6 +49,10 @@ impl ContractSchedule {
         if now < span.end && span.end < Instant::FAR_FUTURE {
             enter(span.end, None);
         }
+        debug_assert!(self.due.is_sorted_by_key(|entry| entry.at), "changes are in order");
+        let mut own = self.due.iter().filter(|entry| entry.volume == volume);
+        debug_assert!(own.clone().count() <= 2, "a span has two ends");
+        debug_assert!(own.all(|entry| entry.at > now), "a scheduled change is in the future");
         let holds = span.start <= now && now < span.end;
         Contract { stream: Some(stream).filter(|_| holds), ..contract }
     }
@@ -56,6 +60,7 @@ impl ContractSchedule {
     /// Removes the entries of a volume.
     pub fn remove(&mut self, volume: VolumeId) {
         self.due.retain(|entry| entry.volume != volume);
+        debug_assert!(self.due.is_sorted_by_key(|entry| entry.at), "changes are in order");
     }
 
     /// When the next change is due.
@@ -67,7 +72,9 @@ impl ContractSchedule {
     /// holds from now on.
     pub fn take_due(&mut self, now: Instant) -> Option<(VolumeId, Option<StreamContract>)> {
         self.next_change().filter(|at| *at <= now)?;
-        let Entry { volume, stream, .. } = self.due.remove(0);
+        let Entry { at, volume, stream } = self.due.remove(0);
+        debug_assert!(at <= now, "a change is not made early");
+        debug_assert!(self.next_change().is_none_or(|next| next >= at), "the earliest is taken");
         debug_assert!(self.due.is_sorted_by_key(|entry| entry.at), "changes are in order");
         Some((volume, stream))
     }

@@ -62,25 +62,33 @@ impl RateContract {
 /// Shares are rounded up to a multiple of this, in 10⁻⁹: a hundredth of a percentage point.
 const STEP: u128 = 100_000;
 const WHOLE: u128 = Share::ALL.ppb() as u128;
+const _: () = assert!(WHOLE.is_multiple_of(STEP));
 
 impl Mechanics {
     /// The transfer of one request in a sequential run, x: limited by the media or the electronics.
     fn transfer(&self, block: Sectors) -> u128 {
         let media = u128::from(self.sector.as_nanos()) * u128::from(block.0);
-        media.max(self.hit.as_nanos().into()).max(1)
+        let transfer = media.max(self.hit.as_nanos().into()).max(1);
+        debug_assert!(transfer >= media, "a transfer takes at least the time on the media");
+        transfer
     }
 
     /// The number of requests between two seeks: `min(b_s, b_a)`.
     fn run(&self, run: NonZeroU64, block: Sectors, batch: Duration) -> u128 {
         let fitting = u128::from(batch.as_nanos()) / self.transfer(block);
-        u128::from(run.get()).min(fitting.max(1))
+        let count = u128::from(run.get()).min(fitting.max(1));
+        debug_assert!(count >= 1, "a run has a request");
+        debug_assert!(count <= u128::from(run.get()), "no more than the application sends");
+        count
     }
 
     /// The time of a run of `run` requests up to the next seek, and the number of its requests.
     fn pass(&self, run: NonZeroU64, block: Sectors, batch: Duration) -> (u128, u128) {
         let count = self.run(run, block, batch);
         let positioning = (self.seek_max / 2 + self.rotation_period / 2 + self.overhead).as_nanos();
-        (u128::from(positioning) + count * self.transfer(block), count)
+        let pass = u128::from(positioning) + count * self.transfer(block);
+        debug_assert!(pass >= count, "each transfer takes time");
+        (pass, count)
     }
 
     /// The share that gives `demand` on a disk with this batch length; `None` if it exceeds the
@@ -89,6 +97,8 @@ impl Mechanics {
         let (pass, count) = self.pass(demand.run, demand.block, batch);
         let per_pass = u128::from(demand.interval.as_nanos()) * count;
         let ppb = (pass * WHOLE).div_ceil(per_pass.max(1)).div_ceil(STEP) * STEP;
+        debug_assert!(ppb > 0, "a rate takes disk time");
+        debug_assert!(ppb.is_multiple_of(STEP), "a share is a multiple of the step");
         u32::try_from(ppb).ok().filter(|ppb| *ppb <= Share::ALL.ppb()).map(Share::from_ppb)
     }
 
@@ -102,6 +112,7 @@ impl Mechanics {
         batch: Duration,
     ) -> Option<Duration> {
         let (pass, count) = self.pass(run, block, batch);
+        debug_assert!(count > 0, "a run has a request");
         let nanos = i64::try_from(pass / count).ok()?;
         share.time_to_accrue(DiskTime::from_nanos(nanos))
     }

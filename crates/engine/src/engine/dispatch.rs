@@ -3,7 +3,7 @@
 use units::{Instant, Op, Operation, Sectors};
 
 use super::pending::Slot;
-use super::{ActiveRequest, Engine, Issued, Selection};
+use super::{ActiveRequest, Engine, Issued, NO_SLOT, Selection};
 use crate::limits::PREEMPTIONS_MAX;
 use crate::policy::Pick;
 use crate::preempt::Step;
@@ -13,6 +13,11 @@ use crate::{Execution, Purpose, VolumeId};
 impl Engine {
     /// The volume whose command goes next, or the instant at which to poll again.
     pub(super) fn choose(&mut self, now: Instant) -> Result<Selection, Option<Instant>> {
+        debug_assert_eq!(now, self.now, "the time until now is charged");
+        debug_assert!(
+            self.issued.len() < self.settings.depth as usize,
+            "the drive takes a command"
+        );
         if let Some(active) = &mut self.active {
             active.waits_for_rotation = false;
         }
@@ -45,6 +50,7 @@ impl Engine {
     /// Whether the rest of this request is non-preemptible.
     fn is_non_preemptible(&self, slot: Slot) -> bool {
         let pending = self.pending(slot);
+        debug_assert!(!pending.issued_whole(), "the disk is held for an unfinished request");
         let begun = pending.issued > Sectors::ZERO;
         match self.settings.execution {
             Execution::Whole { split } => split.is_some() && begun,
@@ -64,6 +70,7 @@ impl Engine {
             return Some(self.issue(selection, now));
         }
         let (volume, slot) = (selection.volume, self.volumes[selection.volume.0 as usize].first);
+        debug_assert_ne!(slot, NO_SLOT, "a selected volume has a head");
         debug_assert_eq!(self.pending(slot).request.volume, volume, "a head is its volume's");
         self.set_active_request(volume, slot);
         let Some(executor) = self.executor.as_deref_mut().filter(|_| !selection.urgent) else {
@@ -112,8 +119,11 @@ impl Engine {
         now: Instant,
     ) -> Command {
         assert_ne!(purpose, Purpose::Transfer, "an auxiliary command transfers no piece");
+        assert!(!operation.op.writes(), "an auxiliary command changes no data");
+        assert!(self.issued.len() < self.settings.depth as usize, "the depth is kept");
         let id = self.next_command();
         let pending = self.pending_mut(slot);
+        debug_assert!(!pending.issued_whole(), "an auxiliary command serves an unfinished request");
         pending.running += 1;
         let request = pending.request;
         self.meter.issued(id, now);
@@ -121,6 +131,7 @@ impl Engine {
             executor.issued(&operation, purpose, now);
         }
         self.issued.push(Issued { id, slot, operation, purpose, record: None });
+        debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         let volume = request.volume;
         Command { id, request: request.id, volume, operation, offset: Sectors::ZERO, purpose }
     }

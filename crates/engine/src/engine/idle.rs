@@ -29,6 +29,7 @@ impl Engine {
         }
         if let Some(active) = self.active.filter(|active| active.waits_for_rotation) {
             let request = self.pending(active.slot).request.id;
+            debug_assert!(self.queued > 0, "the disk waits for a queued request");
             return Some(IdleReason::RotationalWait { request, volume: active.volume });
         }
         if let Some(volume) = self.policy.anticipating() {

@@ -142,6 +142,7 @@ impl Engine {
     /// On an invalid profile, or if the engine has volumes with deadlines.
     #[must_use]
     pub fn with_profile(mut self, profile: Arc<Profile>) -> Self {
+        debug_assert!(self.issued.is_empty(), "a profile is set before the first command");
         self.set_profile(&profile);
         let is_predictable = self.settings.depth == 1 && !self.has_deadlines();
         self.executor = self.settings.execution.preemptible().map(|how| {
@@ -154,6 +155,7 @@ impl Engine {
     /// Changes the priority of `volume`, from its next request on. Under deadlines there are no
     /// priorities.
     pub fn set_priority(&mut self, volume: VolumeId, priority: Priority) {
+        debug_assert_eq!(self.priorities.len(), self.volumes.len(), "each volume has a priority");
         self.priorities[volume.0 as usize] = priority;
     }
 
@@ -180,6 +182,7 @@ impl Engine {
 
     /// The contract of `volume`.
     pub fn contract(&self, volume: VolumeId) -> Contract {
+        debug_assert_eq!(self.contracts.len(), self.volumes.len(), "each volume has a contract");
         self.contracts[volume.0 as usize]
     }
 
@@ -204,16 +207,19 @@ impl Engine {
 
     /// Requests in the engine, queued and in service.
     pub fn requests(&self) -> usize {
+        debug_assert!(self.free.len() <= self.pending.len(), "a free slot is a slot");
         self.pending.len() - self.free.len()
     }
 
     /// Commands in the drive.
     pub fn running(&self) -> usize {
+        debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         self.meter.running()
     }
 
     /// Requests for which not all commands have been issued.
     pub fn queued(&self) -> usize {
+        debug_assert!(self.queued <= self.requests(), "a queued request is a request");
         self.queued
     }
 
@@ -230,6 +236,8 @@ impl Engine {
             Event::VolumeRemoved { volume } => self.remove_volume(volume, now),
             Event::PeriodChanged { period, batch } => self.change_period((period, batch), now),
         }
+        debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
+        debug_assert!(self.queued <= self.requests(), "a queued request is a request");
     }
 
     /// The next action. The caller polls until it returns `None`.
@@ -253,8 +261,9 @@ impl Engine {
             return None;
         }
         match self.choose(now) {
-            Ok(turn) => self.execute(turn, now).map(Action::Issue),
+            Ok(selection) => self.execute(selection, now).map(Action::Issue),
             Err(wakeup) => {
+                debug_assert!(wakeup.is_none_or(|at| at > now), "a wake-up is in the future");
                 self.wakeup = wakeup;
                 None
             }
@@ -351,6 +360,7 @@ impl Engine {
     }
 
     fn submit(&mut self, request: Request, now: Instant) {
+        debug_assert!(!self.vacant.contains(&request.volume), "the volume has not been removed");
         assert!(self.requests() < REQUESTS_MAX, "requests are bounded at the edge");
         assert!(request.operation.op != Op::Seek, "no client submits a seek");
         let moves = request.operation.op != Op::Flush;
@@ -426,6 +436,10 @@ impl Engine {
         let volume = selection.volume;
         let slot = self.volumes[volume.0 as usize].first;
         assert_ne!(slot, NO_SLOT, "a selected volume has a head");
+        debug_assert!(
+            self.issued.len() < self.settings.depth as usize,
+            "the drive takes a command"
+        );
         let operation = self.next_piece(slot);
         let id = self.next_command();
         let purpose = Purpose::Transfer;
@@ -487,6 +501,8 @@ impl Engine {
         if first.is_none() {
             entry.last = NO_SLOT;
         }
+        let is_empty = entry.first == NO_SLOT;
+        debug_assert_eq!(is_empty, entry.last == NO_SLOT, "a queue has both ends or none");
         assert!(self.queued > 0, "a request that leaves was queued");
         self.queued -= 1;
     }
@@ -504,6 +520,7 @@ impl Engine {
         assert!(pending.running > 0, "a completed command was in flight");
         pending.running -= 1;
         pending.disk_time += charge;
+        debug_assert!(pending.disk_time >= charge, "a service time only grows");
         // An auxiliary command was not requested: if it failed, the transfer itself will fail.
         if outcome == Outcome::Failed && issued.purpose == Purpose::Transfer {
             pending.outcome = Outcome::Failed;
@@ -521,6 +538,8 @@ impl Engine {
         if slack {
             self.slack[volume.0 as usize] += charge;
             self.total_slack += charge;
+            let slack = self.slack[volume.0 as usize];
+            debug_assert!(slack <= self.total_slack, "a part of the slack of all volumes");
         }
         if ended {
             self.reply(issued.slot, now);
@@ -532,6 +551,7 @@ impl Engine {
         assert_eq!(pending.running, 0, "an answered request has no command in flight");
         debug_assert!(pending.issued_whole(), "an answered request was issued whole");
         self.free.push(slot);
+        debug_assert!(self.free.len() <= self.pending.len(), "a slot is freed once");
         let Pending { request, outcome, disk_time, estimate, .. } = pending;
         let account = &mut self.volumes[request.volume.0 as usize].account;
         account.requests += 1;

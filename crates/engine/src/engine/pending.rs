@@ -42,12 +42,17 @@ impl Pending {
     /// Whether commands have been issued for all of it. A flush, which has no sectors, is issued
     /// with its only command.
     pub(crate) fn issued_whole(&self) -> bool {
+        debug_assert!(
+            self.issued <= self.request.operation.extent.len,
+            "no sector is issued twice"
+        );
         self.started.is_some()
             && self.issued == self.request.operation.extent.len
             && !self.owes_flush
     }
 
     pub(crate) fn remainder(&self) -> Remainder {
+        debug_assert!(!self.owes_flush || self.request.operation.fua, "a flush stands for FUA");
         let (operation, issued) = (self.request.operation, self.issued);
         Remainder { operation, issued, owes_flush: self.owes_flush }
     }

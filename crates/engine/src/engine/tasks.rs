@@ -66,6 +66,8 @@ impl BestEffortServer {
 /// A command that exceeds the budget is not the server's: its longest command is at most its cost.
 fn server_task(share: Share, period: Duration, longest: DiskTime) -> Option<Task> {
     let cost = share.of(period);
+    debug_assert!(cost <= period.into(), "a share is at most the whole");
+    debug_assert!(longest >= DiskTime::ZERO, "a worst case is not negative: {longest}");
     Task::new(period, cost, longest.min(cost)).ok()
 }
 
@@ -79,6 +81,7 @@ impl Tasks {
         if let Some(server) = server {
             set.insert(BEST_EFFORT_TASK, server);
         }
+        debug_assert!(set.len() <= 1, "without volumes the only task is best effort's server");
         let tasks = Self { set, period, longest, changed: true, slack: None };
         settings.policy.has_deadlines().then_some(tasks)
     }
@@ -88,6 +91,8 @@ impl Tasks {
     /// # Errors
     /// See [`Refusal`]; nothing is changed then.
     pub(super) fn admit(&mut self, volume: VolumeId, contract: Contract) -> Result<(), Refusal> {
+        assert_ne!(TaskId(volume.0), BEST_EFFORT_TASK, "best effort is no volume");
+        let count = self.set.len();
         let before = self.set.remove(TaskId(volume.0));
         self.changed = true;
         let Some(task) = contract.task(self.period, self.longest) else { return Ok(()) };
@@ -95,6 +100,7 @@ impl Tasks {
         if let (Err(_), Some(before)) = (&admitted, before) {
             self.set.insert(TaskId(volume.0), before);
         }
+        debug_assert!(admitted.is_ok() || self.set.len() == count, "a refusal changes nothing");
         admitted.map_err(Refusal::Deadlines)
     }
 
@@ -104,6 +110,7 @@ impl Tasks {
     /// See [`Refusal`].
     pub(super) fn admits(&self, volume: VolumeId, contract: Contract) -> Result<(), Refusal> {
         let Some(task) = contract.task(self.period, self.longest) else { return Ok(()) };
+        debug_assert_ne!(TaskId(volume.0), BEST_EFFORT_TASK, "best effort is no volume");
         let mut others = self.set.clone();
         others.remove(TaskId(volume.0));
         others.check_with(task).map_err(Refusal::Deadlines)
@@ -117,6 +124,7 @@ impl Tasks {
 
     /// Reserves are kept over another period from now on. Whether they fit was checked before.
     pub(super) fn change_period(&mut self, period: Duration, contracts: &[Contract]) {
+        let count = self.set.len();
         self.period = period;
         self.changed = true;
         for (id, contract) in (0..).map(TaskId).zip(contracts) {
@@ -127,6 +135,7 @@ impl Tasks {
                 self.set.insert(id, task);
             }
         }
+        debug_assert!(self.set.len() <= count, "a change of the period adds no task");
     }
 
     /// The static slack, if it may have changed since the last call.
@@ -135,6 +144,7 @@ impl Tasks {
             return None;
         }
         self.slack = Some(self.set.slack_in(range));
+        debug_assert!(self.slack >= Some(DiskTime::ZERO), "slack is not negative");
         self.slack
     }
 }

@@ -32,6 +32,11 @@ impl Engine {
         self.admission = admission;
         let fresh = Volume { first: NO_SLOT, last: NO_SLOT, account: VolumeUsage::default() };
         if self.vacant.pop().is_none() {
+            debug_assert_eq!(
+                volume.0 as usize,
+                self.volumes.len(),
+                "volumes are numbered in order"
+            );
             self.volumes.push(fresh);
             self.contracts.push(contract);
             self.priorities.push(Priority::Normal);
@@ -39,6 +44,9 @@ impl Engine {
             self.policy.add_volume(contract, now);
             return Ok(volume);
         }
+        let before = &self.volumes[volume.0 as usize];
+        debug_assert_eq!(before.first, NO_SLOT, "a removed volume has no request");
+        debug_assert_eq!(before.account.disk_time, DiskTime::ZERO, "its usage is accounted for");
         self.volumes[volume.0 as usize] = fresh;
         self.contracts[volume.0 as usize] = contract;
         self.priorities[volume.0 as usize] = Priority::Normal;
@@ -61,7 +69,10 @@ impl Engine {
 
     /// The part of `volume`'s charge that was slack: no other volume's reserve was due.
     pub fn slack(&self, volume: VolumeId) -> DiskTime {
-        self.slack[volume.0 as usize]
+        let slack = self.slack[volume.0 as usize];
+        debug_assert!(slack >= DiskTime::ZERO, "a charge is not negative: {slack}");
+        debug_assert!(slack <= self.total_slack, "a part of the slack of all volumes");
+        slack
     }
 
     /// The slack that all volumes were charged, removed ones included.
@@ -71,16 +82,19 @@ impl Engine {
 
     /// The number of volumes.
     pub fn volumes(&self) -> usize {
+        debug_assert!(self.vacant.len() <= self.volumes.len(), "a vacant number was a volume's");
         self.volumes.len() - self.vacant.len()
     }
 
     pub(super) fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+        debug_assert!(!self.vacant.contains(&volume), "the volume has not been removed");
         let entry = &mut self.contracts[volume.0 as usize];
         self.admission.release(core::mem::replace(entry, contract));
         self.admission.admit(contract).expect("a change is checked before");
         if let Some(tasks) = &mut self.tasks {
             tasks.admit(volume, contract).expect("a change is checked before");
         }
+        assert!(self.admission.reserved() >= contract.reserve, "the reserve is counted");
         self.policy.change_contract(volume, contract, now);
     }
 
@@ -101,6 +115,7 @@ impl Engine {
         }
         self.policy.reset_volume(volume, Contract::BEST_EFFORT, now);
         self.vacant.push(volume);
+        debug_assert!(self.vacant.len() <= self.volumes.len(), "a vacant number was a volume's");
     }
 
     pub(super) fn change_period(&mut self, (period, batch): (Duration, Duration), now: Instant) {

@@ -51,6 +51,7 @@ impl Policy for Fcfs {
         _: Instant,
     ) -> DiskTime {
         assert_eq!(record.estimate, DiskTime::ZERO, "nothing is estimated");
+        assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
         took
     }
 }

@@ -29,6 +29,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
 
     /// The volume with the smallest key.
     pub(crate) fn first(&self) -> Option<(K, VolumeId)> {
+        debug_assert_eq!(self.keys.len(), self.volumes.len(), "as many keys as volumes");
         Some((*self.keys.first()?, *self.volumes.first()?))
     }
 
@@ -37,6 +38,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
     }
 
     pub(crate) fn len(&self) -> usize {
+        debug_assert!(self.keys.len() <= self.positions.len(), "a volume has a position");
         self.keys.len()
     }
 
@@ -48,6 +50,9 @@ impl<K: Ord + Copy> IndexedHeap<K> {
             Ordering::Equal => {}
             Ordering::Greater => self.sift_down(position, key, volume),
         }
+        let position = self.position(volume);
+        debug_assert!(position.is_some_and(|at| self.keys[at] == key), "the key is the volume's");
+        debug_assert!(position.is_some_and(|at| self.follows_parent(at)), "the heap is in order");
     }
 
     /// Removes `volume`, if it has a key.
@@ -65,6 +70,8 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         } else {
             self.sift_down(position, key, last);
         }
+        debug_assert!(!self.contains(volume), "a removed volume has no key");
+        debug_assert!(self.follows_parent(position), "the heap is in order");
     }
 
     /// Changes every key by a function that keeps their order.
@@ -76,10 +83,21 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         for position in (0..self.keys.len().div_ceil(BRANCHES)).rev() {
             self.sift_down(position, self.keys[position], self.volumes[position]);
         }
+        let mut positions = 0..self.keys.len();
+        debug_assert!(positions.all(|at| self.follows_parent(at)), "the heap is in order");
+    }
+
+    /// Whether the volume at `position` goes no earlier than its parent.
+    fn follows_parent(&self, position: usize) -> bool {
+        debug_assert!(position < self.keys.len(), "a position is in the heap");
+        let entry = |position: usize| (self.keys[position], self.volumes[position]);
+        position == 0 || entry((position - 1) / BRANCHES) < entry(position)
     }
 
     fn position(&self, volume: VolumeId) -> Option<usize> {
         let position = *self.positions.get(volume.0 as usize)?;
+        let at = |position: u32| self.volumes[position as usize];
+        debug_assert!(position == ABSENT || at(position) == volume, "positions are the heap's");
         (position != ABSENT).then_some(position as usize)
     }
 
@@ -131,6 +149,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
 
     /// The one of two positions that goes first.
     fn first_of(&self, one: usize, other: usize) -> usize {
+        debug_assert_ne!(one, other, "two positions are compared");
         let (key, other_key) = (self.keys[one], self.keys[other]);
         let other_first = if key == other_key {
             self.volumes[other] < self.volumes[one]
@@ -150,7 +169,9 @@ impl<K: Ord + Copy> IndexedHeap<K> {
 }
 
 fn index(position: usize) -> u32 {
-    u32::try_from(position).expect("volumes are numbered with 32 bits")
+    let index = u32::try_from(position).expect("volumes are numbered with 32 bits");
+    debug_assert_ne!(index, ABSENT, "a position is not the mark of an absent volume");
+    index
 }
 
 #[cfg(test)]

@@ -87,7 +87,9 @@ impl PolicyName {
     /// Whether a backlogged volume receives its reserved share of disk time in each period, with
     /// one command in flight: what the simulation's oracle checks.
     pub const fn guarantees_shares(self) -> bool {
-        matches!(self, Self::Utilization)
+        let guarantees = matches!(self, Self::Utilization);
+        debug_assert!(!guarantees || self.keeps_contracts(), "a share is a contract");
+        guarantees
     }
 
     /// Whether the policy knows deadlines. Such a policy serves streams; reserves are tasks to it,
@@ -100,13 +102,17 @@ impl PolicyName {
     /// Whether no request that keeps to an admitted contract is ever late, as long as no command
     /// exceeds its worst case.
     pub const fn guarantees_deadlines(self) -> bool {
-        matches!(self, Self::DeltaL | Self::DeltaStar)
+        let guarantees = matches!(self, Self::DeltaL | Self::DeltaStar);
+        debug_assert!(!guarantees || self.has_deadlines(), "a guarantee is of deadlines");
+        guarantees
     }
 
     /// Whether the policy takes the slack of best effort from the static ΔL, so that
     /// [`SlackRange`](crate::stream::SlackRange) applies to it.
     pub const fn uses_static_slack(self) -> bool {
-        matches!(self, Self::DeltaL)
+        let uses = matches!(self, Self::DeltaL);
+        debug_assert!(!uses || self.guarantees_deadlines(), "static slack is what deadlines leave");
+        uses
     }
 }
 

@@ -11,6 +11,7 @@ use units::{Duration, Instant};
 use super::indexed_heap::IndexedHeap;
 use crate::VolumeId;
 use crate::accounting::bucket::SignedInstant;
+use crate::limits::VOLUMES_MAX;
 
 /// The number of deadlines that are compared. A volume that had none of the last quanta of this
 /// number goes without a comparison.
@@ -30,6 +31,7 @@ impl RoundRobin {
 
     /// Adds a volume without a quantum.
     pub(crate) fn add(&mut self) {
+        assert!(self.last.len() < VOLUMES_MAX, "volumes are bounded");
         self.last.push(None);
     }
 
@@ -52,6 +54,7 @@ impl RoundRobin {
         period: Duration,
         now: Instant,
     ) -> Option<VolumeId> {
+        debug_assert!(period > Duration::ZERO, "deadlines are compared within a period");
         let due = |first: Option<(SignedInstant, VolumeId)>| {
             first.filter(|(moment, _)| *moment <= SignedInstant::at(now))
         };
@@ -74,6 +77,8 @@ impl RoundRobin {
             deadlines.set(*volume, *moment);
         }
         assert_eq!(deadlines.len(), count, "what was taken out is back");
+        debug_assert_eq!(deadlines.first(), Some((earliest, first)), "in the same order");
+        debug_assert!(ties().count() > 0, "the first ties with itself");
         ties().map(|(_, volume)| *volume).min_by_key(|volume| last(*volume))
     }
 }

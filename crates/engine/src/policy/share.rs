@@ -57,6 +57,7 @@ pub(super) struct ShareAccount {
 impl ShareAccount {
     /// The account of a volume that was idle for long: it holds one period's worth, never more.
     pub(super) fn new(contract: Contract, period: Duration, now: Instant) -> Self {
+        debug_assert!(contract.reserve <= contract.limit, "a limit is at least the reserve");
         Self {
             reserve: Bucket::full(contract.reserve, period, now),
             limit: limit_bucket(contract, period, now),
@@ -72,6 +73,7 @@ impl ShareAccount {
 
     /// Notes that the volume has a head.
     pub(super) fn set_ready(&mut self) {
+        debug_assert_eq!(self.state, State::Empty, "a head is queued once");
         self.state = State::Ready;
     }
 
@@ -99,9 +101,15 @@ impl ShareAccount {
         if let Some(limit) = &mut self.limit {
             limit.change_period(period, now);
         }
+        let caps = (self.limit.as_ref().map(|limit| limit.cap()), self.reserve.cap());
+        debug_assert!(
+            caps.0.is_none_or(|limit| limit >= caps.1),
+            "a limit is at least the reserve"
+        );
     }
 
     pub(super) fn change_contract(&mut self, contract: Contract, period: Duration, now: Instant) {
+        debug_assert!(contract.reserve <= contract.limit, "a limit is at least the reserve");
         self.usage = self.usage.reweighed(self.weight, contract.weight);
         self.weight = contract.weight;
         self.reserve.change(contract.reserve, period, now);
@@ -126,6 +134,7 @@ impl ShareAccount {
             return Eligibility::Empty;
         }
         let deadline = self.reserve.holds_at(cost);
+        debug_assert_eq!(deadline.is_some(), self.has_reserve(), "a reserve gives a deadline");
         let is_paid = deadline.is_some() && self.reserve.level(now) >= cost;
         // The limit caps what a volume takes from the slack (RTAS 2008 §3); its reserve is exempt.
         if let Some(limit) = &mut self.limit
@@ -133,13 +142,16 @@ impl ShareAccount {
             && limit.level(now) < ELIGIBLE_ABOVE
         {
             let until = limit.holds_at(ELIGIBLE_ABOVE).expect("a limit is above zero");
-            return Eligibility::Throttled(deadline.map_or(until, |deadline| deadline.min(until)));
+            let at = deadline.map_or(until, |deadline| deadline.min(until));
+            debug_assert!(at > SignedInstant::at(now), "a throttled volume is not eligible yet");
+            return Eligibility::Throttled(at);
         }
         deadline.map_or(Eligibility::BestEffort, Eligibility::Due)
     }
 
     /// Debits an estimate from both buckets.
     pub(super) fn debit(&mut self, estimate: DiskTime, now: Instant) {
+        debug_assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
         self.reserve.take(estimate, now);
         if let Some(limit) = &mut self.limit {
             limit.take(estimate, now);
@@ -153,6 +165,7 @@ impl ShareAccount {
         (estimate, actual): (DiskTime, DiskTime),
         now: Instant,
     ) {
+        debug_assert!(actual >= DiskTime::ZERO, "a service time is not negative: {actual}");
         if from_slack {
             self.reserve.settle_slack(estimate, actual, now);
         } else {
@@ -176,6 +189,7 @@ impl ShareAccount {
 /// The limit bucket of a contract. A limit of the whole limits nothing. Any other bucket begins
 /// empty: a reserve is guaranteed from the start, exceeding it is not.
 fn limit_bucket(contract: Contract, period: Duration, now: Instant) -> Option<Box<Bucket>> {
+    debug_assert!(!contract.limit.is_none(), "a limit lets some requests through");
     (contract.limit < Share::ALL)
         .then(|| Box::new(Bucket::new(contract.limit, period, DiskTime::ZERO, now)))
 }
@@ -235,6 +249,7 @@ impl ShareOrders {
     /// A throttled volume that is eligible by `now`; the caller places it.
     pub(super) fn next_released(&self, now: Instant) -> Option<VolumeId> {
         let (at, volume) = self.throttled.first()?;
+        debug_assert!(!self.by_usage.contains(volume), "a throttled volume is not ready");
         (at <= SignedInstant::at(now)).then_some(volume)
     }
 
@@ -246,15 +261,23 @@ impl ShareOrders {
     /// The volume with the earliest deadline, if that has passed.
     pub(super) fn due(&self, now: Instant) -> Option<VolumeId> {
         let (deadline, volume) = self.deadlines.first()?;
+        debug_assert!(self.by_usage.contains(volume), "a volume with a deadline is ready");
         (deadline <= SignedInstant::at(now)).then_some(volume)
     }
 
     /// The ready volume with the lowest recent usage: the next one to receive slack.
     pub(super) fn least_used(&self) -> Option<VolumeId> {
-        self.by_usage.first().map(|(_, volume)| volume)
+        let volume = self.by_usage.first().map(|(_, volume)| volume);
+        let is_throttled = |volume| self.throttled.contains(volume);
+        debug_assert!(!volume.is_some_and(is_throttled), "a ready volume is not throttled");
+        volume
     }
 
     pub(super) fn has_ready(&self) -> bool {
+        debug_assert!(
+            self.deadlines.len() <= self.by_usage.len(),
+            "a deadline is a ready volume's"
+        );
         self.by_usage.len() > 0
     }
 
@@ -262,6 +285,7 @@ impl ShareOrders {
     /// returned number of halvings.
     pub(super) fn rescale_due(&mut self, now: Instant) -> Option<u32> {
         let halvings = self.clock.rescale_due(now)?;
+        debug_assert!(halvings > 0, "usage is scaled back by some half-lives");
         self.by_usage.rescale(|usage| usage.scaled_back(halvings));
         Some(halvings)
     }

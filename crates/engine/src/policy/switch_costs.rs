@@ -123,6 +123,8 @@ impl SwitchCosts {
             part(own, self.uncharged.as_nanos(), period).min(self.uncharged).max(DiskTime::ZERO);
         self.uncharged += -share;
         let amount = own + share;
+        debug_assert!(amount >= DiskTime::ZERO, "a charge is not negative: {amount}");
+        debug_assert!(*mean_service_time >= DiskTime::ZERO, "nor is a mean service time");
         assert_eq!(
             amount + self.uncharged,
             took + before,

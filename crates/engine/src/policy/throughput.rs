@@ -20,6 +20,7 @@ use units::{DiskTime, Duration, Instant, Operation};
 
 use super::interface::{Dispatch, DispatchRecord, Pick, Policy};
 use super::share::{ShareAccount, ShareOrders, State};
+use crate::limits::DEPTH_MAX;
 use crate::{Contract, Settings, VolumeId};
 
 #[derive(Debug)]
@@ -86,10 +87,12 @@ impl Policy for Throughput {
         let account = ShareAccount::new(contract, self.period, now);
         let entry = self.volume(volume);
         assert_eq!(entry.account.state(), State::Empty, "a removed volume has no request");
+        assert_eq!(entry.running, 0, "a removed volume has no command in flight");
         *entry = Volume { account, running: 0 };
     }
 
     fn change_period(&mut self, settings: &Settings, now: Instant) {
+        debug_assert!(self.cost <= settings.period.into(), "a bucket holds a nominal command");
         self.period = settings.period;
         for index in 0..self.volumes.len() {
             self.volumes[index].account.change_period(settings.period, now);
@@ -114,6 +117,8 @@ impl Policy for Throughput {
         self.scale_back(now);
         self.release(now);
         if let Some(volume) = self.orders.due(now).or(self.orders.least_used()) {
+            let state = self.volume(volume).account.state();
+            debug_assert_eq!(state, State::Ready, "only a ready volume is picked");
             return Pick::Volume(volume);
         }
         self.orders.next_release().map_or(Pick::Nothing, Pick::Wait)
@@ -128,6 +133,7 @@ impl Policy for Throughput {
         entry.account.settle(from_slack, (DiskTime::ZERO, cost), now);
         entry.account.spend(cost, now, &self.orders.clock);
         entry.running += 1;
+        debug_assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
         if dispatch.next.is_none() {
             entry.account.set_empty();
         }
@@ -143,6 +149,7 @@ impl Policy for Throughput {
         now: Instant,
     ) -> DiskTime {
         assert_eq!(record.estimate, self.cost, "every command costs one nominal command");
+        debug_assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
         let entry = self.volume(volume);
         assert!(entry.running > 0, "a completed command was dispatched");
         entry.running -= 1;
@@ -162,6 +169,7 @@ impl Policy for Throughput {
     fn invariants(&self) {
         for (volume, entry) in (0_u32..).map(VolumeId).zip(&self.volumes) {
             self.orders.invariants_of(volume, &entry.account);
+            assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
         }
     }
 }

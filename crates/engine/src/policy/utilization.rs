@@ -31,6 +31,7 @@ use super::round_robin::RoundRobin;
 use super::share::{Eligibility, ShareAccount, ShareOrders, State};
 use super::switch_costs::{Charge, Positioning, SwitchCosts};
 use crate::accounting::estimate::{Estimates, Estimator, is_sequential};
+use crate::limits::{DEPTH_MAX, LINGER_MAX};
 use crate::{Contract, Settings, VolumeId};
 
 /// With many volumes each is cold when it is served: it spans two cache lines, without the limit
@@ -115,6 +116,7 @@ pub(crate) struct Utilization {
 impl Utilization {
     pub(crate) fn new(settings: &Settings, now: Instant) -> Self {
         assert!(settings.batch <= settings.period, "a batch lasts a period at most");
+        assert!(settings.linger <= LINGER_MAX, "lingering is bounded");
         Self {
             period: settings.period,
             batch_max: settings.batch.into(),
@@ -263,6 +265,7 @@ impl Utilization {
     /// with a shared return cost.
     fn dispatch_in_batch(&mut self, (volume, urgent): (VolumeId, bool), record: DispatchRecord) {
         let DispatchRecord { estimate, from_slack, positioning, .. } = record;
+        debug_assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
         let returning = positioning == Positioning::ReturnToSequentialRun;
         match &mut self.batch {
             Some(batch) if batch.volume == volume => {
@@ -301,6 +304,7 @@ impl Policy for Utilization {
     fn reset_volume(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         let state = self.volume(volume).account.state();
         assert_eq!(state, State::Empty, "a removed volume has no request");
+        assert_eq!(self.volume(volume).running, 0, "nor a command in flight");
         if self.batch_of(volume).is_some() {
             self.end_batch(now);
         }
@@ -310,6 +314,7 @@ impl Policy for Utilization {
 
     fn change_period(&mut self, settings: &Settings, now: Instant) {
         let period = settings.period;
+        assert!(settings.batch <= settings.period, "a batch lasts a period at most");
         (self.period, self.batch_max) = (period, settings.batch.into());
         self.switch_costs.change_settings(settings);
         for index in 0..self.volumes.len() {
@@ -378,6 +383,7 @@ impl Policy for Utilization {
         assert_ne!(entry.account.state(), State::Empty, "a dispatched volume has a head");
         entry.account.debit(estimate, now);
         entry.running += 1;
+        debug_assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
         entry.in_run = entry.sequential;
         if !dispatch.command.extent.is_empty() {
             entry.last_end = Some(dispatch.command.extent.end());
@@ -414,6 +420,8 @@ impl Policy for Utilization {
         let entry = &mut self.volumes[volume.0 as usize];
         assert!(entry.running > 0, "a completed command was dispatched");
         entry.running -= 1;
+        debug_assert!(now >= entry.last_completion, "completions are in order");
+        debug_assert!(actual >= DiskTime::ZERO, "a charge is not negative: {actual}");
         entry.last_completion = now;
         entry.account.spend(actual, now, &self.orders.clock);
         entry.account.settle(from_slack, (estimate, actual), now);
@@ -439,6 +447,7 @@ impl Policy for Utilization {
     }
 
     fn idle_charged(&mut self, volume: VolumeId, idle: DiskTime, now: Instant) {
+        debug_assert!(idle >= DiskTime::ZERO, "idle time is not negative: {idle}");
         let from_slack = self.is_slack(volume, now);
         let entry = &mut self.volumes[volume.0 as usize];
         entry.account.spend(idle, now, &self.orders.clock);
@@ -454,9 +463,12 @@ impl Policy for Utilization {
     fn invariants(&self) {
         for (volume, entry) in (0_u32..).map(VolumeId).zip(&self.volumes) {
             self.orders.invariants_of(volume, &entry.account);
+            assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
         }
         if let Some(batch) = self.batch {
             assert!((batch.volume.0 as usize) < self.volumes.len(), "a batch is a volume's");
+            let state = self.volumes[batch.volume.0 as usize].account.state();
+            assert!(!batch.lingering || state == State::Empty, "lingering waits for a request");
         }
     }
 }

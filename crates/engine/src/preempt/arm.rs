@@ -19,6 +19,8 @@ pub(super) struct Arm {
 /// Whether `head` continues the last sequential run: then the drive's cache has it, or its write
 /// buffer accepts it.
 pub(super) fn continues_run(arm: &Arm, head: &Operation) -> bool {
+    debug_assert!(arm.arrived.is_none() || arm.read.is_empty(), "a seek ends a run of reads");
+    debug_assert!(arm.written.is_none() || arm.read.is_empty(), "a write ends a run of reads");
     match head.op {
         Op::Read => {
             let run = arm.read;

@@ -84,6 +84,7 @@ impl Execution {
     /// The execution of the FAST 2003 prototype: chunks of `chunk`, an offset of 1 ms, seeks over
     /// more than `split` cylinders in two.
     pub const fn as_published(chunk: Sectors, split: u32) -> Self {
+        debug_assert!(chunk.0 > 0, "a chunk has sectors");
         Self::Preemptible(Preemptible {
             chunk: Some(chunk),
             jit: Some(Jit { offset: Duration::from_millis(1), approach: Approach::InTime }),
@@ -148,6 +149,7 @@ pub fn expected_wait(commands: impl IntoIterator<Item = Duration>, idle: Duratio
         sum = sum.saturating_add(nanos);
     }
     let wait = squares.checked_div(2 * sum).unwrap_or(0);
+    debug_assert!(wait <= sum, "no request waits longer than everything takes");
     Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX))
 }
 

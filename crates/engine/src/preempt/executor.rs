@@ -26,6 +26,11 @@ const FAILURES_MAX: u32 = 16;
 /// The failures among them at which they are enabled again.
 const FAILURES_REENABLE: u32 = 4;
 
+const _: () = assert!(GUARD_MIN.as_nanos() < GUARD_MAX.as_nanos());
+const _: () = assert!(FAILURES_REENABLE < FAILURES_MAX);
+const _: () = assert!(FAILURES_MAX < OUTCOMES);
+const _: () = assert!(OUTCOMES <= u64::BITS);
+
 /// The next step of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -82,6 +87,7 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) fn new(settings: Preemptible, profile: Arc<Profile>) -> Self {
         profile.assert_valid();
+        assert!(settings.chunk.is_none_or(|chunk| chunk > Sectors::ZERO), "a chunk has sectors");
         Self {
             settings,
             phase: RotationTracker::new(profile.rotation_period, profile.rotation_error_ppb),
@@ -123,7 +129,9 @@ impl Executor {
             return Sectors(64);
         }
         let band = self.profile.band(at);
-        if op == Op::Write { band.chunk_write } else { band.chunk_read }
+        let chunk = if op == Op::Write { band.chunk_write } else { band.chunk_read };
+        debug_assert!(chunk > Sectors::ZERO, "a chunk has sectors");
+        chunk
     }
 
     /// The sectors of the next command of a request with the remainder `rest`: a chunk. If the
@@ -151,6 +159,7 @@ impl Executor {
         match positioning {
             PositioningStep::Go => Step::Transfer,
             PositioningStep::Wait(until) => {
+                debug_assert!(until > now, "a wait ends in the future");
                 self.target = Some((start, parts));
                 match self.prefetch(now, until) {
                     Some(extent) => Step::Prefetch(extent),
@@ -196,6 +205,8 @@ impl Executor {
             return None;
         }
         let from = arm.read.end();
+        debug_assert!(from.0 > 0, "a run that was read has sectors");
+        debug_assert!(from.0 <= self.profile.capacity().0, "the run lies inside the profile");
         let left = self.profile.capacity().0.saturating_sub(from.0);
         let len = self.chunk(Op::Read, from).0.min(left);
         let extent = Extent::new(from, Sectors(len));
@@ -249,6 +260,8 @@ impl Executor {
         let is_predictable = !self.dirty && !continues_run(arm, operation);
         let expected = passes.filter(|_| is_predictable).map(|at| at + media + lag);
         let soonest = now + overhead / 2 + travel / 2 + media / 2;
+        debug_assert!(soonest >= now, "no command completes before it is issued");
+        debug_assert!(expected.is_none_or(|at| at >= soonest), "the expected one is later");
         self.done.jit_transfers += u64::from(is_just_in_time);
         let in_position = travel == Duration::ZERO;
         Some(Prediction {
@@ -298,6 +311,7 @@ impl Executor {
         debug_assert!(purpose != Purpose::Seek || operation.op == Op::Seek, "a seek seeks");
         let (arrived, read, written) = arm;
         let (cylinder, surface) = (spot.cylinder, spot.surface);
+        debug_assert!(cylinder < self.profile.cylinders, "the arm is on a cylinder of the profile");
         self.arm = Some(Arm { cylinder, surface, arrived, read, written });
     }
 
@@ -330,6 +344,7 @@ impl Executor {
         self.failed = (self.failed << 1) | u64::from(failed);
         self.outcomes = (self.outcomes + 1).min(OUTCOMES);
         let failures = self.failed.count_ones();
+        debug_assert!(failures <= self.outcomes, "a failure is an outcome");
         if self.jit_enabled && failures > FAILURES_MAX {
             self.jit_enabled = false;
             self.done.jit_disabled_count += 1;

@@ -55,6 +55,8 @@ struct Parts {
 impl PositioningContext<'_> {
     /// The next step; `None` if the rotation is not known.
     pub(super) fn next(&self, head: &Operation) -> Option<PositioningStep> {
+        debug_assert!(matches!(head.op, Op::Read | Op::Write), "a transfer needs positioning");
+        debug_assert!(self.arm.cylinder < self.profile.cylinders, "the arm is on a cylinder");
         let start = head.extent.start;
         let target = self.profile.locate(start);
         let electronics = self.electronics(head);
@@ -87,7 +89,9 @@ impl PositioningContext<'_> {
     }
 
     fn distance(&self, target: &PhysicalAddress) -> u32 {
-        self.arm.cylinder.abs_diff(target.cylinder)
+        let distance = self.arm.cylinder.abs_diff(target.cylinder);
+        debug_assert!(distance < self.profile.cylinders, "the arm moves over the disk");
+        distance
     }
 
     /// The arm is in position: the rest is rotation.
@@ -113,6 +117,7 @@ impl PositioningContext<'_> {
         electronics: Duration,
         movement: Duration,
     ) -> Option<PositioningStep> {
+        debug_assert!(movement > Duration::ZERO, "an arm in position does not move");
         let arrival = self.now + electronics + movement;
         let passes = self.phase.next(target.angle, arrival)?;
         let distance = self.distance(target);
@@ -148,6 +153,8 @@ impl PositioningContext<'_> {
         electronics: Duration,
         movement: Duration,
     ) -> Option<PositioningStep> {
+        debug_assert!(movement > Duration::ZERO, "an arm in position does not move");
+        debug_assert!(self.profile.seek_command, "the drive has a seek command");
         let arrival = self.now + electronics + movement;
         let direct = self.phase.next(target.angle, arrival)?;
         let spread = self.profile.seek_variation.min(movement / 8) * 2;
@@ -156,6 +163,8 @@ impl PositioningContext<'_> {
         let distance = self.distance(target);
         let parts_in_progress = self.parts_left_to(start);
         let parts_min = self.parts_min(distance).min(parts_in_progress.unwrap_or(PARTS_MAX));
+        debug_assert!(parts_min >= 1, "a movement has a part");
+        debug_assert!(parts_min <= PARTS_MAX, "a movement has at most {PARTS_MAX} parts");
         let just_missed =
             parts_min == 1 && direct.since(arrival) + spread > self.profile.rotation_period;
         let split = self.settings.seek_split.is_some() && !just_missed;
@@ -205,13 +214,16 @@ impl PositioningContext<'_> {
 
     /// The parts that remain of a movement to `start` that has begun in several, at least the last.
     fn parts_left_to(&self, start: Lba) -> Option<u32> {
-        self.parts_left.filter(|_| self.target == Some(start)).map(|left| left.max(1))
+        let left = self.parts_left.filter(|_| self.target == Some(start)).map(|left| left.max(1));
+        debug_assert!(left.is_none_or(|left| left < PARTS_MAX), "a part is behind it");
+        left
     }
 
     /// The time of one of `count` equal parts of a movement by `distance`.
     fn part(&self, count: u32, distance: u32) -> Duration {
-        let moved = self.profile.seek.time(distance.div_ceil(count)).max(self.profile.head_switch);
         debug_assert!(count > 0, "a movement has parts");
+        debug_assert!(count <= PARTS_MAX, "a movement has at most {PARTS_MAX} parts");
+        let moved = self.profile.seek.time(distance.div_ceil(count)).max(self.profile.head_switch);
         self.profile.overheads.seek + moved
     }
 
@@ -231,6 +243,9 @@ impl PositioningContext<'_> {
         } else {
             self.arm.cylinder - step
         };
+        let distance = cylinder.abs_diff(target.cylinder);
+        debug_assert!(distance <= self.distance(target), "each part is a step towards the target");
+        debug_assert!(cylinder < self.profile.cylinders, "the arm moves over the disk");
         PositioningStep::Seek { to: self.profile.first_lba_on(cylinder), left: left - 1 }
     }
 }
@@ -238,6 +253,8 @@ impl PositioningContext<'_> {
 impl PositioningStep {
     /// A wait that is over is no wait.
     fn unless_now(self, now: Instant) -> Self {
+        let is_past = matches!(self, Self::Wait(until) if until < now);
+        debug_assert!(!is_past, "a wait does not end in the past");
         if self == Self::Wait(now) { Self::Go } else { self }
     }
 }

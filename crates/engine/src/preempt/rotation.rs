@@ -22,6 +22,7 @@ pub(crate) struct RotationTracker {
 
 impl RotationTracker {
     pub(crate) const fn new(period: Duration, error_ppb: u32) -> Self {
+        assert!(period.as_nanos() > 0, "a disk rotates");
         Self { period, error_ppb, mark: None }
     }
 
@@ -59,6 +60,7 @@ impl RotationTracker {
         let late = i64::try_from(late).expect("within a revolution");
         let drift = i64::try_from(self.drift(at).as_nanos()).unwrap_or(i64::MAX);
         let correction = if late <= 0 { late } else { late.min(drift + late / LATE_DIVISOR) };
+        debug_assert!(correction <= late.max(0), "a correction is at most the lateness");
         let (mark, _) = self.mark.expect("there was a next");
         let mark = i128::from(mark.as_nanos()) + i128::from(correction);
         // There are no instants before the epoch: the mark advances by whole revolutions.

@@ -48,7 +48,13 @@ impl CounterOffers {
                 .is_some_and(|task| fits(task, Candidate::Whole))
         });
         let with = |bandwidth: u64| task(RequestedStream { bandwidth: Bytes(bandwidth), ..asked });
-        Self { block, bandwidth: largest_bandwidth(asked.bandwidth, with, fits) }
+        let bandwidth = largest_bandwidth(asked.bandwidth, with, fits);
+        debug_assert!(block.is_none_or(|block| block < asked.block), "an offer is a smaller block");
+        debug_assert!(
+            bandwidth.is_none_or(|rate| rate < asked.bandwidth),
+            "or a smaller bandwidth"
+        );
+        Self { block, bandwidth }
     }
 }
 
@@ -67,6 +73,8 @@ fn largest_bandwidth(
     let (mut low, mut high) = (0, asked.0);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
+        debug_assert!(low < middle, "a bisection raises its lower bound");
+        debug_assert!(middle < high, "or reduces its upper bound");
         // No task at a lower bandwidth is one whose period is too long: as a demand it is less than
         // any.
         if task(middle).is_none_or(|task| fits(task, Candidate::OnlyDemands)) {
@@ -75,6 +83,7 @@ fn largest_bandwidth(
             high = middle;
         }
     }
+    debug_assert!(low <= asked.0, "an offer is at most what was requested");
     let found = task(low).filter(|_| low > 0)?;
     fits(found, Candidate::Whole).then_some(Bytes(low))
 }

@@ -84,6 +84,9 @@ impl BlockingFunction {
     /// Adds a task whose period is at least that of all previous ones.
     pub(super) fn push(&mut self, task_id: BlockingTask, task: &Task) {
         let blocking = task.longest().as_nanos() - 1;
+        debug_assert!(blocking >= 0, "the longest command of a task takes time");
+        let last = self.0.last();
+        debug_assert!(last.is_none_or(|last| last.reach <= nanos(task) - 2), "by period");
         while self.0.last().is_some_and(|last| last.blocking <= blocking) {
             self.0.pop();
         }
@@ -105,7 +108,10 @@ impl BlockingFunction {
         let place = self.0.partition_point(|step| step.reach - step.blocking < level);
         let blocking = self.0.get(place).map_or(0, |step| step.blocking);
         let from = place.checked_sub(1).map_or(0, |before| self.0[before].reach + 1);
-        from.max(level + blocking)
+        let first = from.max(level + blocking);
+        let blocked = self.at(first).map_or(0, |step| step.blocking);
+        debug_assert!(first - blocked >= level, "the level is reached where the answer says");
+        first
     }
 }
 
@@ -133,6 +139,7 @@ impl DemandBound {
             let period = nanos(&task);
             let extra = if period < preempted { preemption.as_nanos() } else { 0 };
             let cost = task.cost().as_nanos() + extra;
+            debug_assert!(cost > 0, "a task demands disk time");
             sum += cost;
             periods.push(period);
             costs.push(sum);
@@ -144,6 +151,8 @@ impl DemandBound {
             }
             blocking_function.push(task_id, &task);
         }
+        assert_eq!(costs.len(), periods.len() + 1, "a sum of costs for each number of tasks");
+        debug_assert!(costs.is_sorted(), "a task has a cost");
         assert!(periods.is_sorted(), "tasks are sorted by period");
         let utilization = Utilization(utilization);
         let load = load(utilization, &effective);
@@ -161,13 +170,17 @@ impl DemandBound {
 
     /// T₁ and Tₙ.
     pub(super) fn ends(&self) -> Option<(i64, i64)> {
-        Some((*self.periods.first()?, *self.periods.last()?))
+        let (first, last) = (*self.periods.first()?, *self.periods.last()?);
+        debug_assert!(first > 0, "a period takes time");
+        debug_assert!(first <= last, "tasks are sorted by period");
+        Some((first, last))
     }
 
     /// The demand of an interval of length t, the last point at or before t where it grew, and the
     /// number of quotients. Tasks with the same ⌊t ÷ T⌋ count together; the last of them has the
     /// last such point.
     fn demand(&self, t: i64) -> (i64, i64, u64) {
+        debug_assert!(t >= 0, "an interval has a length");
         let (mut demand, mut step, mut work) = (0, 0, 0);
         let mut first = 0;
         while let Some(&period) = self.periods.get(first)
@@ -175,17 +188,21 @@ impl DemandBound {
         {
             let times = t / period;
             let end = self.after(first, t / times);
+            debug_assert!(end > first, "each quotient counts a task at least");
             demand += times * (self.costs[end] - self.costs[first]);
             step = step.max(times * self.periods[end - 1]);
             first = end;
             work += 1;
         }
+        debug_assert!(demand >= 0, "demand is not negative: {demand}");
+        debug_assert!(step <= t, "demand last grew within the interval");
         (demand, step, work)
     }
 
     /// The first task from `first` on whose period is above `period`. The next one is the most
     /// likely.
     fn after(&self, first: usize, period: i64) -> usize {
+        debug_assert!(first < self.periods.len(), "the first task is one of the set");
         let mut width = 1;
         let mut low = first;
         while let Some(&there) = self.periods.get(low + width) {
@@ -196,7 +213,10 @@ impl DemandBound {
             width *= 2;
         }
         let high = self.periods.len().min(low + width);
-        low + self.periods[low..high].partition_point(|&there| there <= period)
+        let end = low + self.periods[low..high].partition_point(|&there| there <= period);
+        debug_assert!(end >= first, "the search goes forwards");
+        debug_assert!(self.periods.get(end).is_none_or(|&next| next > period), "the last is found");
+        end
     }
 
     /// The room at t, moved back to where demand last grew: there it is least.
@@ -227,6 +247,8 @@ impl DemandBound {
         least: &mut Minimum,
         work: &mut u64,
     ) -> Searched {
+        debug_assert_ne!(self.load, Ordering::Greater, "condition (1) holds");
+        debug_assert!(low > 0, "an interval has a length");
         let mut t = high;
         while t >= low {
             if *work > STREAM_WORK_MAX {
@@ -237,7 +259,9 @@ impl DemandBound {
                 *least = here;
             }
             // Every t′ below from which t′ − b(t′) ≥ demand + least has at least as much room.
-            t = self.blocking_function.first_above(demand + least.room) - 1;
+            let below = self.blocking_function.first_above(demand + least.room) - 1;
+            debug_assert!(below < t, "the search goes backwards");
+            t = below;
         }
         Searched::Whole
     }
@@ -245,7 +269,9 @@ impl DemandBound {
 
 /// T.
 pub(super) fn nanos(task: &Task) -> i64 {
-    DiskTime::from(task.period()).as_nanos()
+    let nanos = DiskTime::from(task.period()).as_nanos();
+    debug_assert!(nanos > 0, "a period takes time");
+    nanos
 }
 
 /// The sum of the costs over the periods, compared with 1: exact, except that a sum within the
@@ -266,6 +292,8 @@ fn load(bound: Utilization, tasks: &[(u64, u64)]) -> Ordering {
 
 /// The sum of two fractions in lowest terms, if it fits.
 fn add(one: (u128, u128), other: (u128, u128)) -> Option<(u128, u128)> {
+    debug_assert!(one.1 > 0, "a fraction has a denominator");
+    debug_assert!(other.1 > 0, "a fraction has a denominator");
     let shared = common(one.1, other.1);
     let left = one.0.checked_mul(other.1 / shared)?;
     let right = other.0.checked_mul(one.1 / shared)?;
@@ -280,5 +308,6 @@ fn common(mut one: u128, mut other: u128) -> u128 {
     while other != 0 {
         (one, other) = (other, one % other);
     }
+    debug_assert!(one > 0, "a common divisor divides");
     one
 }

@@ -33,11 +33,13 @@ pub(super) struct BookedTask {
 
 /// The tasks of `all` that are present at some moment of `span`, sorted by period.
 pub(super) fn within(all: &[BookedTask], span: Span) -> Vec<BookedTask> {
+    assert!(span.start <= span.end, "a span does not end before it begins");
     all.iter().filter(|present| present.span.overlaps(&span)).copied().collect()
 }
 
 /// Whether all of them fit at once.
 pub(super) fn together(tasks: &[BookedTask], counts: Candidate) -> Result<(), Violation> {
+    debug_assert!(tasks.is_sorted_by_key(|present| present.task.period()), "by period");
     let tasks = tasks.iter().map(|present| (present.whose, present.task));
     check(&DemandBound::new(tasks, DiskTime::ZERO, counts))
 }
@@ -49,6 +51,8 @@ pub(super) fn fits_around(
     counts: Candidate,
     work: &mut u64,
 ) -> Result<(), Violation> {
+    debug_assert!(all.is_sorted_by_key(|present| present.task.period()), "by period");
+    debug_assert!(end < Instant::FAR_FUTURE, "a task ends there");
     let longest = all.last().map_or(Duration::ZERO, |present| present.task.period());
     let near = Span { start: end.saturating_sub(longest), end: end + longest };
     let nearby = within(all, near);
@@ -68,6 +72,8 @@ pub(super) fn fits_around(
 /// The beginnings of intervals that have the most demand of a task that ends, or are blocked by it.
 fn interval_starts(leaving: &BookedTask, longest: Duration) -> impl Iterator<Item = Instant> {
     let BookedTask { task, span, .. } = *leaving;
+    debug_assert!(task.period() <= longest, "no period is longer than the longest");
+    debug_assert!(!span.is_empty(), "a booking takes time");
     let whole = (1..=longest.as_nanos() / task.period().as_nanos()).map_while(move |requests| {
         let back = task.period() * requests;
         (span.end.since(span.start) >= back).then(|| span.end.saturating_sub(back))
@@ -99,23 +105,28 @@ fn blocked_from(
             return Err(Violation::Undecided { interval: duration(t + 1) });
         }
         let demand = demand_from(tasks, from, t);
+        debug_assert!(demand >= 0, "demand is not negative: {demand}");
         if demand == 0 {
             return Ok(());
         }
         let step = blocking.at(t).expect("nothing is looked at beyond the last one's reach");
+        debug_assert!(step.reach >= t, "the step blocks an interval of this length");
         let room = t - demand - step.blocking;
         if room < 0 {
             let short = DiskTime::from_nanos(-room);
             let (interval, beside) = (duration(t + 1), step.task_id);
             return Err(Violation::Blocked { interval, beside, short });
         }
-        t = blocking.first_above(demand) - 1;
+        let below = blocking.first_above(demand) - 1;
+        debug_assert!(below < t, "the search goes backwards");
+        t = below;
     }
     Ok(())
 }
 
 /// The demand from `from` until t ns later, of each task in its own span.
 fn demand_from(tasks: &[BookedTask], from: Instant, t: i64) -> i64 {
+    debug_assert!(t > 0, "an interval has a length");
     let until = from + duration(t);
     let of = |present: &BookedTask| {
         let (start, end) = (present.span.start.max(from), present.span.end.min(until));
@@ -126,5 +137,6 @@ fn demand_from(tasks: &[BookedTask], from: Instant, t: i64) -> i64 {
 }
 
 fn duration(nanos: i64) -> Duration {
+    debug_assert!(nanos >= 0, "a length is not negative: {nanos}");
     Duration::from_nanos(nanos.unsigned_abs())
 }

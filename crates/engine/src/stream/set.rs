@@ -94,6 +94,7 @@ impl TaskSet {
     pub fn remove(&mut self, id: TaskId) -> Option<Task> {
         let index = self.tasks.iter().position(|&(_, other)| other == id)?;
         let task = self.tasks.remove(index).0;
+        debug_assert!(self.tasks.is_sorted(), "a removal keeps the order");
         debug_assert!(self.tasks.iter().all(|&(_, other)| other != id), "an id is unique");
         Some(task)
     }
@@ -108,6 +109,7 @@ impl TaskSet {
     pub fn admit(&mut self, id: TaskId, task: Task) -> Result<(), Violation> {
         self.check_with(task)?;
         self.insert(id, task);
+        debug_assert!(!self.is_empty(), "an admitted task is in the set");
         Ok(())
     }
 
@@ -151,7 +153,10 @@ impl TaskSet {
         if self.is_empty() {
             return STREAM_PERIOD_MAX.into();
         }
-        self.tightest(range).map_or(DiskTime::ZERO, |tightest| tightest.room)
+        let slack = self.tightest(range).map_or(DiskTime::ZERO, |tightest| tightest.room);
+        debug_assert!(slack >= DiskTime::ZERO, "slack is not negative: {slack}");
+        debug_assert!(slack <= STREAM_PERIOD_MAX.into(), "slack is at most the shortest period");
+        slack
     }
 
     /// The interval with the minimum room; `None` for an empty set, or one that does not fit.
@@ -159,6 +164,8 @@ impl TaskSet {
         let demand = self.demand();
         check(&demand).ok()?;
         let (least, exact) = least(&demand, range)?;
+        debug_assert!(least.at > 0, "an interval has a length");
+        debug_assert!(!exact || least.room >= 0, "a set that fits has no negative room");
         let beside = match least.beside {
             Some(BlockingTask::Task(id)) => Some(id),
             Some(BlockingTask::Candidate) | None => None,
@@ -199,6 +206,8 @@ pub(super) fn check(demand: &DemandBound) -> Result<(), Violation> {
     let Some((first, last)) = demand.ends() else { return Ok(()) };
     let mut least = Minimum { at: first, room: 0, beside: None };
     let searched = demand.search(first, last - 2, &mut least, &mut 0);
+    debug_assert!(least.at >= first, "nothing is due in less than the shortest period");
+    debug_assert!(least.room <= 0, "a search begins at no room");
     if let (true, Some(beside)) = (least.room < 0, least.beside) {
         let short = DiskTime::from_nanos(-least.room);
         return Err(Violation::Blocked { interval: duration(least.at + 1), beside, short });
@@ -211,6 +220,7 @@ pub(super) fn check(demand: &DemandBound) -> Result<(), Violation> {
 
 /// The least room of a set that fits, and whether it is exact.
 fn least(demand: &DemandBound, range: SlackRange) -> Option<(Minimum, bool)> {
+    debug_assert_ne!(demand.load(), Ordering::Greater, "condition (1) holds");
     let (first, last) = demand.ends()?;
     let mut least = demand.at_first()?;
     let mut work = 0;
@@ -234,6 +244,8 @@ fn least(demand: &DemandBound, range: SlackRange) -> Option<(Minimum, bool)> {
             return Some((least, true));
         }
         let high = horizon.min(low.saturating_mul(2));
+        debug_assert!(high >= low, "a range is not empty");
+        debug_assert!(low > last, "beyond the longest period nothing blocks");
         let searched = demand.search(low, high, &mut least, &mut work);
         if searched != Searched::Whole || high == HORIZON_MAX {
             // From `low` on there is at least what the mean demand leaves.
@@ -247,6 +259,8 @@ fn least(demand: &DemandBound, range: SlackRange) -> Option<(Minimum, bool)> {
 /// The longest interval in which a demand that leaves `idle` (in 2⁻⁶⁴) can leave less than `room`:
 /// t·(1 − U) < room.
 fn horizon(room: i64, idle: u128) -> i64 {
+    debug_assert!(room >= 0, "a set that fits has no negative room: {room}");
+    debug_assert!(idle <= Utilization::WHOLE, "the idle part is at most the whole");
     let longest = (u128::from(room.unsigned_abs()) << 64).checked_div(idle);
     longest
         .and_then(|longest| i64::try_from(longest).ok())
@@ -254,6 +268,7 @@ fn horizon(room: i64, idle: u128) -> i64 {
 }
 
 fn duration(nanos: i64) -> Duration {
+    debug_assert!(nanos >= 0, "a length is not negative: {nanos}");
     Duration::from_nanos(nanos.unsigned_abs())
 }
 

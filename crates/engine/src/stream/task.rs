@@ -108,11 +108,13 @@ impl Task {
 
     /// The same task with `extra` work in each period, in commands of the same length.
     pub(super) fn with_more(self, extra: DiskTime) -> Self {
+        assert!(extra >= DiskTime::ZERO, "preemptions add to a cost: {extra}");
         Self { cost: self.cost + extra, ..self }
     }
 
     /// Whether a decision falls between two commands of one request.
     pub fn is_preemptible(&self) -> bool {
+        debug_assert!(self.longest <= self.cost, "a command is a part of its request");
         self.longest < self.cost
     }
 }
@@ -129,12 +131,14 @@ impl Utilization {
     /// What one task asks for.
     pub(super) fn of(task: &Task) -> Self {
         let cost = u128::from(task.cost.as_nanos().unsigned_abs());
+        debug_assert!(cost > 0, "a task demands disk time");
         Self((cost << 64).div_ceil(u128::from(task.period.as_nanos())))
     }
 
     /// What it leaves of an interval at least, on the mean.
     pub(super) fn leaves(self, interval: Duration) -> DiskTime {
         let room = (u128::from(interval.as_nanos()) * self.idle()) >> 64;
+        debug_assert!(room <= u128::from(interval.as_nanos()), "the rest is a part");
         DiskTime::from_nanos(i64::try_from(room).expect("an interval is under 292 years"))
     }
 
@@ -154,6 +158,7 @@ impl Utilization {
     /// What there is of it above the whole, in 10⁻⁹ of a disk's time: to the nearest, but not
     /// nothing.
     pub(super) fn excess_ppb(self) -> u64 {
+        debug_assert!(self.0 >= Self::WHOLE, "only what exceeds the whole has an excess");
         Self(self.0.saturating_sub(Self::WHOLE)).ppb().max(1)
     }
 }

@@ -57,7 +57,9 @@ impl Timetable {
     /// Removes and returns a booking.
     pub fn remove(&mut self, id: TaskId) -> Option<Booking> {
         let index = self.bookings.iter().position(|booking| booking.id == id)?;
-        Some(self.bookings.remove(index))
+        let booking = self.bookings.remove(index);
+        debug_assert!(self.bookings.iter().all(|other| other.id != id), "an id is unique");
+        Some(booking)
     }
 
     /// Removes the bookings that ended long enough before `now` to have no effect on the slack:
@@ -71,7 +73,9 @@ impl Timetable {
     /// The tasks that are present at some moment of `span`.
     pub fn tasks_during(&self, span: Span) -> TaskSet {
         let there = self.bookings.iter().filter(|booking| booking.span.overlaps(&span));
-        TaskSet::of(there.map(|booking| (booking.id, booking.task)), self.preemption)
+        let set = TaskSet::of(there.map(|booking| (booking.id, booking.task)), self.preemption);
+        debug_assert!(set.len() <= self.bookings.len(), "each task has a booking");
+        set
     }
 
     /// The next instant after `now` at which a task begins or ends.
@@ -133,9 +137,11 @@ impl Timetable {
         let all = self.present(None);
         let Some(last) = all.last() else { return TaskSet::default().slack() };
         let until = self.next_change(now).unwrap_or(now);
+        debug_assert!(until >= now, "the next change is not in the past");
         let reach = last.task.period() * SLACK_PERIODS;
         let near = Span { start: now.saturating_sub(reach), end: until + reach };
         let nearby = within(&all, near);
+        debug_assert!(nearby.len() <= all.len(), "each task counts once");
         let tasks = (0..).map(TaskId).zip(nearby.iter().map(|present| present.task));
         let set = TaskSet::of(tasks, DiskTime::ZERO);
         let stays = |span: Span| span.start <= now && span.end == Instant::FAR_FUTURE;
@@ -144,11 +150,14 @@ impl Timetable {
         }
         // An interval longer than `reach` has at least what the busiest time leaves of it on the
         // mean.
-        set.slack().min(busiest(&all).leaves(reach))
+        let slack = set.slack().min(busiest(&all).leaves(reach));
+        debug_assert!(slack >= DiskTime::ZERO, "slack is not negative: {slack}");
+        slack
     }
 
     /// All bookings with their preemptions, and one more, sorted by period.
     fn present(&self, candidate: Option<(Task, Span)>) -> Vec<BookedTask> {
+        let count = self.bookings.len() + usize::from(candidate.is_some());
         let booked = self.bookings.iter().map(|booking| BookedTask {
             whose: BlockingTask::Task(booking.id),
             task: booking.task.with_more(self.preemption),
@@ -160,6 +169,8 @@ impl Timetable {
             span,
         });
         let mut all: Vec<BookedTask> = booked.chain(candidate).collect();
+        debug_assert_eq!(all.len(), count, "every booking is present, and the candidate");
+        debug_assert!(all.iter().all(|present| !present.span.is_empty()), "a booking takes time");
         all.sort_by_key(|present| present.task);
         all
     }
@@ -167,10 +178,13 @@ impl Timetable {
 
 /// Whether all of these fit at all times of `span`, and around them.
 fn check_all(all: &[BookedTask], span: Span, counts: Candidate) -> Result<(), (Span, Violation)> {
+    debug_assert!(!span.is_empty(), "a check covers time");
+    debug_assert!(all.is_sorted_by_key(|present| present.task.period()), "by period");
     let longest = all.last().map_or(Duration::ZERO, |present| present.task.period());
     let near = Span { start: span.start.saturating_sub(longest), end: span.end + longest };
     let all = within(all, near);
     let cuts = cuts(&all, span);
+    debug_assert!(cuts.len() >= 2, "a span has two ends");
     if cuts.len() > BOOKED_TIMES_MAX {
         return together(&all, counts).map_err(|violation| (span, violation));
     }
@@ -196,6 +210,8 @@ fn cuts(all: &[BookedTask], span: Span) -> Vec<Instant> {
     let mut cuts: Vec<Instant> = inside.chain([span.start, span.end]).collect();
     cuts.sort_unstable();
     cuts.dedup();
+    debug_assert_eq!(cuts.first(), Some(&span.start), "the first cut is the beginning");
+    debug_assert_eq!(cuts.last(), Some(&span.end), "the last cut is the end");
     cuts
 }
 
@@ -213,6 +229,7 @@ fn busiest(all: &[BookedTask]) -> Utilization {
         now = if comes { now + share } else { now - share };
         most = most.max(now);
     }
+    debug_assert_eq!(now, 0, "each task that begins ends");
     Utilization(most)
 }
 

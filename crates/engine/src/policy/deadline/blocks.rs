@@ -45,6 +45,8 @@ impl Blocks {
 
     /// A request arrives in the queue.
     pub(super) fn on_arrival(&mut self, operation: &Operation, now: Instant) {
+        let last = self.queue.back();
+        debug_assert!(last.is_none_or(|last| last.at <= now), "requests arrive in order");
         self.queue.push_back(QueuedRequest { at: now, covered: self.stream.covers(operation) });
         if self.queue.len() == 1 {
             self.release_head(Instant::ZERO);
@@ -55,11 +57,14 @@ impl Blocks {
     pub(super) fn rebuild(&mut self, queued: usize) {
         let other = QueuedRequest { at: Instant::ZERO, covered: false };
         assert!(!self.is_active, "a stream is rebuilt before its activation");
+        assert!(self.release.is_none(), "nothing is released before the activation");
         self.queue = (0..queued).map(|_| other).collect();
     }
 
     /// Releases requests from now on.
     pub(super) fn activate(&mut self, now: Instant) {
+        assert!(!self.is_active, "a stream is activated once");
+        assert!(self.release.is_none(), "nothing is released before the activation");
         (self.is_active, self.expected) = (true, now);
         self.release_head(now);
     }
@@ -75,12 +80,14 @@ impl Blocks {
         assert!(release >= self.expected, "releases are a period apart");
         self.release = Some(release);
         self.expected = release + self.stream.task.period();
+        debug_assert!(self.expected > release, "releases are a period apart");
     }
 
     /// The first request's last command is dispatched. Returns its deadline, if it has one.
     pub(super) fn on_dispatch(&mut self, now: Instant) -> Option<Instant> {
         let remaining = self.queue.pop_front().expect("a dispatched request was queued");
         let deadline = self.deadline();
+        debug_assert!(deadline.is_none() || remaining.covered, "only a block has a deadline");
         (self.spent, self.interrupted) = (None, false);
         // A block that waited behind a request outside the stream is released now: admission cannot
         // have assumed an earlier release.
@@ -91,6 +98,8 @@ impl Blocks {
     /// The first request has had the service time `took` and goes on. A return positioning, if
     /// there was one, is not part of the admitted cost and took at most `preemption`.
     pub(super) fn on_partial_service(&mut self, took: DiskTime, preemption: DiskTime) {
+        debug_assert!(!self.queue.is_empty(), "a begun request is queued");
+        debug_assert!(preemption >= DiskTime::ZERO, "a positioning takes time");
         let return_cost =
             if core::mem::take(&mut self.interrupted) { preemption } else { DiskTime::ZERO };
         let spent = self.spent.unwrap_or_default();
@@ -113,12 +122,14 @@ impl Blocks {
     /// The worst case of the rest of the first request, whose next command takes `head` at most,
     /// with a return positioning of `preemption`.
     pub(super) fn remaining(&self, head: DiskTime, preemption: DiskTime) -> DiskTime {
+        debug_assert!(head >= DiskTime::ZERO, "a worst case is not negative: {head}");
         let return_cost = if self.interrupted { preemption } else { DiskTime::ZERO };
         (self.stream.task.cost() - self.spent.unwrap_or_default() + return_cost).max(head)
     }
 
     /// When the first request is released.
     pub(super) fn release(&self) -> Option<Instant> {
+        debug_assert!(self.release.is_none() || self.is_active, "an active stream releases");
         self.release
     }
 
@@ -129,6 +140,8 @@ impl Blocks {
 
     /// The earliest release of a request that is not released by `now`.
     pub(super) fn next_release(&self, now: Instant) -> Instant {
-        self.release.filter(|release| *release > now).unwrap_or(self.expected.max(now))
+        let next = self.release.filter(|release| *release > now).unwrap_or(self.expected.max(now));
+        debug_assert!(next >= now, "a further request is not released in the past");
+        next
     }
 }

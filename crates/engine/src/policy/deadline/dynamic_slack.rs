@@ -93,6 +93,11 @@ impl DemandForecast {
             let index = u32::try_from(self.releases.len()).expect("tasks are bounded");
             self.releases.push(releases);
             self.dues.push(Reverse((due, index)));
+            debug_assert_eq!(
+                self.dues.len(),
+                self.releases.len(),
+                "each task has one next deadline"
+            );
         }
     }
 
@@ -111,6 +116,7 @@ impl DemandForecast {
     /// The slack at `now`, or a lower bound: no request is late if best effort takes it now.
     pub(super) fn slack(&mut self, now: Instant) -> DiskTime {
         self.pending.sort_unstable();
+        debug_assert_eq!(self.dues.len(), self.releases.len(), "each task has one next deadline");
         let all_pending: i64 = self.pending.iter().map(|(_, remaining)| remaining).sum();
         let (mut due, mut least, mut steps) = (0, i64::MAX, 0);
         let mut pending = self.pending.iter().copied().peekable();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drive_profile::Profile;
-use units::{DiskTime, Instant, Operation};
+use units::{DiskTime, Duration, Instant, Operation};
 
 use super::sporadic_server::SporadicServer;
 use super::state::{ChargedTo, Deadline, Guarantee, InService};
@@ -33,6 +33,9 @@ impl Policy for Deadline {
 
     fn reset_volume(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         assert_eq!(self.volume(volume).head, None, "a volume leaves with nothing queued");
+        assert_eq!(self.volume(volume).queued, 0, "a volume leaves with nothing queued");
+        let in_service = self.in_service.map(|command| command.volume);
+        assert_ne!(in_service, Some(volume), "a volume leaves with nothing in service");
         let fresh = self.fresh(contract);
         self.volumes[volume.0 as usize] = fresh;
         self.replace_guarantee(volume);
@@ -40,6 +43,7 @@ impl Policy for Deadline {
     }
 
     fn change_period(&mut self, settings: &Settings, now: Instant) {
+        assert!(settings.period > Duration::ZERO, "shares are kept over a period");
         self.period = settings.period;
         let reserves: Vec<VolumeId> = self.guaranteed.iter().copied().collect();
         for volume in reserves {
@@ -51,6 +55,7 @@ impl Policy for Deadline {
     }
 
     fn set_profile(&mut self, profile: &Arc<Profile>) {
+        assert!(self.in_service.is_none(), "a profile is set while the drive is idle");
         self.worst = WorstCase::Profile(Arc::clone(profile));
     }
 
@@ -71,6 +76,8 @@ impl Policy for Deadline {
         let worst = head.map(|head| self.worst.of(head));
         let entry = self.volume(volume);
         entry.queued += 1;
+        debug_assert_eq!(worst.is_some(), entry.queued == 1, "the first of a queue is its head");
+        debug_assert!(worst.is_none() || entry.head.is_none(), "an empty queue has no head");
         if let Guarantee::Stream(blocks) = &mut entry.guarantee {
             blocks.on_arrival(asked, now);
         }
@@ -82,6 +89,7 @@ impl Policy for Deadline {
 
     fn pick(&mut self, running: usize, now: Instant) -> Pick {
         assert_eq!(running, 0, "one command is in flight at a time");
+        assert!(self.in_service.is_none(), "one command is in flight at a time");
         self.scale_back(now);
         self.release(now);
         if self.real.is_empty() {
@@ -113,6 +121,8 @@ impl Policy for Deadline {
             }
             _ => None,
         };
+        let has_head = |(volume, _): (VolumeId, _)| self.volumes[volume.0 as usize].head.is_some();
+        debug_assert!(self.picked.is_none_or(has_head), "a picked volume has a head");
         match self.picked {
             Some((volume, _)) => Pick::Volume(volume),
             None => self.next_change().map_or(Pick::Nothing, Pick::Wait),
@@ -123,6 +133,7 @@ impl Policy for Deadline {
         let Dispatch { volume, ends_request, next, .. } = dispatch;
         let (picked, charged_to) = self.picked.take().expect("a dispatched volume was picked");
         assert_eq!(picked, volume, "a dispatched volume was picked");
+        assert!(self.in_service.is_none(), "one command is in flight at a time");
         let next = next.map(|next| self.worst.of(next));
         let preemption_cost = self.preemption_cost();
         self.set_last_served(volume);
@@ -130,6 +141,7 @@ impl Policy for Deadline {
         let worst = entry.head.expect("a dispatched volume has a head");
         entry.head = next;
         entry.queued -= usize::from(ends_request);
+        debug_assert_eq!(entry.head.is_some(), entry.queued > 0, "the head is a queued request's");
         let mut due = None;
         if let Guarantee::Stream(blocks) = &mut entry.guarantee
             && ends_request
@@ -157,6 +169,7 @@ impl Policy for Deadline {
         self.scale_back(now);
         let in_service = self.in_service.take().expect("it was dispatched");
         assert_eq!(in_service.volume, volume, "one command is in flight at a time");
+        assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
         let over = took - in_service.worst;
         let entry = &mut self.volumes[volume.0 as usize];
         entry.usage.spend((took, entry.contract.weight), now, &self.clock);
@@ -199,12 +212,19 @@ impl Policy for Deadline {
             assert!(!real || entry.head.is_some(), "what is due is queued");
             let waits = real && matches!(entry.guarantee, Guarantee::Stream(_));
             let best_effort = entry.head.is_some() && !waits;
-            assert_eq!(self.shares.contains(volume), best_effort, "the on_idle is best effort");
+            assert_eq!(self.shares.contains(volume), best_effort, "any other head is best effort");
             assert_eq!(self.costs.contains(volume), best_effort, "and ordered by cost too");
+            assert_eq!(entry.head.is_some(), entry.queued > 0, "a head is a queued request's");
+            let is_guaranteed = !matches!(entry.guarantee, Guarantee::BestEffort);
+            assert_eq!(self.guaranteed.contains(&volume), is_guaranteed, "guarantees are listed");
+            let is_activating = self.activating.contains(&volume);
+            assert_eq!(is_activating, is_guaranteed && !entry.is_active, "or will be activated");
             if let Guarantee::Reserve(server) = &entry.guarantee {
                 server.invariants();
             }
         }
+        let real = self.volumes.iter().filter(|entry| entry.due.is_some()).count();
+        assert_eq!(self.real.len(), real, "each deadline is a volume's");
         if let Some(server) = &self.server {
             server.invariants();
         }

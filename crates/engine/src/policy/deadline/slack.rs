@@ -43,6 +43,7 @@ impl Deadline {
     /// The longest best-effort command; `waiting`: whether a released request is queued.
     pub(super) fn available_slack(&mut self, waiting: bool, now: Instant) -> DiskTime {
         const ANY: DiskTime = DiskTime::from_nanos(i64::MAX);
+        debug_assert_eq!(waiting, !self.real.is_empty(), "released requests are in their order");
         match self.name {
             PolicyName::DeltaL => self.slack_left - self.preemption_cost(),
             PolicyName::DeltaStar => {
@@ -69,9 +70,12 @@ impl Deadline {
     /// The disk time that best effort wants for up to `commands` commands: that of the next one for
     /// each that is known to wait.
     fn wanted_time(&self, commands: usize) -> DiskTime {
+        debug_assert!(commands > 0, "best effort wants a command at least");
+        debug_assert_eq!(self.shares.len(), self.costs.len(), "a head is in both orders");
         let Some((_, first)) = self.shares.first() else { return DiskTime::ZERO };
         let first = &self.volumes[first.0 as usize];
         let head = first.head.expect("it is queued");
+        debug_assert!(head >= DiskTime::ZERO, "a worst case is not negative: {head}");
         // Each other volume has at least one.
         let wait = first.queued.max(1) + self.costs.len() - 1;
         (0..commands.min(wait)).fold(DiskTime::ZERO, |sum, _| sum + head)
@@ -79,6 +83,7 @@ impl Deadline {
 
     /// The dynamic slack, or a lower bound: enough to decide whether `wanted` is available.
     fn dynamic_slack(&mut self, wanted: DiskTime, now: Instant) -> DiskTime {
+        debug_assert!(wanted >= DiskTime::ZERO, "a command takes time: {wanted}");
         let since = |then: Instant| DiskTime::from(now.since(then));
         let known_slack = self.known_slack.map(|(then, slack)| slack - since(then));
         let known_slack =
@@ -94,6 +99,7 @@ impl Deadline {
 
     /// Collects the demand from now on.
     fn look_ahead(&mut self, now: Instant) {
+        debug_assert!(self.guaranteed.len() <= self.volumes.len(), "a guarantee is a volume's");
         self.forecast.clear();
         for volume in &self.guaranteed {
             let entry = &self.volumes[volume.0 as usize];
@@ -101,6 +107,7 @@ impl Deadline {
                 Guarantee::Stream(blocks) if entry.is_active => {
                     let task = blocks.stream.task;
                     if let Some(due) = entry.due {
+                        debug_assert!(entry.head.is_some(), "what is due is queued");
                         let head = entry.head.unwrap_or_default();
                         let slack_left = blocks.remaining(head, self.preemption);
                         self.forecast.add_pending(due, slack_left + entry.extra);
@@ -151,6 +158,7 @@ impl Deadline {
 /// apart.
 fn forecast_server(forecast: &mut DemandForecast, server: &SporadicServer, now: Instant) {
     let period = server.period();
+    debug_assert!(period > Duration::ZERO, "a server has a period");
     let mut part = |first: Instant, cost: DiskTime| {
         let rate = Rate::of(cost, period);
         forecast.add_releases(Releases { first, period, cost, rate });

@@ -48,6 +48,7 @@ impl SporadicServer {
     }
 
     pub(super) fn budget(&self) -> DiskTime {
+        debug_assert!(self.budget <= self.task.cost(), "a budget is at most the whole");
         self.budget
     }
 
@@ -68,6 +69,7 @@ impl SporadicServer {
     /// Starts or ends the job: `head` is the worst case of the next command. Returns the job's
     /// deadline, if it is active.
     pub(super) fn update_job(&mut self, head: Option<DiskTime>, now: Instant) -> Option<Instant> {
+        debug_assert!(head.is_none_or(|cost| cost >= DiskTime::ZERO), "a command takes time");
         if head.is_none_or(|cost| cost > self.budget) {
             self.end(now);
         }
@@ -83,14 +85,17 @@ impl SporadicServer {
 
     /// Takes the refills that are due: not during a job, whose time admission does not count on.
     fn refill(&mut self, now: Instant) {
+        debug_assert!(self.job.is_none(), "no refill arrives during a job");
         while let Some(&(_, amount)) = self.refills.front().filter(|(at, _)| *at <= now) {
             self.refills.pop_front();
+            debug_assert!(amount > DiskTime::ZERO, "a refill returns something");
             self.budget += amount;
         }
     }
 
     /// The job pays `amount`; a negative amount is returned.
     pub(super) fn pay(&mut self, amount: DiskTime) {
+        debug_assert!(self.job.is_some(), "a job pays");
         self.budget -= amount;
         if let Some(job) = &mut self.job {
             job.spent += amount;
@@ -102,6 +107,7 @@ impl SporadicServer {
 
     fn end(&mut self, now: Instant) {
         let Some(Job { deadline, spent }) = self.job.take() else { return };
+        debug_assert!(spent >= DiskTime::ZERO, "a job spends no less than nothing: {spent}");
         if deadline <= now {
             self.budget += spent;
         } else if spent > DiskTime::ZERO {
@@ -120,6 +126,7 @@ impl SporadicServer {
         let to_come: DiskTime = self.refills.iter().map(|(_, amount)| *amount).sum();
         assert_eq!(self.budget + spent + to_come, self.task.cost(), "the budget is conserved");
         assert!(self.refills.len() <= REFILLS_MAX, "refills are bounded");
+        assert!(self.refills.iter().is_sorted_by_key(|(at, _)| *at), "refills are in order");
     }
 }
 

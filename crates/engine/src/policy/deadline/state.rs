@@ -103,6 +103,8 @@ pub(crate) struct Deadline {
 impl Deadline {
     pub(crate) fn new(settings: &Settings, now: Instant) -> Self {
         let deadlines = settings.deadlines;
+        assert!(settings.policy.has_deadlines(), "the policy keeps deadlines");
+        assert!(deadlines.preemption >= DiskTime::ZERO, "a positioning takes time");
         let server = deadlines.best_effort;
         let server = server.and_then(|server| server_of(server.share, server.period));
         Self {
@@ -178,6 +180,7 @@ impl Deadline {
             self.guaranteed.insert(volume);
             self.activating.insert(volume);
         }
+        debug_assert!(self.activating.is_subset(&self.guaranteed), "guarantees are activated");
         self.charge_preemptions();
         self.known_slack = None;
     }
@@ -187,12 +190,14 @@ impl Deadline {
         self.known_slack = None;
         for volume in core::mem::take(&mut self.activating) {
             let entry = self.volume(volume);
+            debug_assert!(!entry.is_active, "a guarantee is activated once");
             entry.is_active = true;
             if let Guarantee::Stream(blocks) = &mut entry.guarantee {
                 blocks.activate(now);
             }
             self.place(volume, now);
         }
+        debug_assert!(self.activating.is_empty(), "everything that waited is active");
     }
 
     /// Enters `volume`'s head into the orders that it belongs to.
@@ -217,6 +222,8 @@ impl Deadline {
                 (due, refill.filter(|_| due.is_none() && entry.head.is_some()))
             }
         };
+        debug_assert!(later.is_none_or(|at| at > now), "a later release is in the future");
+        debug_assert!(due.is_none() || entry.head.is_some(), "what is due is queued");
         if entry.due != due {
             if let Some(before) = entry.due {
                 self.real.remove(&(before, volume));
@@ -239,6 +246,8 @@ impl Deadline {
             self.shares.remove(volume);
             self.costs.remove(volume);
         }
+        debug_assert_eq!(self.shares.len(), self.costs.len(), "a head is in both orders");
+        debug_assert!(self.real.len() <= self.guaranteed.len(), "a deadline is a guarantee's");
     }
 
     /// Moves the heads that are released by `now`.
@@ -258,6 +267,7 @@ impl Deadline {
     /// The best-effort head that goes next if it may take up to `slack`: that of the least recently
     /// used volume, or else the shortest.
     pub(super) fn best_effort(&self, slack: DiskTime) -> Option<VolumeId> {
+        debug_assert_eq!(self.shares.len(), self.costs.len(), "a head is in both orders");
         let (_, volume) = self.shares.first()?;
         if self.volumes[volume.0 as usize].head.is_some_and(|cost| cost <= slack) {
             return Some(volume);
@@ -280,6 +290,8 @@ impl Deadline {
             server.update_job(None, now);
         }
         assert!(self.real.is_empty(), "no released request is queued");
+        assert!(self.in_service.is_none(), "the drive is idle");
+        assert!(self.slack >= DiskTime::ZERO, "slack is not negative: {}", self.slack);
         self.slack_left = self.slack;
         self.burst = false;
         if !self.activating.is_empty() {
@@ -291,6 +303,7 @@ impl Deadline {
 /// A server with this share; `None` if it amounts to nothing.
 fn server_of(share: Share, period: Duration) -> Option<SporadicServer> {
     let cost = share.of(period);
+    debug_assert!(cost <= period.into(), "a share is at most the whole");
     // Its longest command matters for admission alone.
     Task::new(period, cost, cost).ok().map(SporadicServer::new)
 }

@@ -20,15 +20,18 @@ impl WorstCase {
     pub(crate) fn of(&self, operation: &Operation) -> DiskTime {
         let extent = operation.extent;
         let transfer = if operation.op.writes() { TransferKind::Write } else { TransferKind::Read };
-        match operation.op {
+        let worst = match operation.op {
             Op::Read | Op::Write | Op::WriteZeroes => self.within(extent, extent.len, transfer),
             // With nothing to destage, these take at most as long as the smallest write.
             Op::Flush | Op::Trim | Op::Seek => self.somewhere(Sectors(1), TransferKind::Write),
-        }
+        };
+        debug_assert!(worst >= DiskTime::ZERO, "a worst case is not negative: {worst}");
+        worst
     }
 
     /// The worst case of a command of `len` sectors at any location.
     pub(crate) fn somewhere(&self, len: Sectors, transfer: TransferKind) -> DiskTime {
+        debug_assert!(len > Sectors::ZERO, "a command has sectors");
         let whole = match self {
             Self::Bound(_) => Extent::new(Lba(0), len),
             Self::Profile(profile) => Extent::new(Lba(0), profile.capacity()),
@@ -37,6 +40,7 @@ impl WorstCase {
     }
 
     fn within(&self, range: Extent, len: Sectors, transfer: TransferKind) -> DiskTime {
+        debug_assert!(len <= range.len, "a command lies in its range");
         match self {
             Self::Profile(profile) if range.end().0 <= profile.capacity().0 => {
                 profile.worst_case(range, len, transfer).into()
