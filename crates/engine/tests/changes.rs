@@ -1,5 +1,5 @@
-//! Volumes come, change and go while requests are queued and in service: nothing is lost, nothing
-//! is promised twice.
+//! Volumes are added, changed and removed while requests are queued and in service: no request is
+//! lost, and no disk time is reserved twice.
 
 mod common;
 
@@ -13,10 +13,10 @@ use spindle_engine::{
 };
 use units::{DiskTime, Duration, Share};
 
-/// What happens next; numbers are taken modulo what there is.
+/// One step of a generated history; indices are taken modulo the number of candidates.
 #[derive(Clone, Debug)]
 enum Step {
-    Submit { volume: usize, place: u64 },
+    Submit { volume: usize, block: u64 },
     Finish { command: usize },
     Pass { micros: u64 },
     Add { contract: Contract },
@@ -45,7 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let volume = any::<usize>;
     let step = prop_oneof![
         6 => (volume(), 0_u64..1_000_000)
-            .prop_map(|(volume, place)| Step::Submit { volume, place }),
+            .prop_map(|(volume, block)| Step::Submit { volume, block }),
         6 => volume().prop_map(|command| Step::Finish { command }),
         3 => (0_u64..400_000).prop_map(|micros| Step::Pass { micros }),
         2 => contracts().prop_map(|contract| Step::Add { contract }),
@@ -59,15 +59,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..300)
 }
 
-/// An engine, and what the world knows of it.
-struct World {
+/// An engine, and the expected state of its volumes, requests and commands.
+struct Model {
     timeline: Timeline,
     volumes: Vec<VolumeId>,
     open: BTreeMap<RequestId, VolumeId>,
     running: Vec<Command>,
 }
 
-impl World {
+impl Model {
     fn new((policy, depth): (PolicyName, u32)) -> Self {
         // Under deadlines a server keeps best effort from starving.
         let best_effort = Some(BestEffortServer { share: percent(5), period: ms(1_000) });
@@ -85,9 +85,9 @@ impl World {
                     self.running.push(command);
                 }
                 Action::Reply(reply) => {
-                    let asked = self.open.remove(&reply.request);
+                    let submitter = self.open.remove(&reply.request);
                     assert_eq!(
-                        asked,
+                        submitter,
                         Some(reply.volume),
                         "answered once, to the submitting volume"
                     );
@@ -114,7 +114,7 @@ impl World {
             }
             if self.running.is_empty() {
                 let wakeup = self.timeline.engine.next_wakeup();
-                self.timeline.now = wakeup.expect("with requests queued it rests for a reason");
+                self.timeline.now = wakeup.expect("a disk with queued requests idles for a reason");
             } else {
                 self.finish(0);
             }
@@ -126,9 +126,9 @@ impl World {
         let count = self.volumes.len();
         let now = self.timeline.now;
         match *step {
-            Step::Submit { volume, place } if count > 0 => {
+            Step::Submit { volume, block: number } if count > 0 => {
                 let volume = self.volumes[volume % count];
-                let request = self.timeline.submit(volume.0, block(place));
+                let request = self.timeline.submit(volume.0, block(number));
                 self.open.insert(request, volume);
             }
             Step::Finish { command } if !self.running.is_empty() => {
@@ -173,8 +173,8 @@ impl World {
 
 /// A sample in CI; `make soak` asks for more.
 fn cases() -> u32 {
-    let asked = std::env::var("SPINDLE_CASES").ok();
-    asked.map_or(256, |asked| asked.parse().expect("SPINDLE_CASES is a number"))
+    let cases = std::env::var("SPINDLE_CASES").ok();
+    cases.map_or(256, |cases| cases.parse().expect("SPINDLE_CASES is a number"))
 }
 
 proptest! {
@@ -187,20 +187,20 @@ proptest! {
         disk in disks(),
         steps in steps(),
     ) {
-        let mut world = World::new(disk);
+        let mut model = Model::new(disk);
         for step in &steps {
-            world.step(step);
+            model.step(step);
         }
-        world.drain(None);
+        model.drain(None);
     }
 }
 
-/// Two clients that always want more, with 4 KiB reads all over the disk that take 10 ms each.
+/// Two backlogged clients with random 4 KiB reads that take 10 ms each.
 fn two(contracts: [Contract; 2]) -> Closed<'static> {
-    let mut place = 0_u64;
+    let mut number = 0_u64;
     let next = move |volume: VolumeId| {
-        place += 7_919;
-        block(place % 100_000 * 100 + u64::from(volume.0))
+        number += 7_919;
+        block(number % 100_000 * 100 + u64::from(volume.0))
     };
     let timeline = Timeline::new(Settings::default(), &contracts);
     Closed { timeline, next: Box::new(next), service: Box::new(|_| ms(10)) }
@@ -224,7 +224,7 @@ fn a_reserve_that_is_changed_under_load_holds_from_the_next_period_on() {
     }
     disk.go_on(ms(1_000));
     let share = share_of_first(&mut disk, ms(10_000));
-    assert!((share - 0.80).abs() < 0.03, "80 % was promised, {share} came");
+    assert!((share - 0.80).abs() < 0.03, "80 % is reserved, the share is {share}");
 }
 
 #[test]
@@ -236,17 +236,17 @@ fn slack_is_shared_as_the_weights_say_before_and_after_they_change() {
     let mut disk = two([weighed(3), weighed(1)]);
     disk.run(8, ms(20_000));
     let share = share_of_first(&mut disk, ms(40_000));
-    assert!((share - 0.75).abs() < 0.02, "three to one, {share} came");
+    assert!((share - 0.75).abs() < 0.02, "three to one, the share is {share}");
     let now = disk.timeline.now;
     let event = Event::ContractChanged { volume: VolumeId(1), contract: weighed(9) };
     disk.timeline.engine.handle(event, now);
     disk.go_on(ms(2_000));
     let share = share_of_first(&mut disk, ms(40_000));
-    assert!((share - 0.25).abs() < 0.02, "three to nine, {share} came");
+    assert!((share - 0.25).abs() < 0.02, "three to nine, the share is {share}");
 }
 
 #[test]
-fn a_number_is_given_again_and_nothing_of_the_one_who_had_it_stays() {
+fn a_reused_number_keeps_no_state_of_the_removed_volume() {
     let mut timeline = Timeline::new(Settings::default(), &[reserve(60), reserve(40)]);
     timeline.submit(0, block(5));
     timeline.serve(ms(10));
@@ -272,7 +272,7 @@ fn under_throughput_a_reserve_that_is_changed_holds_too_and_weights_share_the_sl
     let mut disk = two([weighed(50, 1), weighed(50, 1)]);
     disk.timeline = Timeline::new(settings, &[weighed(50, 1), weighed(50, 1)]);
     disk.run(8, ms(5_000));
-    // Of the hundred commands a second that it does, fifty are promised: the other fifty are slack.
+    // Of the hundred commands a second that the disk serves, fifty are reserved: the rest is slack.
     for (volume, contract) in [(1, weighed(10, 1)), (0, weighed(90, 4))] {
         let now = disk.timeline.now;
         let event = Event::ContractChanged { volume: VolumeId(volume), contract };
@@ -282,5 +282,5 @@ fn under_throughput_a_reserve_that_is_changed_holds_too_and_weights_share_the_sl
     disk.timeline.engine.handle(event, disk.timeline.now);
     disk.go_on(ms(10_000));
     let share = share_of_first(&mut disk, ms(40_000));
-    assert!((share - 0.80).abs() < 0.02, "four to one by weight, {share} came");
+    assert!((share - 0.80).abs() < 0.02, "four to one by weight, the share is {share}");
 }

@@ -30,7 +30,7 @@ fn read(millis: u64) -> Operation {
     Operation::read(Extent::new(Lba(millis * 1_000), Sectors(millis)))
 }
 
-/// Serves everything that is queued, each command for as long as it may take; whose they were.
+/// Serves all queued requests, each command for its worst case. Returns the volumes in order.
 fn serve_all(line: &mut Timeline) -> Vec<u32> {
     let mut order = Vec::new();
     while line.engine.queued() > 0 {
@@ -53,18 +53,18 @@ fn released_requests_go_by_deadline() {
 }
 
 #[test]
-fn who_comes_early_is_best_effort_until_he_was_expected_and_who_comes_late_starts_afresh() {
+fn an_early_request_is_best_effort_until_its_release_and_a_late_one_shifts_later_releases() {
     let contracts = [stream(40, 5), stream(60, 5)];
     let mut line = Timeline::new(settings(PolicyName::Edf), &contracts);
     line.submit(0, read(5));
     assert_eq!(line.serve(ms(5)), VolumeId(0));
-    // Released at 40, due at 80: before that the other's, due at 65, goes first though its period
-    // is longer.
+    // Released at 40, due at 80: the other volume's request, due at 65, goes first although its
+    // period is longer.
     line.submit(0, read(5));
     line.submit(1, read(5));
     assert_eq!(line.serve(ms(5)), VolumeId(1));
     assert_eq!(line.serve(ms(5)), VolumeId(0), "out of the slack");
-    // Late: at 200 it was expected at 80, and is due at 240.
+    // A late request: expected at 80, released at 200, due at 240.
     line.after(ms(185));
     line.submit(0, read(5));
     let command = line.issued();
@@ -73,12 +73,12 @@ fn who_comes_early_is_best_effort_until_he_was_expected_and_who_comes_late_start
     assert_eq!(
         line.engine.deadline_stats(VolumeId(0)).expect("a stream").missed,
         0,
-        "by 240 is in time"
+        "an answer at 240 is in time"
     );
 }
 
 #[test]
-fn a_request_that_is_none_of_the_streams_is_best_effort() {
+fn a_request_outside_the_stream_is_best_effort() {
     let mut line = Timeline::new(settings(PolicyName::Edf), &[stream(40, 5), stream(1_000, 5)]);
     line.submit(0, read(6));
     line.submit(1, read(5));
@@ -87,9 +87,8 @@ fn a_request_that_is_none_of_the_streams_is_best_effort() {
 }
 
 #[test]
-fn the_policies_let_as_much_go_first_as_they_say() {
-    // One stream: 20 ms of 60. ΔL is 40 ms; beside a request that was released at 0, so is the
-    // slack.
+fn each_policy_serves_best_effort_first_up_to_its_slack() {
+    // One stream: 20 ms of 60. ΔL is 40 ms, and so is the slack beside a request released at 0.
     let first = |policy, best_effort: u64| {
         let mut line = Timeline::new(settings(policy), &[stream(60, 20), Contract::BEST_EFFORT]);
         line.submit(0, read(20));
@@ -103,9 +102,9 @@ fn the_policies_let_as_much_go_first_as_they_say() {
 }
 
 #[test]
-fn the_present_slack_is_more_than_that_of_every_state() {
-    // Right after its request, the stream can't ask for another before 60: 40 ms more than after a
-    // rest.
+fn the_dynamic_slack_exceeds_the_static_slack() {
+    // After its request, the stream cannot release another before 60: 40 ms more than after idle
+    // time.
     let taken = |policy| {
         let mut line = Timeline::new(settings(policy), &[stream(60, 20), Contract::BEST_EFFORT]);
         line.submit(0, read(20));
@@ -117,10 +116,10 @@ fn the_present_slack_is_more_than_that_of_every_state() {
     assert!(!taken(PolicyName::DeltaL));
 }
 
-/// Three sets, in units of time that cannot be divided (1 ns): by the range of RTAS 2000 ΔL is what
-/// best effort takes here at 0, just before all release at once.
+/// Three sets, in the smallest unit of time (1 ns). Best effort takes ΔL by the range of RTAS 2000
+/// at 0, just before all tasks release at once.
 #[test]
-fn the_papers_range_makes_the_first_stream_late() {
+fn the_published_range_makes_the_first_stream_late() {
     let sets: [(&[(u64, u32)], u64); 3] = [
         (&[(15, 5), (25, 5), (27, 6), (29, 5)], 5),
         (&[(14, 5), (20, 6), (24, 2), (25, 6)], 4),
@@ -156,8 +155,8 @@ fn tiny(period: u64, cost: u32) -> Contract {
     Contract::stream(StreamContract { task, block: Sectors(cost.into()), range: None })
 }
 
-/// Every task asks for a block a period from now on, for a number of nanoseconds; the disk takes
-/// what it may.
+/// Every task requests one block per period from now on, for `nanos` nanoseconds; each command
+/// takes its worst case.
 fn periodic(line: &mut Timeline, tasks: &[(u64, u32)], nanos: u64) {
     let mut running = None;
     for now in 0..nanos {
@@ -171,7 +170,7 @@ fn periodic(line: &mut Timeline, tasks: &[(u64, u32)], nanos: u64) {
         if now == 0
             && let Some(Action::Issue(command)) = line.poll()
         {
-            // What was there before begins before.
+            // A request that was queued before begins before.
             running = Some((command, command.operation.extent.len.0));
         }
         for (volume, (period, cost)) in (0_u32..).zip(tasks) {
@@ -198,7 +197,7 @@ fn a_stream_that_does_not_fit_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn a_new_stream_releases_nothing_beside_what_was_begun_without_it() {
+fn a_new_stream_releases_nothing_while_an_earlier_command_is_in_service() {
     let mut line = Timeline::new(settings(PolicyName::DeltaL), &[Contract::BEST_EFFORT]);
     line.submit(0, read(500));
     let long = line.issued();
@@ -207,14 +206,14 @@ fn a_new_stream_releases_nothing_beside_what_was_begun_without_it() {
     line.submit(0, read(30));
     line.after(ms(500)).complete(&long, Outcome::Done);
     line.replied();
-    // It joins at 500, is due at 560, and best effort may have its 40 ms first.
+    // The stream is activated at 500, its block is due at 560, and best effort has 40 ms before.
     assert_eq!(serve_all(&mut line), [0, volume.0]);
     let kept = line.engine.deadline_stats(volume).expect("a stream");
     assert_eq!((kept.met, kept.missed), (1, 0));
 }
 
 #[test]
-fn who_leaves_gives_back_his_slack() {
+fn a_stream_that_ends_returns_its_disk_time_to_the_slack() {
     let contracts = [stream(60, 20), Contract::BEST_EFFORT];
     let mut line = Timeline::new(settings(PolicyName::DeltaL), &contracts);
     line.submit(1, read(50));
@@ -229,7 +228,7 @@ fn a_server_keeps_best_effort_from_starving() {
     let mut settings = settings(PolicyName::DeltaL);
     settings.deadlines.best_effort =
         Some(BestEffortServer { share: Share::from_percent(10), period: ms(100) });
-    // With the server there is no slack: 50 of 100 ms, 40 of 100 and 10 of 100.
+    // Beside the server there is no slack: 50 of 100 ms, 40 of 100 and 10 of 100.
     let contracts = [stream(100, 50), stream(100, 40), Contract::BEST_EFFORT];
     let mut line = Timeline::new(settings, &contracts);
     line.submit(0, read(50));
@@ -250,13 +249,13 @@ fn a_reserve_is_real_time_as_long_as_its_budget_pays() {
         line.submit(0, read(10));
     }
     line.submit(1, read(50));
-    // The first is due at 100, before the stream's; the second has to wait for its budget, until
+    // The first request is due at 100, before the stream's; the second waits for its budget until
     // 100.
     assert_eq!(serve_all(&mut line), [0, 1, 0]);
 }
 
 #[test]
-fn writes_go_through_to_the_disk_whole_and_reads_are_cut() {
+fn writes_are_whole_and_forced_to_the_media_and_reads_are_split() {
     let how = Preemptible { chunk: Some(Sectors(4)), ..Preemptible::default() };
     let settings =
         Settings { execution: Execution::Preemptible(how), ..settings(PolicyName::DeltaL) };
@@ -271,7 +270,7 @@ fn writes_go_through_to_the_disk_whole_and_reads_are_cut() {
 }
 
 #[test]
-fn a_request_in_pieces_gives_way_to_an_earlier_deadline_between_two() {
+fn a_split_request_is_preempted_by_an_earlier_deadline_between_two_pieces() {
     let how = Preemptible { chunk: Some(Sectors(4)), ..Preemptible::default() };
     let settings =
         Settings { execution: Execution::Preemptible(how), ..settings(PolicyName::DeltaStar) };

@@ -1,6 +1,6 @@
 //! Facts about preemptible execution, over generated requests, arrivals and settings: whatever
-//! preempts a request, it is carried out once, in order, durably where that was asked, and in the
-//! end.
+//! preempts a request, each of its sectors is transferred once and in order, durably where that was
+//! requested, and the request is answered.
 
 #![allow(clippy::large_types_passed_by_value, reason = "an engine is made once a test")]
 
@@ -20,7 +20,7 @@ use spindle_engine::{
 };
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
-/// A request, and how long after the one before it comes.
+/// A request, and the time since the arrival of the previous one.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     after: Duration,
@@ -92,32 +92,32 @@ fn engine(settings: Settings) -> Engine {
     engine
 }
 
-/// What became of a request.
+/// The progress of a request.
 #[derive(Debug, Default)]
-struct Carried {
-    /// Up to where it was transferred.
+struct Progress {
+    /// The sectors that have been transferred.
     done: Sectors,
-    /// Commands that carried out no piece of it, since the last that did.
-    aside: u32,
-    most_aside: u32,
+    /// Seek commands since the last transfer.
+    seeks: u32,
+    seeks_max: u32,
 }
 
-/// Drives an engine over a disk that turns, and watches.
+/// Drives an engine over a rotating disk, and checks each action.
 struct Run {
     engine: Engine,
     disk: Spinning,
     now: Instant,
     serving: Option<(Command, Instant)>,
-    requests: BTreeMap<RequestId, (Arrival, Carried)>,
+    requests: BTreeMap<RequestId, (Arrival, Progress)>,
     answered: usize,
     writes_forced: usize,
 }
 
 impl Run {
-    fn new(settings: Settings, sway: Vec<u64>) -> Self {
+    fn new(settings: Settings, seek_errors: Vec<u64>) -> Self {
         Self {
             engine: engine(settings),
-            disk: Spinning::new(sway),
+            disk: Spinning::new(seek_errors),
             now: Instant::ZERO,
             serving: None,
             requests: BTreeMap::new(),
@@ -130,11 +130,11 @@ impl Run {
         let id = RequestId(self.requests.len() as u64);
         let request =
             Request { id, volume: VolumeId(arrival.volume), operation: arrival.operation };
-        self.requests.insert(id, (arrival, Carried::default()));
+        self.requests.insert(id, (arrival, Progress::default()));
         self.engine.handle(Event::Submit(request), self.now);
     }
 
-    /// Lets time go by until `until` or until there is nothing left to do, whichever is first.
+    /// Advances time to `until`, with all events and wake-ups on the way.
     fn run_until(&mut self, until: Instant) {
         loop {
             self.drain();
@@ -158,9 +158,9 @@ impl Run {
             match action {
                 Action::Issue(command) => self.issue(command),
                 Action::Reply(reply) => {
-                    let (arrival, carried) = &self.requests[&reply.request];
+                    let (arrival, progress) = &self.requests[&reply.request];
                     let extent = arrival.operation.extent;
-                    assert_eq!(carried.done, extent.len, "answered when all of it was transferred");
+                    assert_eq!(progress.done, extent.len, "answered after its last sector");
                     if arrival.operation.op == Op::Write && arrival.operation.fua {
                         let durable = |lba| self.disk.durable.contains(&lba);
                         assert!(
@@ -177,23 +177,27 @@ impl Run {
 
     fn issue(&mut self, command: Command) {
         assert!(self.serving.is_none(), "one command at a time");
-        let (arrival, carried) = self.requests.get_mut(&command.request).expect("it was sent");
+        let (arrival, progress) =
+            self.requests.get_mut(&command.request).expect("it was submitted");
         match command.purpose {
             Purpose::Transfer if command.operation.op == Op::Flush => {
-                assert_eq!(carried.done, arrival.operation.extent.len, "a flush ends a write");
+                assert_eq!(progress.done, arrival.operation.extent.len, "a flush ends a write");
             }
             Purpose::Transfer => {
-                assert_eq!(command.offset, carried.done, "in order, and once");
+                assert_eq!(command.offset, progress.done, "in order and once");
                 let extent = command.operation.extent;
-                assert_eq!(extent.start, arrival.operation.extent.start + carried.done);
+                assert_eq!(extent.start, arrival.operation.extent.start + progress.done);
                 assert_eq!(command.operation.op, arrival.operation.op);
-                carried.done += extent.len;
-                assert!(carried.done <= arrival.operation.extent.len, "and no more");
-                carried.aside = 0;
+                progress.done += extent.len;
+                assert!(
+                    progress.done <= arrival.operation.extent.len,
+                    "no sector outside the request"
+                );
+                progress.seeks = 0;
             }
             Purpose::Seek | Purpose::Prefetch => {
-                carried.aside += u32::from(command.purpose == Purpose::Seek);
-                carried.most_aside = carried.most_aside.max(carried.aside);
+                progress.seeks += u32::from(command.purpose == Purpose::Seek);
+                progress.seeks_max = progress.seeks_max.max(progress.seeks);
             }
         }
         let done = self.disk.serve(&command, self.now);
@@ -206,15 +210,15 @@ proptest! {
         std::env::var("SPINDLE_CASES").map_or(128, |cases| cases.parse().expect("a number"))
     ))]
 
-    /// Every request is carried out once, in order and whole; what was to be durable is when it is
-    /// answered; and no positioning is started without ever ending.
+    /// Every request is transferred once, in order and whole; a write with FUA is durable when it
+    /// is answered; and the number of seeks per transfer is bounded.
     #[test]
-    fn whatever_preempts_it_a_request_is_carried_out_once_and_in_order(
+    fn whatever_preempts_it_a_request_is_transferred_once_and_in_order(
         settings in settings(),
         arrivals in arrivals(),
-        sway in prop::collection::vec(0_u64..1_500, 1..20),
+        seek_errors in prop::collection::vec(0_u64..1_500, 1..20),
     ) {
-        let mut run = Run::new(settings, sway);
+        let mut run = Run::new(settings, seek_errors);
         for arrival in &arrivals {
             let at = run.now + arrival.after;
             run.run_until(at);
@@ -222,18 +226,17 @@ proptest! {
         }
         run.run_until(run.now + Duration::from_secs(600));
         prop_assert_eq!(run.answered, arrivals.len());
-        // Each way has at most four parts; it is set out for once, and once more for every
-        // preemption.
+        // A movement has at most four parts, and begins once, and once more after each preemption.
         let most = 4 * (u32::from(PREEMPTIONS_MAX) + 1);
-        for (_, carried) in run.requests.values() {
-            prop_assert!(carried.most_aside <= most, "{} seeks for one chunk", carried.most_aside);
+        for (_, progress) in run.requests.values() {
+            prop_assert!(progress.seeks_max <= most, "{} seeks for one chunk", progress.seeks_max);
         }
     }
 
-    /// Cutting a command in two equal parts never makes the expected wait longer, wherever it is
-    /// among others.
+    /// Splitting a command into two equal parts never lengthens the expected wait, whatever the
+    /// other commands are.
     #[test]
-    fn finer_commands_never_make_anybody_wait_longer(
+    fn shorter_commands_never_lengthen_the_expected_wait(
         commands in prop::collection::vec(1_u64..50_000_000, 1..40),
         which in any::<prop::sample::Index>(),
         idle in 0_u64..20_000_000,
@@ -243,9 +246,9 @@ proptest! {
         };
         let idle = Duration::from_nanos(idle);
         let mut finer = commands.clone();
-        let place = which.index(finer.len());
-        let half = finer[place] / 2;
-        finer[place] -= half;
+        let index = which.index(finer.len());
+        let half = finer[index] / 2;
+        finer[index] -= half;
         finer.push(half);
         prop_assert!(expected_wait(times(&finer), idle) <= expected_wait(times(&commands), idle));
     }
@@ -264,8 +267,8 @@ fn arrival(volume: u32, operation: Operation) -> Arrival {
     Arrival { after: Duration::ZERO, volume, operation }
 }
 
-/// A read that teaches the engine where the disk stands.
-fn taught(settings: Settings) -> Run {
+/// A run whose first reads have shown the engine the angle of the disk.
+fn calibrated(settings: Settings) -> Run {
     let mut run = Run::new(settings, vec![0]);
     for start in [100_000, 3_000, 150_000] {
         run.submit(arrival(0, read(start, 8)));
@@ -275,8 +278,8 @@ fn taught(settings: Settings) -> Run {
 }
 
 #[test]
-fn somebody_of_a_higher_class_goes_before_the_rest_of_a_request_and_it_resumes_where_it_stopped() {
-    let mut run = taught(preemptible());
+fn high_priority_is_served_before_the_rest_of_a_request_which_resumes_where_it_stopped() {
+    let mut run = calibrated(preemptible());
     run.submit(arrival(0, read(20_000, 400)));
     // Half of it takes about 20 ms of transfer after a seek.
     run.run_until(run.now + ms(30));
@@ -290,13 +293,13 @@ fn somebody_of_a_higher_class_goes_before_the_rest_of_a_request_and_it_resumes_w
     assert!(run.requests[&long].1.done < Sectors(400));
     run.run_until(run.now + ms(500));
     assert_eq!(run.requests[&long].1.done, Sectors(400));
-    assert_eq!(run.engine.preemption_stats().expect("it is on").preemptions, 1);
+    assert_eq!(run.engine.preemption_stats().expect("preemptible").preemptions, 1);
 }
 
 #[test]
-fn the_same_waits_for_the_whole_request_where_execution_is_whole() {
+fn high_priority_waits_for_the_whole_request_if_execution_is_whole() {
     let execution = Execution::Whole { split: Some(Sectors(64)) };
-    let mut run = taught(Settings { execution, ..preemptible() });
+    let mut run = calibrated(Settings { execution, ..preemptible() });
     run.submit(arrival(0, read(20_000, 400)));
     run.run_until(run.now + ms(30));
     run.submit(arrival(2, read(180_000, 8)));
@@ -308,21 +311,21 @@ fn the_same_waits_for_the_whole_request_where_execution_is_whole() {
 }
 
 /// Two requests cannot preempt each other without end: one that was preempted [`PREEMPTIONS_MAX`]
-/// times since it last made headway goes on until it has made some.
+/// times since its last transfer is non-preemptible until its next one.
 #[test]
-fn a_request_makes_headway_whatever_arrives_whenever_it_sets_out() {
-    let mut run = taught(preemptible());
+fn a_request_makes_progress_whatever_arrives_whenever_its_positioning_begins() {
+    let mut run = calibrated(preemptible());
     let long = RequestId(3);
     run.submit(arrival(0, read(20_000, 160)));
     let (mut short, mut done, mut since) = (0_u32, Sectors::ZERO, 0);
     while run.requests[&long].1.done < Sectors(160) {
-        // As soon as the disk turns to the long one (it idles for it, or moves the arm for it), a
-        // short one arrives.
+        // As soon as the positioning for the long one begins (a rotational wait or a seek), a short
+        // one arrives.
         run.drain();
-        let turned = run.serving.as_ref().is_some_and(|(command, _)| command.request == long);
-        if turned || run.engine.rotational_wait_until().is_some() {
-            let place = if short.is_multiple_of(2) { 190_000 } else { 1_000 };
-            run.submit(arrival(2, read(place, 1)));
+        let is_served = run.serving.as_ref().is_some_and(|(command, _)| command.request == long);
+        if is_served || run.engine.rotational_wait_until().is_some() {
+            let start = if short.is_multiple_of(2) { 190_000 } else { 1_000 };
+            run.submit(arrival(2, read(start, 1)));
             (short, since) = (short + 1, since + 1);
         }
         let next = run.serving.as_ref().map(|(_, at)| *at).or(run.engine.next_wakeup());
@@ -334,53 +337,53 @@ fn a_request_makes_headway_whatever_arrives_whenever_it_sets_out() {
         // One more may arrive while a non-preemptible chunk is in flight.
         assert!(
             since <= u32::from(PREEMPTIONS_MAX) * 4 + 4,
-            "{since} short ones since it made headway"
+            "{since} short ones since its last transfer"
         );
     }
-    assert!(short > 8, "it was preempted all the time: {short}");
+    assert!(short > 8, "it was preempted again and again: {short}");
 }
 
 #[test]
-fn predictions_that_do_not_come_true_switch_just_in_time_seeks_off() {
+fn predictions_that_fail_disable_just_in_time_seeks() {
     // Seeks that take up to 9 ms longer than the profile says: no offset can hide that.
-    let sway = (0..97).map(|n| n * 7_919 % 9_000).collect();
+    let seek_errors = (0..97).map(|n| n * 7_919 % 9_000).collect();
     let jit = Some(Jit { offset: ms(1), approach: Approach::InTime });
     let execution = Execution::Preemptible(Preemptible { jit, ..Preemptible::default() });
-    let mut run = Run::new(Settings { execution, ..preemptible() }, sway);
-    let mut place = 1_u64;
+    let mut run = Run::new(Settings { execution, ..preemptible() }, seek_errors);
+    let mut random = 1_u64;
     for _ in 0..300 {
-        place = place * 48_271 % 2_147_483_647;
-        run.submit(arrival(0, read(place % 199_000, 8)));
+        random = random * 48_271 % 2_147_483_647;
+        run.submit(arrival(0, read(random % 199_000, 8)));
         run.run_until(run.now + ms(200));
     }
-    let executed = run.engine.preemption_stats().expect("it is on");
-    assert!(!executed.jit_enabled && executed.jit_disabled_count > 0, "{executed:?}");
+    let stats = run.engine.preemption_stats().expect("preemptible");
+    assert!(!stats.jit_enabled && stats.jit_disabled_count > 0, "{stats:?}");
     assert_eq!(run.answered, 300);
 }
 
 #[test]
-fn a_foretold_disk_is_hit_just_in_time() {
+fn seeks_on_a_predictable_disk_are_just_in_time() {
     let mut run = Run::new(preemptible(), vec![0, 100, 300, 50]);
-    let mut place = 1_u64;
+    let mut random = 1_u64;
     for _ in 0..300 {
-        place = place * 48_271 % 2_147_483_647;
-        run.submit(arrival(0, read(place % 199_000, 8)));
+        random = random * 48_271 % 2_147_483_647;
+        run.submit(arrival(0, read(random % 199_000, 8)));
         run.run_until(run.now + ms(200));
     }
-    let executed = run.engine.preemption_stats().expect("it is on");
-    assert!(executed.jit_enabled && executed.jit_transfers > 200, "{executed:?}");
-    assert!(executed.missed * 50 <= executed.jit_transfers, "{executed:?}");
+    let stats = run.engine.preemption_stats().expect("preemptible");
+    assert!(stats.jit_enabled && stats.jit_transfers > 200, "{stats:?}");
+    assert!(stats.missed * 50 <= stats.jit_transfers, "{stats:?}");
 }
 
-/// Each part of a split movement was split again: 23 seeks for one chunk.
+/// A regression: each part of a split movement was split again, 23 seeks for one chunk.
 #[test]
-fn what_is_left_of_a_split_movement_is_not_split_again() {
+fn the_rest_of_a_split_movement_is_not_split_again() {
     let how = Preemptible { seek_split: Some(SeekSplit::Always(1)), ..Preemptible::default() };
     let execution = Execution::Preemptible(how);
-    let mut run = taught(Settings { execution, ..preemptible() });
+    let mut run = calibrated(Settings { execution, ..preemptible() });
     run.submit(arrival(0, read(115_667, 334)));
     run.run_until(run.now + ms(500));
-    let (_, carried) = &run.requests[&RequestId(3)];
-    assert_eq!(carried.done, Sectors(334));
-    assert!((2..=4).contains(&carried.most_aside), "{} seeks", carried.most_aside);
+    let (_, progress) = &run.requests[&RequestId(3)];
+    assert_eq!(progress.done, Sectors(334));
+    assert!((2..=4).contains(&progress.seeks_max), "{} seeks", progress.seeks_max);
 }

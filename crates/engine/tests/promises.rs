@@ -1,4 +1,4 @@
-//! What is promised is kept: over generated sets of volumes, clients and service times.
+//! Reserves and limits are kept, over generated sets of volumes, clients and service times.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn contract(client: &Client) -> Contract {
 }
 
 /// The blocks of a client that jumps after each run.
-fn places(clients: &[Client]) -> impl FnMut(VolumeId) -> Operation {
+fn blocks(clients: &[Client]) -> impl FnMut(VolumeId) -> Operation {
     let mut sent = vec![0_u64; clients.len()];
     let runs: Vec<u64> = clients.iter().map(|client| client.run).collect();
     move |volume| {
@@ -44,21 +44,21 @@ fn places(clients: &[Client]) -> impl FnMut(VolumeId) -> Operation {
         let number = sent[index];
         sent[index] += 1;
         let (run, step) = (number / runs[index], number % runs[index]);
-        // Runs begin far apart, in an order that looks like chance and is not.
-        let place = run.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 1_000_000 * 200;
-        block(u64::from(volume.0) * 1_000_000_000 + place + step)
+        // Runs begin far apart, in a pseudo-random order.
+        let start = run.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 1_000_000 * 200;
+        block(u64::from(volume.0) * 1_000_000_000 + start + step)
     }
 }
 
 /// A sample in CI; `make soak` asks for more.
 fn cases() -> u32 {
-    let asked = std::env::var("SPINDLE_CASES").ok();
-    asked.map_or(96, |asked| asked.parse().expect("SPINDLE_CASES is a number"))
+    let cases = std::env::var("SPINDLE_CASES").ok();
+    cases.map_or(96, |cases| cases.parse().expect("SPINDLE_CASES is a number"))
 }
 
-/// How far a volume with work may be behind its reserve: one period's worth (RTAS 2008 §2.1), what
-/// it earns while each of the others has a batch before it, the estimate that it must have saved
-/// up, and a command in service.
+/// The largest deficit of a backlogged volume against its reserve: one period's worth (RTAS 2008
+/// §2.1), what the reserve accrues while each other volume has a batch, the estimate that the
+/// bucket must hold, and a command in service.
 fn behind_max(settings: &Settings, reserve: Share, volumes: usize) -> DiskTime {
     let others = u64::try_from(volumes).expect("a few") - 1;
     let round = (settings.batch + LONGEST) * others;
@@ -68,39 +68,37 @@ fn behind_max(settings: &Settings, reserve: Share, volumes: usize) -> DiskTime {
 const LONGEST: Duration = Duration::from_millis(25);
 const LENGTH: Duration = Duration::from_secs(30);
 
-/// Runs the clients on a disk whose commands cost `near` µs next to their predecessor and `far` µs
-/// elsewhere.
-fn promises_are_kept(
+/// Runs the clients on a disk whose sequential commands take `near` µs and others `far` µs.
+fn check_contracts(
     clients: &[Client],
     costs: &[(u64, u64)],
     outstanding: u32,
 ) -> Result<(), String> {
     let contracts: Vec<Contract> = clients.iter().map(contract).collect();
     let settings = Settings::default();
-    let (mut last, mut turn) = (None, 0);
+    let (mut last, mut number) = (None, 0);
     let service = |command: &spindle_engine::Command| {
-        turn += 1;
-        let (near, far) = costs[turn % costs.len()];
+        number += 1;
+        let (near, far) = costs[number % costs.len()];
         let start = Some(command.operation.extent.start);
         let follows = last.replace(command.operation.extent.end()) == start;
         Duration::from_micros(if follows { near } else { far })
     };
-    let mut world = Closed {
+    let mut disk = Closed {
         timeline: Timeline::new(settings, &contracts),
-        next: Box::new(places(clients)),
+        next: Box::new(blocks(clients)),
         service: Box::new(service),
     };
-    world.run(outstanding, LENGTH);
-    let elapsed = world.timeline.now.since(units::Instant::ZERO);
+    disk.run(outstanding, LENGTH);
+    let elapsed = disk.timeline.now.since(units::Instant::ZERO);
     for (volume, contract) in (0_u32..).zip(&contracts) {
-        let (had, longest) = (world.timeline.had(volume), DiskTime::from(LONGEST));
+        let (had, longest) = (disk.timeline.had(volume), DiskTime::from(LONGEST));
         let behind = behind_max(&settings, contract.reserve, contracts.len());
-        let promised = contract.reserve.of(elapsed) - behind;
-        if had < promised {
-            return Err(format!("volume {volume} had {had} of {promised}"));
+        let guaranteed = contract.reserve.of(elapsed) - behind;
+        if had < guaranteed {
+            return Err(format!("volume {volume} had {had} of {guaranteed}"));
         }
-        // Its reserve is its own: what that had saved up before the start comes on top of the
-        // limit.
+        // The limit does not cap the reserve: what the reserve bucket held at the start is added.
         let ahead =
             contract.limit.of(elapsed) + contract.reserve.of(settings.period) + longest + longest;
         if contract.limit < Share::ALL && had > ahead {
@@ -116,26 +114,26 @@ fn client(reserve: u32, run: u64) -> Client {
 
 const RUN: u64 = 100_000;
 
-/// Sets that broke the policy while it was written, each in its own way.
+/// Sets that broke earlier versions of the policy, each for another reason.
 #[test]
-fn sets_that_once_broke_a_promise_do_not_any_more() {
+fn contracts_that_earlier_versions_broke_are_kept() {
     let capped = Client { limit: Some(9), ..client(9, 1) };
     let sets = [
-        // A run's small bucket ran over while it waited to be worth a batch.
+        // The small bucket of a sequential run overflowed while the run waited for a batch.
         vec![client(10, RUN), client(90, 1)],
-        // A small bucket ran over while a run had a batch.
+        // A small bucket overflowed during the batch of a sequential run.
         vec![client(90, RUN), client(10, 1)],
-        // A bucket that holds less than an estimate ran over just when it was due.
+        // A bucket whose cap is below an estimate overflowed at its deadline.
         vec![client(1, 1), client(4, 1), client(3, 1), client(40, 1), client(52, 1)],
-        // The limit's bucket ran over while its volume waited for others.
+        // The limit bucket overflowed while its volume waited for others.
         vec![capped, client(18, RUN), client(51, RUN), client(22, 1), client(0, 1)],
-        // What was saved up was lost in the moment between an answer and the next request.
+        // The credit was lost between an answer and the next request.
         vec![client(13, 1), client(1, 1), client(56, RUN), client(30, 1)],
     ];
     for (set, outstanding) in sets.iter().flat_map(|set| [1, 2, 6].map(|o| (set, o))) {
         for costs in [vec![(100, 3_000)], vec![(300, 15_000)], vec![(452, 24_881), (1_046, 7_968)]]
         {
-            let kept = promises_are_kept(set, &costs, outstanding);
+            let kept = check_contracts(set, &costs, outstanding);
             kept.unwrap_or_else(|broken| {
                 panic!("{set:?} with {outstanding} outstanding: {broken}")
             });
@@ -149,12 +147,12 @@ proptest! {
     })]
 
     #[test]
-    fn every_reserve_is_met_and_no_limit_is_passed(
+    fn every_reserve_is_met_and_no_limit_is_exceeded(
         clients in clients(),
         costs in prop::collection::vec((100_u64..2_000, 3_000_u64..25_000), 16),
         outstanding in 1_u32..8,
     ) {
-        promises_are_kept(&clients, &costs, outstanding).map_err(TestCaseError::fail)?;
+        check_contracts(&clients, &costs, outstanding).map_err(TestCaseError::fail)?;
     }
 
     #[test]
@@ -163,29 +161,29 @@ proptest! {
     ) {
         let clients = [first, 100 - first].map(|reserve| Client { reserve, limit: None, run: 1 });
         let contracts: Vec<Contract> = clients.iter().map(contract).collect();
-        let mut world = Closed {
+        let mut disk = Closed {
             timeline: Timeline::new(Settings::default(), &contracts),
-            next: Box::new(places(&clients)),
+            next: Box::new(blocks(&clients)),
             service: Box::new(|_| ms(10)),
         };
-        world.run(4, Duration::from_secs(5));
-        // The one that shrinks goes first, so that no sum is ever over the whole.
+        disk.run(4, Duration::from_secs(5));
+        // The reserve that shrinks is changed first, so that the sum never exceeds the whole.
         let mut changes = [(0, second), (1, 100 - second)];
         changes.sort_by_key(|(_, to)| *to);
         for (volume, to) in [changes[0], changes[1]] {
             let (volume, contract) = (VolumeId(volume), Contract::reserve(percent(to)));
-            if world.timeline.engine.admits(volume, contract).is_ok() {
+            if disk.timeline.engine.admits(volume, contract).is_ok() {
                 let event = Event::ContractChanged { volume, contract };
-                world.timeline.engine.handle(event, world.timeline.now);
+                disk.timeline.engine.handle(event, disk.timeline.now);
             }
         }
-        let kept = [0, 1].map(|volume| world.timeline.engine.contract(VolumeId(volume)).reserve);
-        world.go_on(Duration::from_secs(1));
-        let (from, had) = (world.timeline.now, [0, 1].map(|volume| world.timeline.had(volume)));
-        world.go_on(Duration::from_secs(20));
-        let elapsed = world.timeline.now.since(from);
+        let kept = [0, 1].map(|volume| disk.timeline.engine.contract(VolumeId(volume)).reserve);
+        disk.go_on(Duration::from_secs(1));
+        let (from, had) = (disk.timeline.now, [0, 1].map(|volume| disk.timeline.had(volume)));
+        disk.go_on(Duration::from_secs(20));
+        let elapsed = disk.timeline.now.since(from);
         for volume in [0, 1] {
-            let got = world.timeline.had(volume) - had[volume as usize];
+            let got = disk.timeline.had(volume) - had[volume as usize];
             let reserve = kept[volume as usize];
             let behind = behind_max(&Settings::default(), reserve, 2);
             prop_assert!(got >= reserve.of(elapsed) - behind, "{} of {}", got, reserve);

@@ -1,6 +1,6 @@
-//! A disk without geometry: requests take what they take, EDF picks among those released, and best
-//! effort goes first while the slack lasts. In whole ticks, so that small numbers find what large
-//! ones hide.
+//! A disk without geometry: service times are given, EDF orders the released requests, and best
+//! effort goes first within the slack. Times are whole ticks: small numbers reveal errors that
+//! large ones hide.
 
 use spindle_engine::stream::{Task, TaskSet};
 use units::{DiskTime, Duration};
@@ -30,16 +30,16 @@ pub fn task(period: u64, cost: u64, longest: u64) -> Task {
     Task::new(Duration::from_nanos(period), ticks(cost), ticks(longest)).expect("a task")
 }
 
-/// What the clients do and best effort wants.
+/// The requests of the tasks and of best effort.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// When each task's first request is released; the next ones follow after a period each.
+    /// When each task's first request is released; further ones follow one period apart.
     pub offsets: Vec<u64>,
-    /// Whether requests take less than they might, and come later than they might: by this RNG.
+    /// The RNG that makes requests shorter and later than the worst case; `None`: the worst case.
     pub below_worst: Option<SeededRng>,
-    /// When best effort sends a command, and how long it takes; sorted.
+    /// The arrivals and service times of best-effort commands; sorted.
     pub best_effort: Vec<(u64, u64)>,
-    /// Until when each task's requests are due.
+    /// The latest deadline of each task's requests.
     pub ends: Vec<u64>,
 }
 
@@ -49,27 +49,26 @@ struct Job {
     deadline: u64,
     task: usize,
     left: u64,
-    /// It began, and others had the disk since.
+    /// It has begun, and other requests were served since.
     interrupted: bool,
     began: bool,
 }
 
-/// A request that ended too late.
+/// A request that ended after its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Miss {
-    /// Its place among the tasks, shortest period first.
+    /// The index of its task, shortest period first.
     pub task: usize,
     pub deadline: u64,
     pub ended: u64,
 }
 
-/// EDF in commands of at most `longest` each, with best effort out of `slack`: the first miss, if
-/// there is one. What was interrupted takes the set's `preemption` longer, whatever interrupted it;
-/// best effort pays that out of the slack.
+/// The first miss under EDF in commands of at most `longest` each, with best effort out of `slack`.
+/// An interrupted request takes the set's `preemption` longer, whatever interrupted it; if best
+/// effort did, the slack pays.
 ///
-/// Best effort goes first while what is left of the slack has room for its command, and the slack
-/// is whole again whenever no released request waits (RTAS 2000, §3.2). A command that never fits
-/// is left out.
+/// Best effort goes first while its command fits the rest of the slack, which is restored when no
+/// released request is queued (RTAS 2000, §3.2). A command that never fits is left out.
 pub fn first_miss(set: &TaskSet, slack: u64, load: &Load) -> Option<Miss> {
     let mut disk = Disk::new(set, load);
     let mut best_effort = load.best_effort.iter().filter(|&&(_, takes)| takes <= slack).peekable();
@@ -79,11 +78,11 @@ pub fn first_miss(set: &TaskSet, slack: u64, load: &Load) -> Option<Miss> {
         if disk.waiting.is_empty() {
             left = slack;
         }
-        let way_back = if disk.is_in_a_request() { disk.preemption } else { 0 };
-        let fits = |&&&(at, takes): &&&(u64, u64)| at <= disk.now && takes + way_back <= left;
+        let return_cost = if disk.is_in_a_request() { disk.preemption } else { 0 };
+        let fits = |&&&(at, takes): &&&(u64, u64)| at <= disk.now && takes + return_cost <= left;
         if let Some(&&(_, takes)) = best_effort.peek().filter(fits) {
             best_effort.next();
-            left -= takes + way_back;
+            left -= takes + return_cost;
             disk.now += takes;
             disk.interrupt_all_but(None);
         } else if let Some(first) = disk.first() {
@@ -98,7 +97,7 @@ pub fn first_miss(set: &TaskSet, slack: u64, load: &Load) -> Option<Miss> {
     }
 }
 
-/// Requests, and whose turn it is.
+/// The tasks, their queued requests and the time.
 struct Disk<'a> {
     /// T, C, q.
     tasks: Vec<(u64, u64, u64)>,
@@ -127,19 +126,19 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// Those whose time has come wait now.
+    /// Queues the requests that are released by now.
     fn release(&mut self) {
-        for (place, &(period, cost, _)) in self.tasks.iter().enumerate() {
-            while self.next[place] <= self.now && self.next[place] + period <= self.ends[place] {
+        for (task, &(period, cost, _)) in self.tasks.iter().enumerate() {
+            while self.next[task] <= self.now && self.next[task] + period <= self.ends[task] {
                 let (mut left, mut pause) = (cost, 0);
                 if let Some(rng) = &mut self.below_worst {
                     left = rng.between(cost.div_ceil(2), cost);
                     pause = rng.between(0, 2) * rng.between(0, period);
                 }
-                let deadline = self.next[place] + period;
-                let job = Job { deadline, task: place, left, interrupted: false, began: false };
+                let deadline = self.next[task] + period;
+                let job = Job { deadline, task, left, interrupted: false, began: false };
                 self.waiting.push(job);
-                self.next[place] += period + pause;
+                self.next[task] += period + pause;
             }
         }
     }
@@ -155,7 +154,8 @@ impl<'a> Disk<'a> {
         (0..waiting.len()).min_by_key(|&job| (waiting[job].deadline, waiting[job].task))
     }
 
-    /// One command of this request, or its way back; a miss, if it ends too late.
+    /// Serves one command of this request, or its return positioning. Returns a miss, if it ends
+    /// after its deadline.
     fn command(&mut self, first: usize) -> Option<Miss> {
         self.interrupt_all_but(Some(first));
         let job = &mut self.waiting[first];
@@ -179,8 +179,8 @@ impl<'a> Disk<'a> {
     }
 
     fn interrupt_all_but(&mut self, first: Option<usize>) {
-        for (place, job) in self.waiting.iter_mut().enumerate() {
-            job.interrupted |= job.began && Some(place) != first;
+        for (index, job) in self.waiting.iter_mut().enumerate() {
+            job.interrupted |= job.began && Some(index) != first;
         }
     }
 }

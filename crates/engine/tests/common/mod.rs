@@ -1,8 +1,8 @@
-//! A disk and its clients, in a few lines: what a world is to an engine.
+//! A driver of an engine: a disk and its clients in a few lines.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(unreachable_pub, reason = "a module of the tests")]
-#![allow(clippy::large_types_passed_by_value, reason = "a timeline is made once a test")]
+#![allow(clippy::large_types_passed_by_value, reason = "one timeline per test")]
 
 pub mod abstract_disk;
 pub mod spinning;
@@ -48,7 +48,7 @@ impl Timeline {
         for contract in contracts {
             engine.add_volume(*contract, Instant::ZERO).expect("it fits");
         }
-        let volumes = u32::try_from(contracts.len()).expect("a few");
+        let volumes = u32::try_from(contracts.len()).expect("few");
         Self { engine, now: Instant::ZERO, next_request: 0, volumes }
     }
 
@@ -93,7 +93,7 @@ impl Timeline {
         self.engine.invariants();
     }
 
-    /// One command from issue to reply, taking so long; its volume.
+    /// Serves one command from issue to reply with this service time. Returns its volume.
     pub fn serve(&mut self, service: Duration) -> VolumeId {
         let command = self.issued();
         self.quiet();
@@ -107,18 +107,18 @@ impl Timeline {
     }
 }
 
-/// Clients with a closed loop each, one a volume, on a disk that takes what `service` says.
+/// One closed-loop client per volume, on a disk with the service times of `service`.
 pub struct Closed<'a> {
     pub timeline: Timeline,
     /// The next operation of a volume.
     pub next: Box<dyn FnMut(VolumeId) -> Operation + 'a>,
-    /// How long a command takes, and whether it succeeds.
+    /// The service time of a command.
     pub service: Box<dyn FnMut(&Command) -> Duration + 'a>,
 }
 
 impl Closed<'_> {
-    /// Gives every volume `count` requests, and runs on for `length`, each answer making room for a
-    /// request.
+    /// Submits `outstanding` requests to every volume and runs for `length`; each answer is
+    /// followed by the next request.
     pub fn run(&mut self, outstanding: u32, length: Duration) {
         for volume in (0..self.timeline.volumes).map(VolumeId) {
             for _ in 0..outstanding {
@@ -129,7 +129,7 @@ impl Closed<'_> {
         self.go_on(length);
     }
 
-    /// Runs on with the requests that are under way.
+    /// Runs for `length` with the outstanding requests.
     pub fn go_on(&mut self, length: Duration) {
         let end = self.timeline.now + length;
         let mut running: Option<(Instant, Command)> = None;
@@ -143,7 +143,7 @@ impl Closed<'_> {
                     let operation = (self.next)(reply.volume);
                     self.timeline.submit(reply.volume.0, operation);
                 }
-                None => self.rest(&mut running),
+                None => self.idle(&mut running),
             }
         }
         if let Some((done, command)) = running {
@@ -153,15 +153,15 @@ impl Closed<'_> {
         self.timeline.engine.invariants();
     }
 
-    fn rest(&mut self, running: &mut Option<(Instant, Command)>) {
+    fn idle(&mut self, running: &mut Option<(Instant, Command)>) {
         if let Some((done, command)) = running.take() {
             self.timeline.now = done;
             self.timeline.complete(&command, Outcome::Done);
             return;
         }
         let wakeup = self.timeline.engine.next_wakeup();
-        let wakeup = wakeup.expect("with requests queued, the disk rests for a reason");
-        assert!(wakeup > self.timeline.now, "a wake-up lies ahead");
+        let wakeup = wakeup.expect("a disk with queued requests idles for a reason");
+        assert!(wakeup > self.timeline.now, "a wake-up is in the future");
         self.timeline.now = wakeup;
     }
 }

@@ -1,5 +1,5 @@
-//! A disk that turns, made of a profile: what preemptible execution is tested on. It is no drive
-//! model: it has a memory for writes, and an arm, and that is all.
+//! A rotating disk, made of a profile, for tests of preemptible execution. It is no drive model: it
+//! has an arm, a write buffer and one run of read-ahead.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use units::{Angle, Duration, Extent, Instant, Lba, Op, Sectors};
 
 use super::ms;
 
-/// A disk of one zone: 2 heads, 1,000 cylinders, 100 sectors a track, 10 ms a turn.
+/// A disk of one zone: 2 heads, 1,000 cylinders, 100 sectors a track, 10 ms per revolution.
 pub fn profile() -> Profile {
     let points = vec![(1, ms(1)), (999, ms(11))];
     Profile {
@@ -49,30 +49,32 @@ pub fn profile() -> Profile {
     }
 }
 
-/// The disk. It turns a little slower than its profile says.
+/// The disk. It rotates a little slower than its profile says.
 pub struct Spinning {
     profile: Profile,
     period: Duration,
     at: (u32, u32),
-    behind: Lba,
-    /// Sectors in its memory that are not on the disk.
+    /// The sector after the last read.
+    read_end: Lba,
+    /// Sectors in the write buffer that are not on the media.
     volatile: BTreeSet<u64>,
-    /// Sectors on the disk that were ever written.
+    /// Sectors that have been written to the media.
     pub durable: BTreeSet<u64>,
-    /// What seeks are off by, in µs, in turn.
-    sway: Vec<u64>,
+    /// By how much successive seeks exceed the profile, in µs, repeated.
+    seek_errors: Vec<u64>,
     moves: usize,
 }
 
 impl Spinning {
-    pub fn new(sway: Vec<u64>) -> Self {
+    pub fn new(seek_errors: Vec<u64>) -> Self {
         let profile = profile();
         let period = profile.rotation_period + Duration::from_nanos(50);
         let (volatile, durable) = (BTreeSet::new(), BTreeSet::new());
-        Self { profile, period, at: (0, 0), behind: Lba(0), volatile, durable, sway, moves: 0 }
+        let (at, read_end, moves) = ((0, 0), Lba(0), 0);
+        Self { profile, period, at, read_end, volatile, durable, seek_errors, moves }
     }
 
-    /// When the command is done. Data counts as moved from then on: one command at a time.
+    /// The completion of the command. One command is in flight at a time.
     pub fn serve(&mut self, command: &Command, now: Instant) -> Instant {
         let extent = command.operation.extent;
         let overheads = self.profile.overheads;
@@ -89,8 +91,8 @@ impl Spinning {
                 self.volatile.extend(extent.start.0..extent.end().0);
                 now + overheads.cached + self.profile.bus_sector * extent.len.0
             }
-            Op::Read if extent.start == self.behind => {
-                self.behind = extent.end();
+            Op::Read if extent.start == self.read_end => {
+                self.read_end = extent.end();
                 now + overheads.hit + self.profile.transfer_time(extent)
             }
             _ => {
@@ -100,9 +102,9 @@ impl Spinning {
                 let ready = now + overheads.read + self.move_to(extent.start);
                 let angle = self.profile.locate(extent.start).angle.time(self.period).as_nanos();
                 let period = self.period.as_nanos();
-                let turned = ready.as_nanos() % period;
-                let wait = (angle + period - turned) % period;
-                self.behind = extent.end();
+                let swept = ready.as_nanos() % period;
+                let wait = (angle + period - swept) % period;
+                self.read_end = extent.end();
                 let end = self.profile.end_of(extent);
                 self.at = (end.cylinder, end.surface);
                 let transfer = self.profile.transfer_time(extent);
@@ -116,7 +118,7 @@ impl Spinning {
         let time = self.profile.movement_time(self.at, &to, false);
         self.at = (to.cylinder, to.surface);
         self.moves += 1;
-        let off = self.sway[self.moves % self.sway.len()];
-        if time == Duration::ZERO { time } else { time + Duration::from_micros(off) }
+        let error = self.seek_errors[self.moves % self.seek_errors.len()];
+        if time == Duration::ZERO { time } else { time + Duration::from_micros(error) }
     }
 }
