@@ -99,7 +99,10 @@ fn a_full_pool_is_the_plan_that_it_says() {
                 from: None,
                 parts: vec![DiskContract { disk: D2, contract: Contract::stream(promised) }],
                 priority: Priority::Normal,
-                stream: Some(PoolStream { asked, span: Span { start: Instant::ZERO, end } }),
+                stream: Some(PoolStream {
+                    requested: asked,
+                    span: Span { start: Instant::ZERO, end },
+                }),
                 line: 28,
             },
         ],
@@ -312,7 +315,7 @@ fn the_example_is_served_and_not_simulated() {
     let refused = Plan::read(path).expect("a good config").for_sim().expect_err("it is not");
     assert_eq!(
         (refused.line(), refused.field(), refused.found()),
-        (Some(20), Some("pool"), Some("[pool]"))
+        (Some(21), Some("pool"), Some("[pool]"))
     );
     assert_eq!(
         refused.expected(),

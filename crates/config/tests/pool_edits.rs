@@ -196,7 +196,7 @@ fn a_stream_comes_and_goes() {
     let edit = VolumeEdit { stream: Some(put(None)), ..VolumeEdit::default() };
     let again = none.set_pool_volume("cam", &edit).expect("it fits");
     let (index, cam) = again.pool_volume("cam").expect("it is there");
-    assert_eq!(cam.stream.expect("it has one").asked.block, Bytes(512 << 10));
+    assert_eq!(cam.stream.expect("it has one").requested.block, Bytes(512 << 10));
     let hours = |hours: u64| Instant::ZERO + Duration::from_secs(3_600 * hours);
     assert_eq!(again.reject_expired_pool_span(index, hours(0)), Ok(()));
     assert_eq!(

@@ -14,7 +14,7 @@ const INTRODUCTION: &str = "A config for `spindle serve` and a scenario for `spi
 
 /// The reference page.
 pub(crate) fn page() -> String {
-    let mut text = head("Configuration keys", "`crates/config/src/keys.rs`");
+    let mut text = head("Configuration keys", "`crates/config/src/keys/`");
     text.push_str(&paragraph(INTRODUCTION));
     for TableKeys { header, about, keys } in all() {
         let _ = writeln!(text, "\n## {}\n", title(header));

@@ -62,12 +62,12 @@ mod tests {
         Arc::new(find_mechanical(name).expect("in the library").check().expect("a drive"))
     }
 
-    /// Completions a second of `count` reads of 4 KiB at the locations `place`, one at a time.
-    fn rate(model: &Arc<Model>, count: u64, mut place: impl FnMut(u64) -> Lba) -> u64 {
+    /// Completions a second of `count` reads of 4 KiB at `location(n)`, one at a time.
+    fn rate(model: &Arc<Model>, count: u64, mut location: impl FnMut(u64) -> Lba) -> u64 {
         let mut device = Device::new(Arc::clone(model));
         let mut now = Instant::ZERO;
         for n in 0..count {
-            device.submit(now, Tag(n), Operation::read(Extent::new(place(n), Sectors(8))));
+            device.submit(now, Tag(n), Operation::read(Extent::new(location(n), Sectors(8))));
             now = device.next_completion().expect("one is in service");
             device.complete(now).expect("it is done");
         }

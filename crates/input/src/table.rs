@@ -425,10 +425,10 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     /// The value, the key or the syntax is not as described.
-    pub fn place(&self) -> Result<Bytes, InputError> {
-        let place: Bytes = self.quantity("a place on the disk such as 0, 1MB or 20GiB")?;
-        match place.sectors_exact() {
-            Some(_) => Ok(place),
+    pub fn location(&self) -> Result<Bytes, InputError> {
+        let location: Bytes = self.quantity("a location on the disk such as 0, 1MB or 20GiB")?;
+        match location.sectors_exact() {
+            Some(_) => Ok(location),
             None => Err(self.refuse(format_args!("a multiple of {SECTOR_BYTES} bytes"))),
         }
     }

@@ -9,7 +9,7 @@
 //! | [`WeylRng`] | Weyl sequence and a multiply-xorshift mixer | random faults of a disk |
 //!
 //! The algorithms differ because each sequence is part of something that is stored or published.
-//! What turns 64 bits into a number is here too, so that it does not change either.
+//! The conversion of 64 bits to a number is here too, so that it does not change either.
 
 use units::{Duration, Share};
 
@@ -84,7 +84,7 @@ impl SplitMix64 {
     /// # Panics
     /// If `end` is zero.
     pub fn below(&mut self, end: u32) -> u32 {
-        assert!(end > 0, "a number below zero was asked for");
+        assert!(end > 0, "the upper bound is zero");
         let (drawn, _) = scale(self.next_u64(), u64::from(end));
         u32::try_from(drawn).expect("less than its end")
     }

@@ -7,7 +7,7 @@ const FOUND_CHARS_MAX: usize = 80;
 
 /// A location in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// The trace as a whole: it cannot be opened, its format is unknown, or it is empty.
     Whole,
     /// In a line of a text, from 1.
@@ -32,7 +32,7 @@ pub struct TraceError(Box<Parts>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Parts {
     file: String,
-    place: Place,
+    position: Position,
     fault: Fault,
 }
 
@@ -53,8 +53,8 @@ impl Fault {
         Self::new(quoted(text), expected)
     }
 
-    pub(crate) fn at(self, file: &str, place: Place) -> TraceError {
-        TraceError(Box::new(Parts { file: file.to_owned(), place, fault: self }))
+    pub(crate) fn at(self, file: &str, position: Position) -> TraceError {
+        TraceError(Box::new(Parts { file: file.to_owned(), position, fault: self }))
     }
 }
 
@@ -65,8 +65,8 @@ impl TraceError {
     }
 
     /// Its location.
-    pub fn place(&self) -> Place {
-        self.0.place
+    pub fn position(&self) -> Position {
+        self.0.position
     }
 
     /// What was found there.
@@ -100,10 +100,10 @@ pub(crate) fn quoted(text: &str) -> String {
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.file())?;
-        match self.place() {
-            Place::Whole => {}
-            Place::Line(line) => write!(f, ":{line}")?,
-            Place::Record { number, byte } => write!(f, ": record {number} (byte {byte})")?,
+        match self.position() {
+            Position::Whole => {}
+            Position::Line(line) => write!(f, ":{line}")?,
+            Position::Record { number, byte } => write!(f, ": record {number} (byte {byte})")?,
         }
         write!(f, ": found {}, expected {}", self.found(), self.expected())
     }

@@ -107,7 +107,7 @@ impl Format {
             _ => {}
         }
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        let lower = |place: usize| fields[place].to_ascii_lowercase();
+        let lower = |index: usize| fields[index].to_ascii_lowercase();
         match fields.len() {
             7 if ["read", "write", "type"].contains(&lower(3).as_str()) => return Some(Self::Msr),
             5 if ["r", "w", "opcode"].contains(&lower(1).as_str()) => return Some(Self::AliCloud),

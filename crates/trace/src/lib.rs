@@ -23,7 +23,7 @@ mod stat;
 mod text;
 mod writer;
 
-pub use error::{Place, TraceError};
+pub use error::{Position, TraceError};
 pub use format::{Format, UnknownFormat};
 pub use reader::{FileReader, Options, Reader, Tally};
 pub use record::Record;

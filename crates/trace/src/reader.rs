@@ -9,7 +9,7 @@ use std::path::Path;
 
 use units::{Bytes, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
-use crate::error::{Fault, Place};
+use crate::error::{Fault, Position};
 use crate::formats::{Lines, srt, vscsi};
 use crate::limits::{HEADER_BYTES_MAX, LINE_BYTES_MAX, RECORD_BYTES_MAX, TRACE_TIME_MAX};
 use crate::record::{Raw, Record};
@@ -62,7 +62,7 @@ pub struct Reader<R> {
     options: Options,
     format: Format,
     body: Body,
-    place: Place,
+    position: Position,
     buffer: Vec<u8>,
     origin: Option<u128>,
     last: Instant,
@@ -96,7 +96,8 @@ impl FileReader {
     /// It cannot be read, its format is not recognised, or its header is invalid.
     pub fn open(path: &Path, options: Options) -> Result<Self, TraceError> {
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|error| unreadable(&error).at(&name, Place::Whole))?;
+        let file =
+            File::open(path).map_err(|error| unreadable(&error).at(&name, Position::Whole))?;
         Self::new(BufReader::with_capacity(BUFFER_BYTES, file), &name, options)
     }
 }
@@ -114,15 +115,15 @@ impl<R: BufRead> Reader<R> {
     pub fn new(mut input: R, name: &str, options: Options) -> Result<Self, TraceError> {
         let begin = |input: &mut R| {
             let bytes = input.fill_buf().map_err(|error| unreadable(&error))?;
-            let told = options.format.or_else(|| Format::of(bytes, Path::new(name)));
+            let format = options.format.or_else(|| Format::of(bytes, Path::new(name)));
             let expected = || format!("a trace in one of the formats {}", Format::names());
             let found = if bytes.is_empty() { "nothing" } else { "no format that we know" };
-            told.ok_or_else(|| Fault::new(found, expected()))
+            format.ok_or_else(|| Fault::new(found, expected()))
         };
-        let format = begin(&mut input).map_err(|fault| fault.at(name, Place::Whole))?;
-        let (body, place) = match Lines::new(format) {
-            Some(lines) => (Body::Lines(lines), Place::Line(0)),
-            None => (Body::Vscsi, Place::Record { number: 0, byte: 0 }),
+        let format = begin(&mut input).map_err(|fault| fault.at(name, Position::Whole))?;
+        let (body, position) = match Lines::new(format) {
+            Some(lines) => (Body::Lines(lines), Position::Line(0)),
+            None => (Body::Vscsi, Position::Record { number: 0, byte: 0 }),
         };
         let mut reader = Self {
             input,
@@ -130,7 +131,7 @@ impl<R: BufRead> Reader<R> {
             options,
             format,
             body,
-            place,
+            position,
             buffer: Vec::new(),
             origin: None,
             last: Instant::ZERO,
@@ -140,7 +141,7 @@ impl<R: BufRead> Reader<R> {
         };
         if format == Format::HpSrt {
             let sector_bytes = reader.srt_header();
-            let sector_bytes = sector_bytes.map_err(|fault| fault.at(name, Place::Whole))?;
+            let sector_bytes = sector_bytes.map_err(|fault| fault.at(name, Position::Whole))?;
             reader.body = Body::HpSrt { sector_bytes };
         }
         Ok(reader)
@@ -152,8 +153,8 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// The location of the last record, or of the error.
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn position(&self) -> Position {
+        self.position
     }
 
     /// The counters.
@@ -163,7 +164,7 @@ impl<R: BufRead> Reader<R> {
 
     /// An error about the record that was returned last, for a caller that cannot use it.
     pub fn refuse(&self, found: impl Into<String>, expected: impl Into<String>) -> TraceError {
-        Fault::new(found, expected.into()).at(&self.name, self.place)
+        Fault::new(found, expected.into()).at(&self.name, self.position)
     }
 
     /// Reads up to and including `end`, at most `bytes_max` bytes, into the buffer. Returns whether
@@ -173,7 +174,7 @@ impl<R: BufRead> Reader<R> {
         loop {
             let bytes = self.input.fill_buf().map_err(|error| unreadable(&error))?;
             let there = bytes.iter().position(|byte| *byte == end);
-            let count = there.map_or(bytes.len(), |place| place + 1);
+            let count = there.map_or(bytes.len(), |index| index + 1);
             if self.buffer.len() + count > bytes_max {
                 let found = format!("over {bytes_max} bytes of it");
                 return Err(Fault::new(found, format!("at most {bytes_max} bytes")));
@@ -214,7 +215,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn step_line(&mut self) -> Result<Step, Fault> {
-        let Place::Line(number) = &mut self.place else { unreachable!("texts have lines") };
+        let Position::Line(number) = &mut self.position else { unreachable!("texts have lines") };
         *number += 1;
         let number = *number;
         let ended = self.read_until(b'\n', LINE_BYTES_MAX).map_err(|fault| {
@@ -244,7 +245,7 @@ impl<R: BufRead> Reader<R> {
     /// Advances to the next record, which begins here.
     fn begin_record(&mut self) {
         self.buffer.clear();
-        if let Place::Record { number, byte } = &mut self.place {
+        if let Position::Record { number, byte } = &mut self.position {
             *number += 1;
             *byte = self.tally.bytes_read;
         }
@@ -386,12 +387,12 @@ impl<R: BufRead> Iterator for Reader<R> {
             Ok(Some(record)) => return Some(Ok(record)),
             Err(fault) => {
                 self.over = true;
-                return Some(Err(fault.at(&self.name, self.place)));
+                return Some(Err(fault.at(&self.name, self.position)));
             }
             Ok(None) => self.over = true,
         }
         // An empty trace is a mistake, and would look like an idle system.
         let none = self.requests == 0 && self.tally.truncated == 0;
-        none.then(|| Err(nothing(self.format).at(&self.name, Place::Whole)))
+        none.then(|| Err(nothing(self.format).at(&self.name, Position::Whole)))
     }
 }

@@ -17,10 +17,10 @@ pub(crate) fn nanos(text: &str, unit: u64) -> Option<u128> {
         return None;
     }
     let fraction = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
-    let places = u32::try_from(fraction.len()).ok()?;
+    let digits = u32::try_from(fraction.len()).ok()?;
     let part: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     let whole = u128::from(whole.parse::<u64>().ok()?) * u128::from(unit);
-    Some(whole + part * u128::from(unit) / 10_u128.pow(places))
+    Some(whole + part * u128::from(unit) / 10_u128.pow(digits))
 }
 
 /// A time in units of `unit` ns.

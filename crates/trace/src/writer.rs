@@ -206,8 +206,8 @@ impl<W: Write> Writer<W> {
         }
         self.waited = at;
         let (start, len) = (operation.extent.start.0, operation.extent.len.bytes().0);
-        let place = format!(" {} {len}", u128::from(start) * u128::from(units::SECTOR_BYTES));
-        Ok(self.fio_line(at, device, action, &place)?)
+        let location = format!(" {} {len}", u128::from(start) * u128::from(units::SECTOR_BYTES));
+        Ok(self.fio_line(at, device, action, &location)?)
     }
 
     fn fio_line(&mut self, at: Duration, device: u32, action: &str, rest: &str) -> io::Result<()> {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{read, read_with, record, refused};
-use spindle_trace::{Format, Options, Place, Reader, Record};
+use spindle_trace::{Format, Options, Position, Reader, Record};
 use units::{Bytes, Duration, Op, Sectors};
 
 fn with(record: Record, response: Option<u64>, think: Option<u64>) -> Record {
@@ -165,10 +165,10 @@ fn one_device_of_several_can_be_asked_for() {
 #[test]
 fn a_request_past_the_end_of_the_disk_is_refused_where_it_stands() {
     let options = Options { capacity: Some(Sectors(576_565)), ..Options::default() };
-    let said = refused(common::ASCII, options);
+    let message = refused(common::ASCII, options);
     let expected =
         "t:2: found a write of sectors 576560+6, expected a disk of 576565 sectors to hold them";
-    assert_eq!(said, expected);
+    assert_eq!(message, expected);
     let enough = Options { capacity: Some(Sectors(576_566)), ..options };
     assert_eq!(read_with(common::ASCII.as_bytes(), enough).1.len(), 2);
 }
@@ -180,10 +180,10 @@ fn time_that_goes_back_is_refused_where_it_does() {
         "t:2: found a time of 2.4ms after one of 2.5ms, expected times that do not go back";
     assert_eq!(refused(text, Options::default()), expected);
     let file = common::srt(&[[9, 0, 1, 512, 0, 0, 1], [8, 0, 1, 512, 0, 0, 1]]);
-    let said = refused(&file, Options::default());
+    let message = refused(&file, Options::default());
     let byte = file.len() - 56;
     let expected = format!("t: record 2 (byte {byte}): found a time 1s before the first one");
-    assert!(said.starts_with(&expected), "{said}");
+    assert!(message.starts_with(&expected), "{message}");
 }
 
 #[test]
@@ -191,16 +191,19 @@ fn a_last_record_that_is_cut_short_is_refused_or_counted() {
     let lenient = Options { lenient: true, ..Options::default() };
     let mut srt = common::srt(&[[9, 0, 1, 512, 0, 0, 1], [10, 0, 1, 512, 0, 0, 1]]);
     srt.truncate(srt.len() - 20);
-    let said = refused(&srt, Options::default());
-    assert!(said.contains("record 2 (byte 126): found the file's end after 36 bytes"), "{said}");
+    let message = refused(&srt, Options::default());
+    assert!(
+        message.contains("record 2 (byte 126): found the file's end after 36 bytes"),
+        "{message}"
+    );
     let (_, records, tally) = read_with(&srt, lenient);
     assert_eq!((records.len(), tally.truncated), (1, 1));
 
     let text = format!("{}19.5 20 57", common::ASCII);
-    let said = refused(&text, Options::default());
+    let message = refused(&text, Options::default());
     assert!(
-        said.starts_with("t:3: found `19.5 20 57`, where the file ends within a line"),
-        "{said}"
+        message.starts_with("t:3: found `19.5 20 57`, where the file ends within a line"),
+        "{message}"
     );
     let (_, records, tally) = read_with(text.as_bytes(), lenient);
     assert_eq!((records.len(), tally.truncated), (2, 1));
@@ -212,7 +215,7 @@ fn a_last_record_that_is_cut_short_is_refused_or_counted() {
 
 #[test]
 fn what_is_wrong_is_said_with_what_would_be_right() {
-    for (text, said) in [
+    for (text, message) in [
         ("", "t: found nothing, expected a trace in one of the formats spindle, hp-srt, "),
         ("hello\n", "t: found no format that we know, expected a trace in one of the formats "),
         ("1 2 3 4 1\n1 2 x 4 1\n", "t:2: found `x`, expected the number of a block"),
@@ -240,15 +243,15 @@ fn what_is_wrong_is_said_with_what_would_be_right() {
         ("$$TR_IOREC sectorsize = 256", "t: found a header without an end, expected a byte 0x0C"),
     ] {
         let refused = refused(text, Options::default());
-        assert!(refused.starts_with(said), "{text:?}: {refused}");
+        assert!(refused.starts_with(message), "{text:?}: {refused}");
     }
 }
 
 #[test]
 fn a_line_without_end_is_refused_before_it_fills_memory() {
     let text = format!("{}{}\n", common::ASCII, "1".repeat(100_000));
-    let said = refused(text, Options::default());
-    assert_eq!(said, "t:3: found over 4096 bytes on one line, expected at most 4096 bytes");
+    let message = refused(text, Options::default());
+    assert_eq!(message, "t:3: found over 4096 bytes on one line, expected at most 4096 bytes");
 }
 
 #[test]
@@ -257,10 +260,10 @@ fn an_error_knows_its_place_and_its_parts() {
     assert!(reader.next().expect("one").is_ok());
     let refusal = reader.refuse("it", "another");
     assert_eq!(
-        (refusal.place(), refusal.to_string()),
-        (Place::Line(1), "t:1: found it, expected another".into())
+        (refusal.position(), refusal.to_string()),
+        (Position::Line(1), "t:1: found it, expected another".into())
     );
     let error = reader.next().expect("another").expect_err("no good");
-    assert_eq!((error.file(), error.place(), error.found()), ("t", Place::Line(2), "`x`"));
+    assert_eq!((error.file(), error.position(), error.found()), ("t", Position::Line(2), "`x`"));
     assert!(error.expected().starts_with("five numbers"));
 }

@@ -321,7 +321,9 @@ impl<'a> Description<'a> {
             on: disk.name.clone(),
             size: planned.size,
             at: Some(Bytes(planned.place.start.0 * SECTOR_BYTES)),
-            stream: planned.stream.map(|stream| (stream.asked, stream.span, stream.promised.task)),
+            stream: planned
+                .stream
+                .map(|stream| (stream.requested, stream.span, stream.promised.task)),
             pool: None,
         }
     }
@@ -331,7 +333,7 @@ impl<'a> Description<'a> {
         let stream = planned.and_then(|volume| {
             let part = volume.parts.first()?.contract.stream?;
             let stream = volume.stream?;
-            Some((stream.asked, stream.span, part.task))
+            Some((stream.requested, stream.span, part.task))
         });
         Self {
             disk: &plan.disks[told.disks[0].0],

@@ -57,15 +57,17 @@ impl Disk {
 /// The task of a stream on a disk; `None` if no disk could admit it.
 pub(crate) fn task(
     (disk, profile): (&Disk, &Profile),
-    asked: RequestedStream,
+    requested: RequestedStream,
     range: Extent,
 ) -> Option<Task> {
-    if asked.block < BLOCK_MIN || asked.block.sectors_floor() > range.len || asked.bandwidth.0 == 0
+    if requested.block < BLOCK_MIN
+        || requested.block.sectors_floor() > range.len
+        || requested.bandwidth.0 == 0
     {
         return None;
     }
-    let period = u128::from(asked.block.0) * 1_000_000_000 / u128::from(asked.bandwidth.0);
+    let period = u128::from(requested.block.0) * 1_000_000_000 / u128::from(requested.bandwidth.0);
     let period = Duration::from_nanos(u64::try_from(period).ok()?);
-    let cost = disk.block_cost(profile, range, asked.block);
+    let cost = disk.block_cost(profile, range, requested.block);
     Task::new(period, cost.whole, cost.longest).ok()
 }

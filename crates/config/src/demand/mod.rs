@@ -15,4 +15,4 @@ pub(crate) use reserves::{MILLIONTH, SLIP, WHOLE, beyond_reserve};
 pub(crate) use settings::measured_worst_case;
 pub(crate) use spread::{Spread, piece, task as task_on_pool_disk};
 pub use timetable::AdmissionHeadroom;
-pub(crate) use timetable::{Askers, METADATA, POOL_VOLUMES, Tasks};
+pub(crate) use timetable::{Contracts, METADATA, POOL_VOLUMES, Tasks};

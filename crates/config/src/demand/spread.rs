@@ -92,18 +92,18 @@ pub(crate) fn piece(block: Bytes) -> Sectors {
 /// The task of a stream on a disk; `None` if no disk could admit it.
 pub(crate) fn task(
     (disk, profile): (&Disk, &Profile),
-    asked: RequestedStream,
+    requested: RequestedStream,
     spread: &Spread<'_>,
     index: DiskIndex,
 ) -> Option<Task> {
-    if asked.block < BLOCK_MIN || asked.bandwidth.0 == 0 {
+    if requested.block < BLOCK_MIN || requested.bandwidth.0 == 0 {
         return None;
     }
-    let period = u128::from(asked.block.0) * 1_000_000_000 / u128::from(asked.bandwidth.0);
+    let period = u128::from(requested.block.0) * 1_000_000_000 / u128::from(requested.bandwidth.0);
     let period = Duration::from_nanos(u64::try_from(period).ok()?);
-    let cost = disk.block_cost(profile, spread.reach(disk, index), piece(asked.block).bytes());
+    let cost = disk.block_cost(profile, spread.reach(disk, index), piece(requested.block).bytes());
     // Rounded down, so that all of them together are no longer than the period of the block.
-    let period_of_piece = period / spread.pieces(asked.block, index);
+    let period_of_piece = period / spread.pieces(requested.block, index);
     Task::new(period, cost.whole, cost.longest).ok()?;
     Task::new(period_of_piece, cost.whole, cost.longest).ok()
 }

@@ -31,7 +31,7 @@ pub struct AdmissionHeadroom {
 
 /// The owners of the tasks of one disk, by their numbers, which are [`TaskId`]s.
 #[derive(Clone, Copy)]
-pub(crate) enum Askers<'a> {
+pub(crate) enum Contracts<'a> {
     /// The volumes, by their index in the plan.
     Volumes(&'a [Volume]),
     /// A pool's metadata, its relocation, and its volumes.
@@ -46,11 +46,11 @@ pub(crate) const METADATA: usize = 0;
 pub(crate) struct Tasks<'a> {
     disk: &'a Disk,
     index: DiskIndex,
-    askers: Askers<'a>,
+    contracts: Contracts<'a>,
     bookings: Vec<Booking>,
 }
 
-impl<'a> Askers<'a> {
+impl<'a> Contracts<'a> {
     /// The owners on a disk of the plan.
     fn of(plan: &'a Plan, disk: DiskIndex) -> Self {
         let pool = plan.pool.as_ref().filter(|pool| pool.disks.contains(&disk));
@@ -88,32 +88,32 @@ impl<'a> Askers<'a> {
     }
 
     /// Its requested stream, if it has one.
-    fn asked(self, number: usize) -> Option<RequestedStream> {
+    fn requested(self, number: usize) -> Option<RequestedStream> {
         match self {
-            Self::Volumes(volumes) => Some(volumes.get(number)?.stream?.asked),
+            Self::Volumes(volumes) => Some(volumes.get(number)?.stream?.requested),
             Self::Pool(pool) => {
-                Some(pool.volumes.get(number.checked_sub(POOL_VOLUMES)?)?.stream?.asked)
+                Some(pool.volumes.get(number.checked_sub(POOL_VOLUMES)?)?.stream?.requested)
             }
         }
     }
 
-    /// The task of its stream on a disk, if it requested `asked`.
+    /// The task of its stream on a disk, if it requested `requested`.
     fn task(
         self,
         number: usize,
         (disk, index, profile): (&Disk, DiskIndex, &Profile),
-        asked: RequestedStream,
+        requested: RequestedStream,
     ) -> Option<Task> {
         match self {
             Self::Volumes(volumes) => {
                 let volume = volumes.get(number)?;
                 let range = volume.stream?.range;
                 let start = volume.place.start + Sectors(range.start.0);
-                cost::task((disk, profile), asked, Extent::new(start, range.len))
+                cost::task((disk, profile), requested, Extent::new(start, range.len))
             }
             Self::Pool(pool) => {
                 let volume = pool.volumes.get(number.checked_sub(POOL_VOLUMES)?)?;
-                spread::task((disk, profile), asked, &Spread::of(volume), index)
+                spread::task((disk, profile), requested, &Spread::of(volume), index)
             }
         }
     }
@@ -126,7 +126,7 @@ impl Plan {
     pub fn timetable(&self, disk: DiskIndex) -> Option<Timetable> {
         let there = &self.disks[disk.0];
         let profile = there.profile().filter(|_| there.policy.has_deadlines())?;
-        let tasks = Tasks::of((there, disk), Askers::of(self, disk), &profile);
+        let tasks = Tasks::of((there, disk), Contracts::of(self, disk), &profile);
         Some(tasks.timetable(tasks.bookings.len()))
     }
 
@@ -142,20 +142,20 @@ impl Plan {
 impl<'a> Tasks<'a> {
     pub(crate) fn of(
         (disk, index): (&'a Disk, DiskIndex),
-        askers: Askers<'a>,
+        contracts: Contracts<'a>,
         profile: &Profile,
     ) -> Self {
         let longest = disk.settings().longest_command(Some(&Arc::new(profile.clone())));
         let server = disk.best_effort.and_then(|server| server.task(longest));
         let server = server.map(|task| Booking { id: BEST_EFFORT_TASK, task, span: Span::ALWAYS });
-        let contracts = askers.contracts(index, disk);
-        let booked = contracts.into_iter().filter_map(|(number, contract, span)| {
+        let with_spans = contracts.contracts(index, disk);
+        let booked = with_spans.into_iter().filter_map(|(number, contract, span)| {
             let task = contract.task(disk.period, longest)?;
             let id = TaskId(u32::try_from(number).expect("volumes are few"));
             Some(Booking { id, task, span })
         });
         let bookings = server.into_iter().chain(booked).collect();
-        Self { disk, index, askers, bookings }
+        Self { disk, index, contracts, bookings }
     }
 
     /// The first `count` bookings.
@@ -188,9 +188,10 @@ impl<'a> Tasks<'a> {
         let (stretch, violation) = before.check_with(task, span).err()?;
         // The best-effort server has no table to report.
         let number = usize::try_from(id.0).ok().filter(|_| id != BEST_EFFORT_TASK)?;
-        let offers = self.askers.asked(number).map_or_else(CounterOffers::default, |asked| {
-            self.offers(profile, (&before, span), (number, asked))
-        });
+        let offers =
+            self.contracts.requested(number).map_or_else(CounterOffers::default, |requested| {
+                self.offers(profile, (&before, span), (number, requested))
+            });
         Some((
             number,
             AdmissionFailure { stretch, violation, beside: self.blocker(violation), offers },
@@ -202,8 +203,10 @@ impl<'a> Tasks<'a> {
             return None;
         };
         let number = usize::try_from(id.0).ok().filter(|_| id != BEST_EFFORT_TASK);
-        let volume = number.and_then(|number| self.askers.name(number)).map(str::to_owned);
-        let block = number.and_then(|number| self.askers.asked(number)).map(|asked| asked.block);
+        let volume = number.and_then(|number| self.contracts.name(number)).map(str::to_owned);
+        let block = number
+            .and_then(|number| self.contracts.requested(number))
+            .map(|requested| requested.block);
         let pool = number.is_some() && volume.is_none();
         Some(BlockingContract { volume, pool, block })
     }
@@ -214,14 +217,15 @@ impl<'a> Tasks<'a> {
         &self,
         profile: &Profile,
         (beside, span): (&Timetable, Span),
-        (number, asked): (usize, RequestedStream),
+        (number, requested): (usize, RequestedStream),
     ) -> CounterOffers {
-        let task = |asked| self.askers.task(number, (self.disk, self.index, profile), asked);
-        let offers = beside.counter_offers(span, asked, task);
+        let task =
+            |requested| self.contracts.task(number, (self.disk, self.index, profile), requested);
+        let offers = beside.counter_offers(span, requested, task);
         let round = offers.bandwidth.map(|exact| {
             let bandwidth = rounded(exact);
-            let asked = RequestedStream { bandwidth, ..asked };
-            let fits = task(asked).is_some_and(|task| beside.check_with(task, span).is_ok());
+            let requested = RequestedStream { bandwidth, ..requested };
+            let fits = task(requested).is_some_and(|task| beside.check_with(task, span).is_ok());
             if fits { bandwidth } else { exact }
         });
         CounterOffers { bandwidth: round, ..offers }

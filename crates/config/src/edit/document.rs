@@ -202,7 +202,7 @@ impl Document {
     /// A volume grows at its location, or not at all.
     fn room_behind(&self, index: usize, size: &str) -> Result<(), ConfigError> {
         let volume = &self.plan.volumes[index];
-        let room = self.growth_extent(index).len.bytes();
+        let available = self.growth_extent(index).len.bytes();
         let door = self.plan.volumes.iter().find(|other| other.same_as == Some(VolumeIndex(index)));
         if let Some(door) = door {
             let title = format!("[[volume]] \"{}\"", volume.name);
@@ -211,11 +211,12 @@ impl Document {
             let found = Some(shorten(size));
             return Err(refusal(&self.plan, Some(title), Some("size"), found, &expected).into());
         }
-        if size.parse::<Bytes>().is_ok_and(|asked| asked > room) {
+        if size.parse::<Bytes>().is_ok_and(|size| size > available) {
             let (title, disk) = (format!("[[volume]] \"{}\"", volume.name), volume.disk.0);
-            let (room, disk) = (size_text(room), &self.plan.disks[disk].name);
-            let expected =
-                format!("at most {room} (up to the next volume, or the end, of disk \"{disk}\")");
+            let (available, disk) = (size_text(available), &self.plan.disks[disk].name);
+            let expected = format!(
+                "at most {available} (up to the next volume, or the end, of disk \"{disk}\")"
+            );
             let found = Some(shorten(size));
             return Err(refusal(&self.plan, Some(title), Some("size"), found, &expected).into());
         }
@@ -224,11 +225,11 @@ impl Document {
 
     /// Writes the location of every volume.
     pub(super) fn pin(&mut self) -> Result<(), ConfigError> {
-        let places: Vec<Extent> = self.plan.volumes.iter().map(|volume| volume.place).collect();
-        for (table, place) in self.volumes_mut()?.iter_mut().zip(places) {
+        let extents: Vec<Extent> = self.plan.volumes.iter().map(|volume| volume.place).collect();
+        for (table, extent) in self.volumes_mut()?.iter_mut().zip(extents) {
             // A volume with `same_as` is at the location of the other.
             if !table.contains_key("at") && !table.contains_key("same_as") {
-                let at = Bytes(place.start.0 * units::SECTOR_BYTES);
+                let at = Bytes(extent.start.0 * units::SECTOR_BYTES);
                 put(table, "at", size_text(at));
             }
         }

@@ -3,7 +3,7 @@
 use drive_profile::Profile;
 use input::Table;
 
-use crate::demand::{AdmissionFailure, Askers, METADATA, POOL_VOLUMES, Tasks};
+use crate::demand::{AdmissionFailure, Contracts, METADATA, POOL_VOLUMES, Tasks};
 use crate::error::ConfigError;
 use crate::plan::{Disk, DiskIndex, PoolPlan, Volume};
 
@@ -16,7 +16,7 @@ pub(crate) fn admit(
 ) -> Result<(), ConfigError> {
     for (index, (disk, profile)) in disks.iter().zip(profiles).enumerate() {
         let Some(profile) = profile else { continue };
-        let tasks = Tasks::of((disk, DiskIndex(index)), Askers::Volumes(volumes), profile);
+        let tasks = Tasks::of((disk, DiskIndex(index)), Contracts::Volumes(volumes), profile);
         let Some((volume, unfit)) = tasks.first_unfit(profile) else { continue };
         return Err(refused(&tables[volume], &PROMISES, disk, unfit));
     }
@@ -33,7 +33,7 @@ pub(crate) fn admit_pool(
 ) -> Result<(), ConfigError> {
     for &index in &pool.disks {
         let (disk, Some(profile)) = (&disks[index.0], &profiles[index.0]) else { continue };
-        let tasks = Tasks::of((disk, index), Askers::Pool(pool), profile);
+        let tasks = Tasks::of((disk, index), Contracts::Pool(pool), profile);
         let Some((number, unfit)) = tasks.first_unfit(profile) else { continue };
         return Err(match number.checked_sub(POOL_VOLUMES) {
             Some(volume) => refused(&tables[volume], &PROMISES, disk, unfit),

@@ -40,10 +40,10 @@ pub(crate) fn check(
         }
         let real = real::check(table, base_dir, known)?;
         let drive = match &real {
-            Some(asked) => real::drive(table, base_dir, asked)?,
+            Some(probed) => real::drive(table, base_dir, probed)?,
             None => drive(table, base_dir, &mut models)?,
         };
-        let backing = backing(table, base_dir, real.map(|asked| asked.real), &mut files)?;
+        let backing = backing(table, base_dir, real.map(|probed| probed.real), &mut files)?;
         disks.push(disk(table, name, drive, backing)?);
     }
     Ok(disks)

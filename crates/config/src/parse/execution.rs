@@ -76,9 +76,9 @@ fn flash(table: &Table<'_>) -> Result<Execution, InputError> {
 /// The size of a command.
 fn piece(table: &Table<'_>, key: &str) -> Result<Option<Sectors>, InputError> {
     let Some(value) = table.value(key) else { return Ok(None) };
-    let asked = value.size()?;
+    let size = value.size()?;
     let most = engine::limits::COMMAND_MAX;
-    let sectors = asked.sectors_exact().filter(|sectors| *sectors <= most);
+    let sectors = size.sectors_exact().filter(|sectors| *sectors <= most);
     let most = size_text(most.bytes());
     sectors.map(Some).ok_or_else(|| value.refuse(format_args!("at most {most} (one command)")))
 }

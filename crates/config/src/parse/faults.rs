@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(parse("faults = {}"), Ok(Some(nothing)));
         let line = "faults = { seed = 7, read = \"0.1%\", stall = \"1%\", stall_for = \"2s\", \
              vanish_after = 9 }";
-        let told = Faults {
+        let expected = Faults {
             seed: 7,
             read: Share::from_ppb(1_000_000),
             stall: Share::from_percent(1),
@@ -77,7 +77,7 @@ mod tests {
             vanish_after: Some(9),
             ..nothing
         };
-        assert_eq!(parse(line), Ok(Some(told)));
+        assert_eq!(parse(line), Ok(Some(expected)));
     }
 
     #[test]

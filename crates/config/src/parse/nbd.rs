@@ -63,11 +63,11 @@ fn tls(table: &Table<'_>, base_dir: &Path) -> Result<Option<Tls>, InputError> {
         let fits = !text.is_empty() && text.len() <= PATH_BYTES_MAX && !text.contains('\0');
         if fits { Ok(base_dir.join(text)) } else { Err(value.refuse(expected)) }
     };
-    let wanted = |key| table.require(key, "the path of a file in PEM, for TLS");
+    let pem = |key| table.require(key, "the path of a file in PEM, for TLS");
     Ok(Some(Tls {
         required,
-        certificate: path(wanted("certificate")?)?,
-        key: path(wanted("key")?)?,
+        certificate: path(pem("certificate")?)?,
+        key: path(pem("key")?)?,
         client_ca: table.value("client_ca").map(path).transpose()?,
     }))
 }

@@ -58,8 +58,8 @@ pub(crate) fn check<'a>(
             ("relocation_share", pool.relocation_contract(disk)),
         ] {
             admission.admit(contract).map_err(|_| {
-                let (left, name) = (admission.available(), &disk.name);
-                let expected = format!("at most {left} (what is left of disk \"{name}\")");
+                let (available, name) = (admission.available(), &disk.name);
+                let expected = format!("at most {available} (what is left of disk \"{name}\")");
                 refused(table, key, &expected).as_refusal()
             })?;
         }
@@ -69,7 +69,7 @@ pub(crate) fn check<'a>(
     let profiles = deadlines::profiles(disks);
     for table in tables {
         let name = names.add(table)?.to_owned();
-        let mut volume = wanted(table, name, (&pooled, &pool), disks)?;
+        let mut volume = parse_volume(table, name, (&pooled, &pool), disks)?;
         volume.stream = pool_stream::check(table, disks, &volume)?;
         let known = Known { table, disks, profiles: &profiles };
         for index in Spread::of(&volume).disks() {
@@ -110,7 +110,7 @@ fn part(
 }
 
 /// The volume without its contracts.
-fn wanted(
+fn parse_volume(
     table: &Table<'_>,
     name: String,
     (names, pool): (&Names<'_>, &PoolPlan),
@@ -123,7 +123,7 @@ fn wanted(
     if layout == Layout::Stripe && on.len() < 2 {
         const EXPECTED: &str = "at least two disks for a stripe";
         let value = table.value("disks").or_else(|| table.value("layout"));
-        return Err(value.expect("a stripe was asked for").refuse(EXPECTED));
+        return Err(value.expect("a stripe has `layout`").refuse(EXPECTED));
     }
     let from = match table.value("from") {
         None => None,
@@ -167,25 +167,25 @@ fn whole_blocks(
     on: &[DiskIndex],
     disks: &[Disk],
 ) -> Result<Bytes, InputError> {
-    let asked = value.size()?;
+    let size = value.size()?;
     let block = BLOCK_SECTORS.bytes();
-    if !asked.0.is_multiple_of(block.0) {
+    if !size.0.is_multiple_of(block.0) {
         let block = size_text(block);
         return Err(value.refuse(format_args!("a multiple of {block} (the blocks of a pool)")));
     }
-    let room = on.iter().map(|disk| disks[disk.0].zone(zone).len.bytes().0);
-    let room = match layout {
-        Layout::Stripe => room.clone().min().unwrap_or(0) * on.len() as u64,
-        Layout::Single | Layout::Random => room.sum(),
+    let capacity = on.iter().map(|disk| disks[disk.0].zone(zone).len.bytes().0);
+    let capacity = match layout {
+        Layout::Stripe => capacity.clone().min().unwrap_or(0) * on.len() as u64,
+        Layout::Single | Layout::Random => capacity.sum(),
     };
-    let most = room.min(bytes(Blocks(VOLUME_BLOCKS_MAX)).0);
-    if asked.0 > most {
+    let most = capacity.min(bytes(Blocks(VOLUME_BLOCKS_MAX)).0);
+    if size.0 > most {
         let most = most / block.0;
         return Err(value
             .refuse(format_args!("at most {most}MiB (what its disks can hold)"))
             .as_refusal());
     }
-    Ok(asked)
+    Ok(size)
 }
 
 fn bytes(blocks: Blocks) -> Bytes {

@@ -3,7 +3,7 @@
 use drive_profile::Profile;
 use input::{InputError, Table, size_text};
 
-use super::stream::{asked, knows_no_deadlines, refuse_block, span, too_seldom};
+use super::stream::{knows_no_deadlines, refuse_block, requested_stream, span, too_seldom};
 use crate::demand::{Spread, piece, task_on_pool_disk as task};
 use crate::keys::STREAM;
 use crate::plan::{Disk, DiskIndex, PoolStream, PoolVolume};
@@ -26,12 +26,12 @@ pub(crate) fn check(
     if let Some(range) = fields.value("range") {
         return Err(range.refuse("no range: blocks of a pool's volume lie anywhere in its zone"));
     }
-    let asked = asked(table, &fields)?;
-    if asked.block > volume.size {
+    let requested = requested_stream(table, &fields)?;
+    if requested.block > volume.size {
         let most = size_text(volume.size);
         return Err(refuse_block(&fields, format_args!("at most {most} (the size of the volume)")));
     }
-    Ok(Some(PoolStream { asked, span: span(&fields)? }))
+    Ok(Some(PoolStream { requested, span: span(&fields)? }))
 }
 
 /// The stream's contract on one disk.
@@ -42,10 +42,10 @@ pub(crate) fn part(
     spread: &Spread<'_>,
     index: DiskIndex,
 ) -> Result<engine::StreamContract, InputError> {
-    let Some(task) = task((disk, profile), stream.asked, spread, index) else {
+    let Some(task) = task((disk, profile), stream.requested, spread, index) else {
         let value = table.require("stream", "a stream")?;
-        return Err(too_seldom(&value.table(&STREAM)?, stream.asked));
+        return Err(too_seldom(&value.table(&STREAM)?, stream.requested));
     };
     let range = Some(spread.reach(disk, index));
-    Ok(engine::StreamContract { task, block: piece(stream.asked.block), range })
+    Ok(engine::StreamContract { task, block: piece(stream.requested.block), range })
 }

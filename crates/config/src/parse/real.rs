@@ -39,11 +39,12 @@ pub(crate) fn check(
     table: &Table<'_>,
     base_dir: &Path,
     known: &[Disk],
-) -> Result<Option<Asked>, InputError> {
+) -> Result<Option<ProbedDisk>, InputError> {
     let Some(value) = table.value("path") else {
-        let strange =
+        let unexpected =
             ["buffered", "adopt", "io_uring"].into_iter().find_map(|key| table.value(key));
-        return strange.map_or(Ok(None), |value| Err(value.refuse("no such field, or a `path`")));
+        return unexpected
+            .map_or(Ok(None), |value| Err(value.refuse("no such field, or a `path`")));
     };
     for key in ["drive", "backing"] {
         if let Some(other) = table.value(key) {
@@ -56,26 +57,28 @@ pub(crate) fn check(
     let path = path(&value, text, base_dir)?;
     let (buffered, adopt) = (flag("buffered", false)?, flag("adopt", false)?);
     let io_method = if flag("io_uring", true)? { IoMethod::IoUring } else { IoMethod::Threads };
-    let told = match served(&path, known) {
-        Some(told) => Some(told),
-        None => Told::of(&path)
+    let parameters = match served(&path, known) {
+        Some(parameters) => Some(parameters),
+        None => KernelParameters::of(&path)
             .map_err(|error| value.refuse(format_args!("a block device or a file ({error})")))?,
     };
-    let Some(told) = told else { return Err(value.refuse("a block device or a regular file")) };
-    if told.capacity.bytes() < DISK_SIZE_MIN {
-        let (found, least) = (size_text(told.capacity.bytes()), size_text(DISK_SIZE_MIN));
+    let Some(parameters) = parameters else {
+        return Err(value.refuse("a block device or a regular file"));
+    };
+    if parameters.capacity.bytes() < DISK_SIZE_MIN {
+        let (found, least) = (size_text(parameters.capacity.bytes()), size_text(DISK_SIZE_MIN));
         let expected = format_args!("a disk of at least {least}: this one holds {found}");
         return Err(value.refuse(expected));
     }
-    let real = RealDisk { path, buffered, adopt, io_method, fast_zero: told.fast_zero };
-    Ok(Some(Asked { real, told }))
+    let real = RealDisk { path, buffered, adopt, io_method, fast_zero: parameters.fast_zero };
+    Ok(Some(ProbedDisk { real, parameters }))
 }
 
 /// The parameters of a disk that is already served. They are kept even if it is no longer present,
 /// so that other disks' volumes can still be changed.
-fn served(path: &Path, known: &[Disk]) -> Option<Told> {
+fn served(path: &Path, known: &[Disk]) -> Option<KernelParameters> {
     known.iter().find_map(|disk| match &disk.backing {
-        Backing::Real(real) if real.path == path => Some(Told {
+        Backing::Real(real) if real.path == path => Some(KernelParameters {
             capacity: disk.drive.model.capacity(),
             rotational: disk.drive.model.rotational(),
             fast_zero: real.fast_zero,
@@ -88,11 +91,11 @@ fn served(path: &Path, known: &[Disk]) -> Option<Told> {
 pub(crate) fn drive(
     table: &Table<'_>,
     base_dir: &Path,
-    Asked { real, told }: &Asked,
+    ProbedDisk { real, parameters }: &ProbedDisk,
 ) -> Result<(DriveRef, Option<ProfileRef>), InputError> {
     if let Some((value, name, measured)) = measured::read(table, base_dir)? {
         let drive = measured::drive(&value, &name, &measured)?;
-        let (here, there) = (told.capacity, drive.model.capacity());
+        let (here, there) = (parameters.capacity, drive.model.capacity());
         if here.0 / BLOCK.0 != there.0 / BLOCK.0 {
             return Err(value.refuse(format_args!(
                 "a profile of this disk, which has {here}; this one is of {there}"
@@ -102,20 +105,20 @@ pub(crate) fn drive(
         return Ok((drive, profile));
     }
     let name = real.path.display().to_string();
-    let Told { capacity, rotational, .. } = *told;
+    let KernelParameters { capacity, rotational, .. } = *parameters;
     let unknown = Unmeasured { capacity, rotational, queue_depth_max: DEPTH_MAX };
     Ok((DriveRef { name, model: AnyModel::Unknown(unknown) }, None))
 }
 
 /// A real disk, and its parameters from the kernel.
-pub(crate) struct Asked {
+pub(crate) struct ProbedDisk {
     pub(crate) real: RealDisk,
-    told: Told,
+    parameters: KernelParameters,
 }
 
 /// The kernel's parameters of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct KernelParameters {
     /// In whole blocks.
     capacity: Sectors,
     rotational: bool,
@@ -123,7 +126,7 @@ struct Told {
     fast_zero: bool,
 }
 
-impl Told {
+impl KernelParameters {
     /// `None` for a path that is neither a block device nor a regular file.
     fn of(path: &Path) -> std::io::Result<Option<Self>> {
         let metadata = std::fs::metadata(path)?;
@@ -131,16 +134,16 @@ impl Told {
         let (device, sectors) = match kind {
             Kind::Device => {
                 let device = sysfs(metadata.rdev());
-                let told = std::fs::read_to_string(device.join("size"))?;
-                (device, Sectors(told.trim().parse().unwrap_or(0)))
+                let size = std::fs::read_to_string(device.join("size"))?;
+                (device, Sectors(size.trim().parse().unwrap_or(0)))
             }
             Kind::File => (sysfs(metadata.dev()), Bytes(metadata.len()).sectors_floor()),
         };
         // A partition has no queue of its own.
         let queue = |name: &str| {
-            let places = [device.join("queue").join(name), device.join("../queue").join(name)];
-            let told = places.iter().find_map(|place| std::fs::read_to_string(place).ok());
-            told.map_or(0, |told| told.trim().parse::<u64>().unwrap_or(0))
+            let paths = [device.join("queue").join(name), device.join("../queue").join(name)];
+            let text = paths.iter().find_map(|path| std::fs::read_to_string(path).ok());
+            text.map_or(0, |text| text.trim().parse::<u64>().unwrap_or(0))
         };
         Ok(Some(Self {
             capacity: Sectors(sectors.0 / BLOCK.0 * BLOCK.0),

@@ -28,16 +28,16 @@ pub(crate) fn check(
     let Some(value) = table.value("stream") else { return Ok(None) };
     let fields = value.table(&STREAM)?;
     let profile = profile.ok_or_else(|| knows_no_deadlines(&value, disk))?;
-    let asked = asked(table, &fields)?;
-    let range = range(&fields, place.len, asked.block)?;
+    let requested = requested_stream(table, &fields)?;
+    let range = range(&fields, place.len, requested.block)?;
     let span = span(&fields)?;
     let on_disk = Extent::new(place.start + Sectors(range.start.0), range.len);
-    let Some(task) = task((disk, profile), asked, on_disk) else {
-        return Err(too_seldom(&fields, asked));
+    let Some(task) = task((disk, profile), requested, on_disk) else {
+        return Err(too_seldom(&fields, requested));
     };
-    let block = Sectors(asked.block.0.div_ceil(SECTOR_BYTES));
+    let block = Sectors(requested.block.0.div_ceil(SECTOR_BYTES));
     let promised = engine::StreamContract { task, block, range: Some(on_disk) };
-    Ok(Some(Stream { asked, range, span, promised }))
+    Ok(Some(Stream { requested, range, span, promised }))
 }
 
 /// An error about a stream on a disk whose policy has no deadlines.
@@ -51,17 +51,20 @@ pub(crate) fn knows_no_deadlines(value: &Value<'_>, disk: &Disk) -> InputError {
 }
 
 /// An error about a stream whose period is above the longest.
-pub(crate) fn too_seldom(fields: &Table<'_>, asked: RequestedStream) -> InputError {
-    let least = u128::from(asked.block.0) * 1_000_000_000;
+pub(crate) fn too_seldom(fields: &Table<'_>, requested: RequestedStream) -> InputError {
+    let least = u128::from(requested.block.0) * 1_000_000_000;
     let least = least.div_ceil(u128::from(STREAM_PERIOD_MAX.as_nanos()));
-    let (longest, block) = (time_text(STREAM_PERIOD_MAX), size_text(asked.block));
+    let (longest, block) = (time_text(STREAM_PERIOD_MAX), size_text(requested.block));
     let expected = format_args!("at least {least}B/s (a block of {block} every {longest})");
     let bandwidth = fields.value("bandwidth");
     bandwidth.map_or_else(|| fields.missing("bandwidth", expected), |value| value.refuse(expected))
 }
 
 /// The bandwidth and the block size of the stream of the volume `table`.
-pub(crate) fn asked(table: &Table<'_>, fields: &Table<'_>) -> Result<RequestedStream, InputError> {
+pub(crate) fn requested_stream(
+    table: &Table<'_>,
+    fields: &Table<'_>,
+) -> Result<RequestedStream, InputError> {
     for key in ["reserve", "iops", "bandwidth"] {
         if let Some(value) = table.value(key) {
             return Err(value.refuse(format_args!(
@@ -86,7 +89,7 @@ fn block(fields: &Table<'_>) -> Result<Bytes, InputError> {
 
 /// `START..END`, counted from the volume's beginning; by default the whole volume.
 fn range(fields: &Table<'_>, volume: Sectors, block: Bytes) -> Result<Extent, InputError> {
-    const EXPECTED: &str = "two places on the volume such as 0GiB..2GiB";
+    const EXPECTED: &str = "two locations on the volume such as 0GiB..2GiB";
     let whole = Extent::new(Lba(0), volume);
     let Some(value) = fields.value("range") else {
         return fits(whole, block).ok_or_else(|| {
@@ -96,8 +99,8 @@ fn range(fields: &Table<'_>, volume: Sectors, block: Bytes) -> Result<Extent, In
     };
     let (start, end) =
         value.text(EXPECTED)?.split_once("..").ok_or_else(|| value.refuse(EXPECTED))?;
-    let place = |text: &str| text.trim().parse::<Bytes>().map_err(|_| value.refuse(EXPECTED));
-    let (start, end) = (place(start)?, place(end)?);
+    let location = |text: &str| text.trim().parse::<Bytes>().map_err(|_| value.refuse(EXPECTED));
+    let (start, end) = (location(start)?, location(end)?);
     let (Some(first), Some(behind)) = (start.sectors_exact(), end.sectors_exact()) else {
         return Err(value.refuse(format_args!("multiples of {SECTOR_BYTES} bytes")));
     };

@@ -1,4 +1,4 @@
-//! `[[volume]]` tables: each takes space and time that the volumes above it left on its disk.
+//! `[[volume]]` tables: each takes space and time that the volumes above it leave free on its disk.
 //!
 //! A volume with `at` is placed there; a volume without it is placed in the first gap between those
 //! that have one. If none has `at`, the volumes are contiguous, in the file's order.
@@ -24,7 +24,7 @@ pub(crate) const RATE_KEYS: [&str; 4] = ["iops", "bandwidth", "run", "block"];
 const SIZE: &str = "a size such as 4KiB, 1MB or 20GiB";
 
 /// A volume before it is placed and admitted.
-struct Wanted<'a> {
+struct UnplacedVolume<'a> {
     table: &'a Table<'a>,
     name: String,
     disk: usize,
@@ -42,7 +42,7 @@ pub(crate) fn check<'a>(
 ) -> Result<Vec<Volume>, InputError> {
     let disk_names = Names::of(disks.iter().map(|disk| (disk.name.as_str(), disk.line)));
     let mut pool = FreeSpace::new(disks.iter().map(|disk| disk.drive.model.capacity()));
-    let mut wanted = Vec::with_capacity(tables.len());
+    let mut unplaced = Vec::with_capacity(tables.len());
     for table in tables {
         let name = names.add(table)?.to_owned();
         let on = table.require("disk", "the name of a disk")?;
@@ -50,22 +50,22 @@ pub(crate) fn check<'a>(
         if pooled.contains(&DiskIndex(disk)) {
             return Err(on.refuse("a disk that is not the pool's: those have `[[pool.volume]]`s"));
         }
-        let same_as = same_as(table, disk, &wanted)?;
+        let same_as = same_as(table, disk, &unplaced)?;
         let place = match same_as {
             Some(_) => None,
-            None => claimed(table, &disks[disk], (id(disk), &mut pool))?,
+            None => claim(table, &disks[disk], (id(disk), &mut pool))?,
         };
-        wanted.push(Wanted { table, name, disk, place, same_as });
+        unplaced.push(UnplacedVolume { table, name, disk, place, same_as });
     }
     let profiles = deadlines::profiles(disks);
     let mut admissions: Vec<Admission> =
         disks.iter().map(|disk| Admission::with_headroom(disk.reserve_headroom)).collect();
     let mut volumes: Vec<Volume> = Vec::with_capacity(tables.len());
-    for Wanted { table, name, disk, place, same_as } in wanted {
+    for UnplacedVolume { table, name, disk, place, same_as } in unplaced {
         let place = match (place, same_as) {
             (_, Some(VolumeIndex(other))) => volumes[other].place,
             (Some(place), None) => place,
-            (None, None) => allocated(table, &disks[disk], (id(disk), &mut pool))?,
+            (None, None) => allocate(table, &disks[disk], (id(disk), &mut pool))?,
         };
         let declared = declared(table, &disks[disk])?;
         deadlines::unlimited(table, &disks[disk])?;
@@ -95,13 +95,14 @@ pub(crate) fn check<'a>(
 fn same_as(
     table: &Table<'_>,
     disk: usize,
-    above: &[Wanted<'_>],
+    above: &[UnplacedVolume<'_>],
 ) -> Result<Option<VolumeIndex>, InputError> {
     let Some(value) = table.value("same_as") else { return Ok(None) };
     let expected = "the name of a volume above it, on the same disk, that is no second door itself";
     let name = value.text(expected)?;
-    let fits =
-        |other: &Wanted<'_>| other.name == name && other.disk == disk && other.same_as.is_none();
+    let fits = |other: &UnplacedVolume<'_>| {
+        other.name == name && other.disk == disk && other.same_as.is_none()
+    };
     let other = above.iter().position(fits).ok_or_else(|| value.refuse(expected))?;
     for key in ["size", "at"] {
         if let Some(value) = table.value(key) {
@@ -116,45 +117,45 @@ fn id(disk: usize) -> DiskId {
     DiskId(u32::try_from(disk).expect("disks are few"))
 }
 
-/// The extent that the volume asks for, if it has `at`.
-fn claimed(
+/// The extent that the volume requests, if it has `at`.
+fn claim(
     table: &Table<'_>,
     disk: &Disk,
     (id, pool): (DiskId, &mut FreeSpace),
 ) -> Result<Option<Extent>, InputError> {
     let Some(at) = table.value("at") else { return Ok(None) };
     let len = table.require("size", SIZE)?.size()?.sectors_floor();
-    let start = Lba(at.place()?.sectors_floor().0);
+    let start = Lba(at.location()?.sectors_floor().0);
     let fits = start.0.checked_add(len.0).is_some_and(|end| end <= disk.drive.model.capacity().0);
     if !fits {
         let whole = size_text(disk.drive.model.capacity().bytes());
         let expected =
-            format_args!("a place and a size within the {whole} of disk \"{}\"", disk.name);
+            format_args!("a location and a size within the {whole} of disk \"{}\"", disk.name);
         return Err(at.refuse(expected));
     }
     let extent = Extent::new(start, len);
     if pool.claim(DiskExtent { disk: id, extent }) {
         return Ok(Some(extent));
     }
-    let expected = format_args!("a place on disk \"{}\" that no volume above has", disk.name);
+    let expected = format_args!("a location on disk \"{}\" that no volume above has", disk.name);
     Err(at.refuse(expected).as_refusal())
 }
 
 /// An extent for the volume in the disk's free space.
-fn allocated(
+fn allocate(
     table: &Table<'_>,
     disk: &Disk,
     (id, pool): (DiskId, &mut FreeSpace),
 ) -> Result<Extent, InputError> {
     let value = table.require("size", SIZE)?;
-    let asked = value.size()?.sectors_floor();
-    pool.allocate(id, asked).map(|placed| placed.extent).map_err(
-        |NoSpace { free: left, largest_gap: gap }| {
+    let size = value.size()?.sectors_floor();
+    pool.allocate(id, size).map(|placed| placed.extent).map_err(
+        |NoSpace { free, largest_gap: gap }| {
             let (largest, name) = (size_text(gap.bytes()), &disk.name);
-            let whole = match left {
-                _ if left == disk.drive.model.capacity() => "the size".to_owned(),
-                _ if left == gap => "what is left".to_owned(),
-                _ => format!("the largest gap in the {} that are left", size_text(left.bytes())),
+            let whole = match free {
+                _ if free == disk.drive.model.capacity() => "the size".to_owned(),
+                _ if free == gap => "what is left".to_owned(),
+                _ => format!("the largest gap in the {} that are left", size_text(free.bytes())),
             };
             let expected = format_args!("at most {largest} ({whole} of disk \"{name}\")");
             value.refuse(expected).as_refusal()
@@ -162,20 +163,20 @@ fn allocated(
     )
 }
 
-/// The requests or bytes a second that the volume asks for, if any, and the share that they need.
+/// The requests or bytes a second that the volume declares, if any, and their share.
 fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<RateContract>, InputError> {
     let (iops, bandwidth) = (table.value("iops"), table.value("bandwidth"));
-    let asked = match (&iops, &bandwidth) {
+    let rate = match (&iops, &bandwidth) {
         (None, None) => {
             let only = ["run", "block"].into_iter().find_map(|key| table.value(key));
             let refused = only.map(|value| value.refuse("no such field, or `iops` or `bandwidth`"));
             return refused.map_or(Ok(None), Err);
         }
         (Some(_), Some(bandwidth)) => return Err(bandwidth.refuse("one of `iops` and `bandwidth`")),
-        (Some(asked), None) | (None, Some(asked)) => asked,
+        (Some(rate), None) | (None, Some(rate)) => rate,
     };
     if disk.policy.has_nominal_rate() {
-        return Err(asked.refuse("a `reserve` instead: under \"throughput\" it is a rate itself"));
+        return Err(rate.refuse("a `reserve` instead: under \"throughput\" it is a rate itself"));
     }
     if let Some(reserve) = table.value("reserve") {
         return Err(reserve.refuse("no such field: the share is worked out from the rate"));
@@ -185,19 +186,19 @@ fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<RateContract>, Inpu
         let expected = format!("a size of at most {}", size_text(BLOCK_MAX));
         return Err(table.require("block", &expected)?.refuse(&expected));
     }
-    let interval = if bandwidth.is_some() { asked.bandwidth(block)? } else { asked.rate()? };
+    let interval = if bandwidth.is_some() { rate.bandwidth(block)? } else { rate.rate()? };
     let run = table.value("run").map_or(Ok(1), |run| run.integer(1..=RUN_MAX, ""))?;
     let run = NonZeroU64::new(run).expect("it is at least one");
     let block = block.sectors_exact().expect("sizes are whole sectors");
     let demand = RateRequirement { interval, run, block };
     let Some(mechanics) = disk.mechanics() else {
-        return Err(asked.refuse("a `reserve` instead: this drive has no arm to reckon with"));
+        return Err(rate.refuse("a `reserve` instead: this drive has no arm to reckon with"));
     };
     let Some(share) = mechanics.share(demand, disk.batch) else {
         let most = mechanics.interval(Share::ALL, run, block, disk.batch);
         let most = per_second(most.expect("the whole gives something"));
         let expected = format!("at most {most}/s in such runs (all of disk \"{}\")", disk.name);
-        return Err(asked.refuse(expected));
+        return Err(rate.refuse(expected));
     };
     Ok(Some(RateContract { requirement: demand, share, mechanics, batch: disk.batch }))
 }
@@ -248,10 +249,10 @@ pub(crate) fn contract(
     let taken =
         declared.map_or_else(String::new, |declared| format!("; it takes {}", declared.share));
     admission.admit(contract).map(|()| contract).or_else(|refusal| match refusal {
-        Refusal::OverReserved { available: left, .. } => Err(at(reserve, "reserve")?
+        Refusal::OverReserved { available, .. } => Err(at(reserve, "reserve")?
             .refuse(format_args!(
                 "at most {} (what is left of disk \"{}\"{taken})",
-                disk.share_text(left),
+                disk.share_text(available),
                 disk.name
             ))
             .as_refusal()),

@@ -28,28 +28,32 @@ pub(crate) fn check(
     base_dir: &Path,
 ) -> Result<Vec<Workload>, InputError> {
     let names = Names::of(volumes.iter().map(|volume| (volume.name.as_str(), volume.line)));
-    let mut left = BTreeMap::new();
+    let mut available = BTreeMap::new();
     let mut workloads = Vec::with_capacity(tables.len());
     for table in tables {
         let workload = workload(table, volumes, &names, base_dir)?;
         let disk = volumes[workload.volume.0].disk;
-        bound_disk(table, &workload, left.entry(disk).or_insert(OUTSTANDING_DISK_MAX))?;
+        bound_disk(table, &workload, available.entry(disk).or_insert(OUTSTANDING_DISK_MAX))?;
         workloads.push(workload);
     }
     Ok(workloads)
 }
 
 /// Subtracts the workload's requests in flight from the capacity of its disk's engine.
-fn bound_disk(table: &Table<'_>, workload: &Workload, left: &mut u32) -> Result<(), InputError> {
+fn bound_disk(
+    table: &Table<'_>,
+    workload: &Workload,
+    available: &mut u32,
+) -> Result<(), InputError> {
     let Requests::Synthetic(drawn) = &workload.requests else { return Ok(()) };
     let Arrival::Closed { outstanding, .. } = drawn.arrival else { return Ok(()) };
-    let rest = left.checked_sub(outstanding);
-    let Some(rest) = rest else {
+    let remaining = available.checked_sub(outstanding);
+    let Some(remaining) = remaining else {
         let expected =
-            format!("at most {left} (what is left of {OUTSTANDING_DISK_MAX} on its disk)");
+            format!("at most {available} (what is left of {OUTSTANDING_DISK_MAX} on its disk)");
         return Err(table.require("outstanding", &expected)?.refuse(&expected));
     };
-    *left = rest;
+    *available = remaining;
     Ok(())
 }
 
@@ -108,7 +112,7 @@ fn played(table: &Table<'_>, volume: &Volume) -> Result<Synthetic, InputError> {
     Ok(Synthetic {
         mix: mix(table)?,
         access: Access::Within { range: stream.range },
-        block: stream.asked.block.sectors_floor().bytes(),
+        block: stream.requested.block.sectors_floor().bytes(),
         arrival: Arrival::Open { interval: stream.promised.task.period() },
     })
 }

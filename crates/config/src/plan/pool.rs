@@ -109,7 +109,7 @@ pub struct DiskContract {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStream {
     /// The bandwidth and the block size.
-    pub asked: RequestedStream,
+    pub requested: RequestedStream,
     /// When the guarantee holds, from the start of the daemon.
     pub span: Span,
 }

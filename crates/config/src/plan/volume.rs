@@ -42,7 +42,7 @@ pub struct Volume {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// The bandwidth and the block size.
-    pub asked: RequestedStream,
+    pub requested: RequestedStream,
     /// The sectors of the volume that the guarantee covers.
     pub range: Extent,
     /// When the guarantee holds, from the start of the run or of the daemon.

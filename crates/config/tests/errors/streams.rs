@@ -78,7 +78,7 @@ fn with_a_range_past_the_volumes_end() {
 #[test]
 fn with_a_range_that_is_none() {
     for (range, expected) in [
-        ("1GiB", "two places on the volume such as 0GiB..2GiB"),
+        ("1GiB", "two locations on the volume such as 0GiB..2GiB"),
         ("1GiB..0GiB", "a range whose end lies behind its start"),
         ("0B..100B", "multiples of 512 bytes"),
         ("0B..512KiB", "a range of at least 1000000B (one block)"),

@@ -254,7 +254,7 @@ impl<'b> Written<'b> {
             push(&mut skips, skip.first + shift, skip.count);
         }
         zone.skips = skips;
-        zone.turns.iter_mut().for_each(|turn| *turn += missing * surfaces);
+        zone.turns.iter_mut().for_each(|shifted| *shifted += missing * surfaces);
         for remap in &mut zone.remaps {
             (remap.from, remap.to) = (remap.from + shift, remap.to + shift);
         }
@@ -287,9 +287,13 @@ impl Skew {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
             return Ok(Self { sectors: (sectors as u64).min(per_track - 1), rest: Angle::ZERO });
         }
-        let turns = (number.rem_euclid(1.0) * 4_294_967_296.0).round();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a turn")]
-        let angle = (turns as u64) & u64::from(u32::MAX);
+        let angle = (number.rem_euclid(1.0) * 4_294_967_296.0).round();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "under a revolution"
+        )]
+        let angle = (angle as u64) & u64::from(u32::MAX);
         let width = (1_u64 << 32) / per_track;
         let sectors = (angle / width).min(per_track - 1);
         Ok(Self { sectors, rest: Angle(small(angle - sectors * width)) })

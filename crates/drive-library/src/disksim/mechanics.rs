@@ -52,12 +52,12 @@ pub(crate) fn read(block: &Block, cylinders: u32, read: Read<'_>) -> Result<Mech
         }
     }
     let rpm = "Rotation speed (in rpms)";
-    let turns = block.whole(
+    let rpm = block.whole(
         rpm,
         60_000_000_000 / PERIOD_MAX.as_nanos(),
         60_000_000_000 / PERIOD_MIN.as_nanos(),
     )?;
-    let period = Spec::period_of_rpm(u32::try_from(turns).expect("in its range"));
+    let period = Spec::period_of_rpm(u32::try_from(rpm).expect("in its range"));
     let (mut seek, mut seek_write) = curve(block, cylinders, read)?;
     let settle = "Add. write settling delay";
     let milliseconds_more = block.number(settle)?.unwrap_or(0.0);

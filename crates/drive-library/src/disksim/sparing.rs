@@ -1,4 +1,4 @@
-//! Sparing: which physical sectors of a zone hold data, which turn the layout on, and which are
+//! Sparing: which physical sectors of a zone hold data, which shift the layout, and which are
 //! kept elsewhere.
 //!
 //! ```text
@@ -134,15 +134,15 @@ impl Scheme {
             let (inside, rest) = holes.split_at(holes.partition_point(|hole| *hole < end));
             // The remainder at the end of the zone has no spares.
             let kept = if end - start == unit { kept.min(unit) } else { 0 };
-            let room = end - start - kept + carried;
+            let capacity = end - start - kept + carried;
             let window = match (self.front, self.to_end) {
                 (false, false) => (start, end),
                 (false, true) => (start, end - kept),
-                (true, false) => (late(inside, (start, end), room), end),
+                (true, false) => (late(inside, (start, end), capacity), end),
                 (true, true) => (start + kept, end),
             };
-            let left = runs.fill(window, inside, hole, room);
-            carried = if self.to_end { 0 } else { left };
+            let unplaced = runs.fill(window, inside, hole, capacity);
+            carried = if self.to_end { 0 } else { unplaced };
             (start, holes) = (end, rest);
         }
         push(&mut runs.skips, runs.end, physical - runs.end);
@@ -172,10 +172,10 @@ impl Scheme {
             if pieces.is_empty() {
                 continue;
             }
-            let place = free(to, hole, skips, &used).ok_or(Misfit::NoSpares)?;
-            used.insert(place, place + hole);
+            let spare = free(to, hole, skips, &used).ok_or(Misfit::NoSpares)?;
+            used.insert(spare, spare + hole);
             let kept =
-                |(first, end)| Remap { from: first, to: place + first - from, count: end - first };
+                |(first, end)| Remap { from: first, to: spare + first - from, count: end - first };
             all.extend(pieces.into_iter().map(kept));
         }
         Ok(all)
@@ -227,8 +227,8 @@ fn give_back(skips: &mut Vec<Skip>, mut data: u64, dead: u64, slips: &[u64]) -> 
 }
 
 /// The first sector such that `count` sectors of data, without holes, end at the end.
-fn late(holes: &[u64], (start, end): (u64, u64), room: u64) -> u64 {
-    let (mut need, mut at) = (room, end);
+fn late(holes: &[u64], (start, end): (u64, u64), capacity: u64) -> u64 {
+    let (mut need, mut at) = (capacity, end);
     for hole in holes.iter().rev() {
         let run = at - (hole + 1);
         if run >= need {
@@ -253,15 +253,15 @@ struct Runs {
 impl Runs {
     /// Fills the window, holes aside, with at most `count` sectors, and returns how many did not
     /// fit in.
-    fn fill(&mut self, (start, end): (u64, u64), holes: &[u64], hole: u64, room: u64) -> u64 {
-        let (mut at, mut left) = (start, room);
+    fn fill(&mut self, (start, end): (u64, u64), holes: &[u64], hole: u64, capacity: u64) -> u64 {
+        let (mut at, mut remaining) = (start, capacity);
         for next in holes.iter().copied().chain([end]) {
-            let run = left.min(next.min(end).saturating_sub(at));
+            let run = remaining.min(next.min(end).saturating_sub(at));
             self.push(at, run);
-            left -= run;
+            remaining -= run;
             at = at.max(next.saturating_add(hole));
         }
-        left
+        remaining
     }
 
     fn push(&mut self, start: u64, len: u64) {

@@ -158,18 +158,18 @@ fn find(directory: &Path, name: &str, read: Read<'_>) -> Result<(PathBuf, String
     }
 }
 
-/// Reads the text of a file at an include depth, named at `asked`, into the tree.
+/// Reads the text of a file at an include depth, named at `include`, into the tree.
 fn file(
     shared: &mut Shared<'_>,
     path: &Path,
     text: &str,
-    (depth, asked): (usize, &At),
+    (depth, include): (usize, &At),
 ) -> Result<(), InputError> {
     let name: Rc<str> = path.display().to_string().into();
     shared.bytes += text.len();
     if shared.bytes > BYTES_MAX {
         let expected = format!("at most {BYTES_MAX} bytes in all");
-        return Err(asked.refuse("source", Some(&name), expected));
+        return Err(include.refuse("source", Some(&name), expected));
     }
     let tokens = tokens(text);
     let directory = path.parent().unwrap_or(Path::new("")).to_owned();

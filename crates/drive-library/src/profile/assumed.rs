@@ -117,10 +117,10 @@ fn bands(model: &Model) -> Vec<Band> {
             let sector = u32::try_from(FULL_REVOLUTION / u64::from(zone.sectors_per_track))
                 .unwrap_or(u32::MAX);
             let track = first / u64::from(zone.sectors_per_track);
-            let turned = zone.turns.partition_point(|turn| *turn <= track);
-            let turned = u32::try_from(turned).unwrap_or(u32::MAX).wrapping_mul(sector);
+            let shifts = zone.turns.partition_point(|shifted| *shifted <= track);
+            let shifted = u32::try_from(shifts).unwrap_or(u32::MAX).wrapping_mul(sector);
             let lbas = Extent::new(lba, Sectors(end - first));
-            let first_angle = grid.first_angle + Angle(turned);
+            let first_angle = grid.first_angle + Angle(shifted);
             bands.push(Band { lbas, first_sector: first, first_angle, ..grid });
             lba = lbas.end();
         }
@@ -132,18 +132,19 @@ fn bands(model: &Model) -> Vec<Band> {
 /// with the same shift: first sectors and ends. Remapped sectors count at their original location,
 /// as a profiler would see them.
 fn runs(zone: &Zone, len: Sectors) -> Vec<(u64, u64)> {
-    let mut left = len.0;
+    let mut remaining = len.0;
     let mut runs = Vec::new();
     let mut at = 0;
-    let turns = zone.turns.iter().map(|track| track * u64::from(zone.sectors_per_track));
+    let shifted_tracks = zone.turns.iter().map(|track| track * u64::from(zone.sectors_per_track));
     let skips = zone.skips.iter().map(|skip| (skip.first, skip.first + skip.count));
-    let mut breaks: Vec<(u64, u64)> = skips.chain(turns.map(|turn| (turn, turn))).collect();
+    let mut breaks: Vec<(u64, u64)> =
+        skips.chain(shifted_tracks.map(|first| (first, first))).collect();
     breaks.sort_unstable();
     for (first, behind) in breaks.into_iter().chain([(u64::MAX, u64::MAX)]) {
-        let end = first.min(at + left);
+        let end = first.min(at + remaining);
         if end > at {
             runs.push((at, end));
-            left -= end - at;
+            remaining -= end - at;
         }
         at = at.max(behind);
     }
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_paper_s_chunk_comes_out_for_its_drive() {
+    fn the_drive_of_semi_preemptible_io_has_the_chunk_of_fast_2003() {
         let model =
             catalogue::find_mechanical("st318437lw").expect("in it").check().expect("a drive");
         let profile = assumed(&model);

@@ -10,6 +10,7 @@ use drive_profile::findings::{Findings, Outlier, OutlierReason, Stage};
 use serde::Serialize;
 use units::Lba;
 
+use super::about;
 use super::form::{self, Form, Record};
 use super::values::{CpuCost, MeasuredDevice, MeasurementRun, ProfileFile};
 use super::{dynamics, flash, geometry, rotation};
@@ -22,9 +23,11 @@ pub const SCHEMA: u32 = 1;
 pub const PROFILE_BYTES_MAX: u64 = 16 << 20;
 const LENGTHS_MAX: usize = 256;
 
-/// Every table and key of a profile file, with the type of its value.
+/// Every table and key of a profile file, with its type and description.
 pub fn keys() -> Vec<TableKeys> {
-    form::described::<ProfileFile>(String::new(), String::new())
+    let mut tables = form::described::<ProfileFile>(String::new(), String::new());
+    about::describe(&mut tables);
+    tables
 }
 
 impl ProfileFile {

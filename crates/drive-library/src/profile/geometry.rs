@@ -30,7 +30,7 @@ by_name!(
 /// In 2⁻⁶⁴ of a revolution, in hexadecimal: TOML's integers have 63 bits.
 impl Written for Skew {
     const EXPECTED: &'static str =
-        "a part of a turn in 2^-64, such as \"0x4000000000000000\" for a quarter";
+        "a part of a revolution in 2^-64, such as \"0x4000000000000000\" for a quarter";
 
     fn text(&self) -> String {
         format!("\"{:#018x}\"", self.0)
@@ -78,8 +78,8 @@ impl Record for Geometry {
             next = band.lbas.end();
         }
         let heads = self.heads.is_none_or(|heads| (1..=SURFACES_MAX).contains(&heads.value));
-        let turns = (1..=CYLINDERS_MAX).contains(&self.cylinders) && heads;
-        form.sound(turns, "cylinders", || {
+        let is_valid = (1..=CYLINDERS_MAX).contains(&self.cylinders) && heads;
+        form.sound(is_valid, "cylinders", || {
             format!("1 to {CYLINDERS_MAX} cylinders and 1 to {SURFACES_MAX} heads")
         })
     }

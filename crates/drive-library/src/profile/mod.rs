@@ -1,5 +1,6 @@
 //! What is known of a drive: measured, in a profile file, or assumed from its parameters.
 
+mod about;
 mod assumed;
 mod dynamics;
 mod file;

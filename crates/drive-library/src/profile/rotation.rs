@@ -10,14 +10,14 @@ use input::InputError;
 
 /// The table is absent if it is unknown whether the device rotates.
 pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), InputError> {
-    let (mut still, mut rotation) = match findings.spindle {
+    let (mut not_rotating, mut rotation) = match findings.spindle {
         None => (None, None),
         Some(Spindle::NotRotating) => (Some(true), None),
         Some(Spindle::Rotating(rotation)) => (None, Some(rotation)),
     };
-    form.maybe("still", &mut still)?;
+    form.maybe("still", &mut not_rotating)?;
     form.table("rotation", &mut rotation)?;
-    findings.spindle = match (rotation, still) {
+    findings.spindle = match (rotation, not_rotating) {
         (Some(rotation), _) => Some(Spindle::Rotating(rotation)),
         (None, Some(true)) => Some(Spindle::NotRotating),
         (None, _) => None,
@@ -39,8 +39,8 @@ impl Record for Rotation {
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
         form.known("period", &mut self.period)?;
-        let turns = (PERIOD_MIN..=PERIOD_MAX).contains(&self.period.value);
-        form.sound(turns, "period", || format!("a turn of {PERIOD_MIN} to {PERIOD_MAX}"))?;
+        let is_valid = (PERIOD_MIN..=PERIOD_MAX).contains(&self.period.value);
+        form.sound(is_valid, "period", || format!("a period of {PERIOD_MIN} to {PERIOD_MAX}"))?;
         form.field("period_ps", &mut self.period_picos)?;
         form.field("noise", &mut self.noise)?;
         form.field("wander", &mut self.wander)?;

@@ -107,14 +107,14 @@ impl Lines {
     }
 
     fn device(&mut self, file: &str) -> Result<u32, Fault> {
-        let place = self.files.iter().position(|known| known == file);
-        if place.is_none() && self.files.len() == FILES_MAX {
+        let index = self.files.iter().position(|known| known == file);
+        if index.is_none() && self.files.len() == FILES_MAX {
             return Err(Fault::of(file, format!("at most {FILES_MAX} files")));
         }
-        let place = place.unwrap_or_else(|| {
+        let index = index.unwrap_or_else(|| {
             self.files.push(file.to_owned());
             self.files.len() - 1
         });
-        Ok(u32::try_from(place).expect("files are few"))
+        Ok(u32::try_from(index).expect("files are few"))
     }
 }

@@ -11,7 +11,7 @@
 //! `DiskSim` leaves them out). `start` and `stop` count from the request's arrival, so that `stop`
 //! is its response time. Flag 1 is a read. The device's unit is in bits 8 to 15.
 //!
-//! A sector has the size that the header names, 256 bytes in the traces of 1992. A place is
+//! A sector has the size that the header names, 256 bytes in the traces of 1992. A location is
 //! converted to bytes exactly; a request that begins or ends within one of our 512-byte sectors is
 //! widened to all of it, and counted (in `ajw.1week` there is none). The clock's zero is the
 //! header's date: a reader counts from the first request.
@@ -53,8 +53,8 @@ pub(crate) fn sector_bytes(header: &[u8]) -> Result<u64, Fault> {
 }
 
 /// A word of a record.
-fn word(record: &[u8], place: usize) -> u32 {
-    let bytes = record.get(place * 4..place * 4 + 4).and_then(|bytes| bytes.try_into().ok());
+fn word(record: &[u8], index: usize) -> u32 {
+    let bytes = record.get(index * 4..index * 4 + 4).and_then(|bytes| bytes.try_into().ok());
     u32::from_be_bytes(bytes.expect("a record has its words"))
 }
 

@@ -15,12 +15,12 @@ pub fn read_with(bytes: &[u8], options: Options) -> (Format, Vec<Record>, Tally)
     (reader.format(), records, reader.tally())
 }
 
-/// The same, of a trace whose format is to be told by its content.
+/// The same, of a trace whose format is detected from its content.
 pub fn read(bytes: impl AsRef<[u8]>) -> (Format, Vec<Record>, Tally) {
     read_with(bytes.as_ref(), Options::default())
 }
 
-/// What is said of a trace that is not sound. Nothing may follow it.
+/// The error of an invalid trace. No record follows it.
 pub fn refused(bytes: impl AsRef<[u8]>, options: Options) -> String {
     let mut reader = match reader(bytes.as_ref(), options) {
         Ok(reader) => reader,
