@@ -1,5 +1,5 @@
-//! Disks that fail while others are served: the errors that clients see, and the volumes that are not
-//! affected.
+//! Disks that fail while others are served: the errors that clients see, and the volumes that
+//! stay unaffected.
 
 use std::collections::BTreeMap;
 
@@ -56,8 +56,8 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
-        // In the test's own directory, which is on a disk: the file system of temporary files may not
-        // support direct access.
+        // In the test's own directory, which is on a disk: the file system of temporary files may
+        // not support direct access.
         let beside = std::env::current_exe().expect("it runs");
         let dir = tempfile::tempdir_in(beside.parent().expect("it lies somewhere"));
         let dir = dir.expect("a scratch directory");

@@ -86,7 +86,8 @@ fn clients_of_one_disk_on_several_threads_have_each_its_own_answers() {
     let daemon = start();
     std::thread::scope(|scope| {
         for place in 0..CLIENTS {
-            // Some of them are throttled by their limit, and answered in a later iteration of any thread.
+            // Some of them are throttled by their limit, and answered in a later iteration of any
+            // thread.
             let limited = place == CLIENTS - 1;
             let mut client = open(&daemon, if limited { "limited" } else { "kept" });
             scope.spawn(move || {

@@ -13,20 +13,16 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use nbd::Reply;
 
 use super::inbox::Inbox;
 use super::message::Message;
-use super::thread::DiskThread;
+use super::thread::{DiskThread, lock};
 
 /// A disk that several threads drive, one at a time.
 pub(crate) type SharedDisk = Arc<Mutex<DiskThread>>;
-
-pub(crate) fn lock(disk: &Mutex<DiskThread>) -> MutexGuard<'_, DiskThread> {
-    disk.lock().expect("no thread panics while it drives a disk")
-}
 
 /// How one of the server's threads reaches a disk.
 pub(crate) enum DiskHandle {

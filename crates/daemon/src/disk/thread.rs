@@ -8,7 +8,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use backend::{Completion, Disk, Failure, HealthMonitor, Job, Tag};
 use engine::{Action, Command, CommandId, Event, Outcome, Request, VolumeId};
@@ -17,7 +17,6 @@ use nbd::limits::STATUS_SEGMENTS_MAX;
 use nbd::{Allocation, BlockStatusReply, Errno, Handle, Reply, Segment};
 use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 
-use super::handle::lock;
 use super::idle::IdleWait;
 use super::inbox::Inbox;
 use super::message::{Change, Message, StatsDetail};
@@ -84,6 +83,11 @@ pub(crate) struct DiskThread {
     /// When the last command completed.
     idle_since: Instant,
     stopping: bool,
+}
+
+/// Locks a disk for the calling thread to drive.
+pub(crate) fn lock(disk: &Mutex<DiskThread>) -> MutexGuard<'_, DiskThread> {
+    disk.lock().expect("no thread panics while it drives a disk")
 }
 
 impl DiskThread {
