@@ -17,7 +17,8 @@ LAB := $(TARGET)/release/spindle-lab
 CLIENTS := fio libnbd-bin nbd-client openssl qemu-system-common qemu-utils
 LENGTH ?= 20
 
-.PHONY: demo test unit determinism guest clients bench shares preempt pool clockwise connections soak fuzz fuzz-guided ci format lint doc deny clean build
+.PHONY: demo test unit determinism guest clients bench shares preempt pool clockwise connections \
+  soak fuzz fuzz-guided ci format lint doc deny clean build
 
 demo: build
 	$(SPINDLE) demo --seconds $(LENGTH) --out out
@@ -62,7 +63,8 @@ clients:
 	if (($${#missing[@]})); then \
 	  echo "installing $${missing[*]}"; root=; [ "$$(id -u)" = 0 ] || root=sudo; \
 	  $$root apt-get update -q >/dev/null; \
-	  DEBIAN_FRONTEND=noninteractive $$root apt-get install -y -q --no-install-recommends "$${missing[@]}" >/dev/null; \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  $$root apt-get install -y -q --no-install-recommends "$${missing[@]}" >/dev/null; \
 	fi
 
 bench:
@@ -99,21 +101,24 @@ soak: fuzz
 	$(MAKE) fuzz-guided FUZZ_SECONDS=3600
 	$(CARGO) run --release --locked -p spindle-sim --example soak -- 1000 20000
 	$(CARGO) run --release --locked -p spindle-sim --example day
-	SPINDLE_SOAK_SECONDS=1800 timeout 3600 $(CARGO) test --release --locked -p spindle --test soak -- --nocapture
+	SPINDLE_SOAK_SECONDS=1800 timeout 3600 $(CARGO) test --release --locked -p spindle --test soak \
+	  -- --nocapture
 	$(CARGO) run --release --locked -p spindle-sim --example deadlines -- delta-l 0 1000000
 	$(CARGO) run --release --locked -p spindle-sim --example deadlines -- delta-star 0 1000000
 	$(CARGO) run --release --locked -p spindle-profiler --example maps -- all 1 12
 	$(CARGO) run --release --locked -p spindle-profiler --example maps -- random-zones 1 60
 	SPINDLE_CASES=50000 $(CARGO) test --release --locked -p spindle-engine --test promises
 	SPINDLE_CASES=20000 $(CARGO) test --release --locked -p spindle-engine --test changes
-	SPINDLE_CASES=100000 $(CARGO) test --release --locked -p spindle-engine --test admission --test timetable
+	SPINDLE_CASES=100000 $(CARGO) test --release --locked -p spindle-engine --test admission \
+	  --test timetable
 	SPINDLE_CASES=1000 $(CARGO) test --release --locked -p spindle-volume --test crash --test flips
 	SPINDLE_CASES=5000 $(CARGO) test --release --locked -p spindle-volume --test flow
 	SPINDLE_CASES=200000 $(CARGO) test --release --locked -p spindle-api --test fuzz
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test control -- --nocapture killed
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test real -- --nocapture killed
 	SPINDLE_CASES=5000000 $(CARGO) test --release --locked -p spindle-trace --test mutations
-	SPINDLE_CASES=20 $(CARGO) test --release --locked -p spindle-profiler --test dynamics -- --nocapture
+	SPINDLE_CASES=20 $(CARGO) test --release --locked -p spindle-profiler --test dynamics \
+	  -- --nocapture
 
 # Malformed handshakes, requests and configs, from fixed seeds on.
 fuzz:
@@ -132,8 +137,9 @@ fuzz-guided:
 	$(CARGO) run --locked -p spindle-nbd --features fuzz --example fuzz_corpus -- fuzz/corpus 2000
 	RUSTFLAGS="$(COVERAGE)" $(CARGO) build --release --locked --manifest-path fuzz/Cargo.toml \
 	  --target $(TRIPLE) --target-dir $(TARGET)/fuzz
-	$(TARGET)/fuzz/$(TRIPLE)/release/session fuzz/corpus -dict=fuzz/nbd.dict -artifact_prefix=fuzz/artifacts/ \
-	  -max_len=16384 -rss_limit_mb=512 -timeout=60 -verbosity=0 -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS)
+	$(TARGET)/fuzz/$(TRIPLE)/release/session fuzz/corpus -dict=fuzz/nbd.dict \
+	  -artifact_prefix=fuzz/artifacts/ -max_len=16384 -rss_limit_mb=512 -timeout=60 -verbosity=0 \
+	  -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS)
 
 ci: format lint doc test fuzz-guided
 

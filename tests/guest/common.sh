@@ -1,5 +1,5 @@
-# Shared by the guests' runs: starts, awaits and stops a daemon; boots a guest. Sourced with `here` and
-# `SPINDLE` set; exits at once without a guest to boot.
+# Shared by the guests' runs: starts, awaits and stops a daemon; boots a guest. Sourced with
+# `here` and `SPINDLE` set; exits at once without a guest to boot.
 root=$(cd "$here/../.." && pwd)
 guest=$root/../shared/guest/guest.sh
 spindle=${SPINDLE:-$root/target/release/spindle}
@@ -9,7 +9,7 @@ if [ ! -f "$guest" ]; then
   exit 0
 fi
 if [ ! -x "$spindle" ]; then
-  echo "$0: $spindle is not there: build it (cargo build --release), or say where it is in SPINDLE" >&2
+  echo "$0: $spindle does not exist: build it (cargo build --release) or set SPINDLE" >&2
   exit 2
 fi
 bash "$guest" prepare
@@ -25,12 +25,13 @@ finish() {
 }
 trap finish EXIT
 
-# serve [ARGUMENT...]: serves $dir/plan.toml on $dir/nbd.sock. Reads the daemon's messages from a pipe
-# until it listens or ends. Its first address is in $listening.
+# serve [ARGUMENT...]: serves $dir/plan.toml on $dir/nbd.sock. Reads the daemon's messages from a
+# pipe until it listens or ends. Its first address is in $listening.
 serve() {
   rm -f "$dir/words"
   mkfifo "$dir/words"
-  "$spindle" serve "$dir/plan.toml" "$@" --listen "unix:$dir/nbd.sock" --json > "$dir/accounts.json" 2> "$dir/words" &
+  "$spindle" serve "$dir/plan.toml" "$@" --listen "unix:$dir/nbd.sock" --json \
+    > "$dir/accounts.json" 2> "$dir/words" &
   daemon=$!
   exec 3< "$dir/words"
   listening=

@@ -1,4 +1,5 @@
-# Runs in the guest, on /dev/vda: an ext4 file system keeps a tree of files over an unmount and is found clean.
+# Runs in the guest, on /dev/vda: an ext4 file system keeps a tree of files over an unmount and is
+# found clean.
 set -eu
 disk=/dev/vda
 
@@ -10,7 +11,8 @@ fail() {
 /bin/mke2fs -q -F -t ext4 "$disk" || fail "mke2fs"
 mount -t ext4 "$disk" /mnt || fail "mount"
 
-# Files from nothing to megabytes, in directories three deep; some are overwritten, some removed again.
+# Files from nothing to megabytes, in directories three deep; some are overwritten, some removed
+# again.
 for a in 1 2 3 4; do
   for b in 1 2 3 4; do
     dir=/mnt/tree/$a/$b
@@ -35,7 +37,8 @@ umount /mnt || fail "umount"
 # What is read now comes from the disk, not from memory.
 echo 3 > /proc/sys/vm/drop_caches
 mount -t ext4 "$disk" /mnt || fail "mount again"
-(cd /mnt && sha256sum -c /tmp/sums) > /tmp/checked || { grep -v ': OK$' /tmp/checked; fail "checksums"; }
+(cd /mnt && sha256sum -c /tmp/sums) > /tmp/checked ||
+  { grep -v ': OK$' /tmp/checked; fail "checksums"; }
 checked=$(grep -c ': OK$' /tmp/checked)
 [ "$checked" -eq "$count" ] || fail "$checked files checked instead of $count"
 
@@ -46,6 +49,7 @@ fstrim /mnt || fail "fstrim"
 umount /mnt || fail "second umount"
 /bin/e2fsck -fn "$disk" || fail "e2fsck found errors after the trim"
 mount -t ext4 "$disk" /mnt || fail "mount a third time"
-(cd /mnt && sha256sum -c /tmp/rest) > /tmp/checked || { grep -v ': OK$' /tmp/checked; fail "checksums after the trim"; }
+(cd /mnt && sha256sum -c /tmp/rest) > /tmp/checked ||
+  { grep -v ': OK$' /tmp/checked; fail "checksums after the trim"; }
 umount /mnt || fail "third umount"
 echo "ext4: $count files kept, clean three times over"

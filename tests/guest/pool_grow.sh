@@ -1,4 +1,5 @@
-# Runs in the guest, on /dev/vda: the file system that was made on a smaller disk grows, and has kept its files.
+# Runs in the guest, on /dev/vda: the file system that was made on a smaller disk grows, and has
+# kept its files.
 set -eu
 disk=/dev/vda
 

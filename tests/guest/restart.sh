@@ -1,6 +1,7 @@
 #!/bin/bash
-# Boots a Linux guest that writes to a file system while the daemon is stopped, killed and started again under it
-# (restart_guest.sh): it sees a pause, and no error. A second volume is attached by its own nbd-client, over TCP.
+# Boots a Linux guest that writes to a file system while the daemon is stopped, killed and started
+# again under it (restart_guest.sh): it sees a pause, and no error. A second volume is attached by
+# its own nbd-client, over TCP.
 #   SPINDLE=path/to/spindle tests/guest/restart.sh
 # SPINDLE is target/release/spindle unless given. Exit status: 0 if all
 # checks hold, or without a guest to boot; else not 0.
@@ -35,8 +36,8 @@ export DRVOPT=file.reconnect-delay=60 NET=1 ARGS=${address##*:} LOG=$dir/serial.
 boot "$here/restart_guest.sh" guest > "$dir/said" 2>&1 &
 guest_run=$!
 
-# The guest reports when it writes. Each time the daemon ends, the second time by SIGKILL, and another
-# one starts.
+# The guest reports when it writes. Each time the daemon ends, the second time by SIGKILL, and
+# another one starts.
 restarts=0
 while read -r line; do
   case $line in

@@ -16,7 +16,8 @@ head -c 8388608 /dev/urandom > /tmp/data
 for restart in 1 2 3 4; do
   echo "@@RESTART $restart"
   for part in 1 2 3; do
-    dd if=/tmp/data of="/mnt/$restart-$part" bs=64k conv=fsync 2> /dev/null || fail "a write while the daemon was away"
+    dd if=/tmp/data of="/mnt/$restart-$part" bs=64k conv=fsync 2> /dev/null ||
+      fail "a write while the daemon was away"
   done
 done
 sum=$(sha256sum < /tmp/data)
@@ -35,7 +36,8 @@ echo "a pause: 12 files written over 4 restarts, no error"
 
 # The kernel's own client reads on another connection what it wrote.
 attach() {
-  /bin/nbd-client 10.0.2.2 "$ARGS" /dev/nbd0 -N second > /tmp/attached 2>&1 || { cat /tmp/attached; fail "nbd-client"; }
+  /bin/nbd-client 10.0.2.2 "$ARGS" /dev/nbd0 -N second > /tmp/attached 2>&1 ||
+    { cat /tmp/attached; fail "nbd-client"; }
 }
 attach
 dd if=/tmp/data of=/dev/nbd0 bs=64k oflag=direct conv=fsync 2> /dev/null || fail "a write to nbd0"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Boots a Linux guest whose disk is a Spindle volume, and has it put an ext4 file system on it (ext4.sh).
+# Boots a Linux guest whose disk is a Spindle volume, and has it put an ext4 file system on it
+# (ext4.sh).
 #   SPINDLE=path/to/spindle tests/guest/run.sh
 # SPINDLE is target/release/spindle unless given. Exit status: 0 if all
 # checks hold, or without a guest to boot; else not 0.

@@ -9,6 +9,7 @@
 //! | [`words`] | a word of the banned list |
 //! | [`links`] | a relative link whose target does not exist |
 //! | [`names`] | two public types of one name in one crate |
+//! | [`syntax::orphans`] | a source file that no module declares |
 //! | [`circles`] | a circle of imports between the files of one crate |
 //! | [`copies`] | a run of lines that stands in two places |
 //! | [`assertions`] | a crate with fewer assertions than functions |

@@ -4,15 +4,16 @@
 
 use std::process::ExitCode;
 
-use tidy::{Finding, Tree, assertions, circles, copies, links, names, width, words};
+use tidy::{Finding, Tree, assertions, circles, copies, links, names, syntax, width, words};
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [(&str, Check); 7] = [
+const CHECKS: [(&str, Check); 8] = [
     ("width", width::check),
     ("words", words::check),
     ("links", links::check),
     ("names", names::check),
+    ("orphans", syntax::orphans),
     ("circles", circles::check),
     ("copies", copies::check),
     ("assertions", assertions::check),

@@ -1,10 +1,10 @@
 //! What the checks read of Rust sources: syntax trees without what only tests see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use syn::{Attribute, Item};
 
-use crate::{Source, Tree};
+use crate::{Finding, Source, Tree};
 
 /// The modules of one crate's `src` folder: the path of a module to the file that holds it.
 ///
@@ -31,6 +31,47 @@ pub fn crates(tree: &Tree) -> Vec<String> {
         tree.sources.iter().filter_map(|s| s.crate_name().map(String::from)).collect();
     names.dedup();
     names
+}
+
+/// The files below a crate's `src` that are no module of its library or binaries, for instance
+/// after a merge that brought a moved file back.
+pub fn orphans(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for name in crates(tree) {
+        let mut reached = BTreeSet::new();
+        for root in ["lib.rs", "main.rs"] {
+            let folder = format!("crates/{name}/src");
+            reach(tree, &format!("{folder}/{root}"), &folder, &mut reached);
+        }
+        let of_crate = |source: &&Source| source.crate_name() == Some(&name);
+        for source in tree.sources.iter().filter(of_crate).filter(|s| s.is_crate_source()) {
+            if !reached.contains(&source.path) && !source.path.contains("/src/bin/") {
+                found.push(Finding::new(&source.path, 0, "no module declares this file"));
+            }
+        }
+    }
+    found
+}
+
+/// Adds the file and the modules that it declares, those for tests included.
+fn reach(tree: &Tree, path: &str, folder: &str, reached: &mut BTreeSet<String>) {
+    let Some(source) = tree.sources.iter().find(|source| source.path == path) else { return };
+    reached.insert(path.into());
+    let file = syn::parse_file(&source.text).unwrap_or_else(|error| panic!("{path}: {error}"));
+    for item in &file.items {
+        let Item::Mod(child) = item else { continue };
+        let named = child.attrs.iter().find_map(|attribute| match &attribute.meta {
+            syn::Meta::NameValue(meta) if meta.path.is_ident("path") => Some(&meta.value),
+            _ => None,
+        });
+        if let Some(syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(file), .. })) = named {
+            let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            reached.insert(format!("{beside}/{}", file.value()));
+        }
+        let below = format!("{folder}/{}", child.ident);
+        reach(tree, &format!("{below}.rs"), &below, reached);
+        reach(tree, &format!("{below}/mod.rs"), &below, reached);
+    }
 }
 
 /// Reads the modules of a crate, from its `lib.rs`, or its `main.rs` where it has no library.
@@ -109,5 +150,23 @@ pub fn attributes(item: &Item) -> &[Attribute] {
         Item::Union(item) => &item.attrs,
         Item::Use(item) => &item.attrs,
         _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_no_module_declares_is_found() {
+        let files = [
+            ("crates/a/src/lib.rs", "mod b;\n#[cfg(test)]\nmod tests;\n"),
+            ("crates/a/src/b.rs", ""),
+            ("crates/a/src/tests.rs", ""),
+            ("crates/a/src/old.rs", ""),
+        ];
+        let found = orphans(&Tree::of(&files));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].path, "crates/a/src/old.rs");
     }
 }

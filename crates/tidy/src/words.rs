@@ -7,7 +7,7 @@
 use crate::{Finding, Tree};
 
 /// What is banned, in lower case, and what to write instead.
-pub const BANNED: [(&str, &str); 33] = [
+pub const BANNED: [(&str, &str); 32] = [
     ("nobody", "name the object: no volume, no thread, no request"),
     ("somebody", "name the object"),
     ("anybody", "name the object"),
@@ -33,7 +33,6 @@ pub const BANNED: [(&str, &str); 33] = [
     ("so many", "name the quantity"),
     ("so much", "name the quantity"),
     ("the paper", "name it: Zygaria, semi-preemptible IO or Clockwise"),
-    ("the papers", "name them"),
     ("brain", "scheduler, engine"),
     ("tenant", "volume"),
     ("of itself", "by itself"),

@@ -32,6 +32,11 @@ fn public_types_of_a_crate_have_names_of_their_own() {
 }
 
 #[test]
+fn a_module_declares_each_file() {
+    holds(tidy::syntax::orphans);
+}
+
+#[test]
 fn no_files_of_a_crate_import_each_other_in_a_circle() {
     holds(tidy::circles::check);
 }

@@ -131,7 +131,7 @@ fn movements(measured: &Measured, [wait, times, ..]: &[f64; 6]) -> String {
          requests asks for; chunks of no \
          length at all would leave {most:.2} times less than npIO's. A seek's time grows as the \
          root of its length or \
-         nearly so up to a third of the disk, and there two halves of a seek make nobody wait \
+         nearly so up to a third of the disk, and there two halves of a seek make no request wait \
          less than the whole"
     )
 }

@@ -50,11 +50,11 @@ const COLUMNS: [&str; 7] = [
 ];
 
 fn measured(told: &mut dyn FnMut(f64)) -> Findings {
-    with_dice(SEED, told)
+    with_seed(SEED, told)
 }
 
-/// With noise from these rng.
-fn with_dice(seed: u64, told: &mut dyn FnMut(f64)) -> Findings {
+/// With the noise of a seed.
+fn with_seed(seed: u64, told: &mut dyn FnMut(f64)) -> Findings {
     let mut findings = Findings { checks: Vec::new(), series: Vec::new(), plots: Vec::new() };
     for (drive, sizes) in DRIVES {
         let spec = drive_library::find_mechanical(drive).expect("a drive of the library");
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_measured_profile_serves_as_well_as_an_assumed_one() {
         for seed in 1..=3 {
-            let findings = with_dice(seed, &mut |_| {});
+            let findings = with_seed(seed, &mut |_| {});
             let failed: Vec<&Check> =
                 findings.checks.iter().filter(|check| check.holds == Some(false)).collect();
             assert!(failed.is_empty(), "seed {seed}: {failed:#?}");
