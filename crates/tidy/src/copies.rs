@@ -1,7 +1,7 @@
 //! Runs of lines that stand in two places.
 //!
-//! Lines are compared without their white space and comments; lines without a letter or with an
-//! import do not count. What is in tests may repeat: each test reads on its own.
+//! Lines are compared without their white space and comments; lines without a letter, imports and
+//! attributes do not count. What is in tests may repeat: each test reads on its own.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ fn code(text: &str) -> Vec<Line> {
             imports = !line.ends_with(';');
             continue;
         }
-        if line.chars().any(char::is_alphabetic) {
+        if line.chars().any(char::is_alphabetic) && !line.starts_with("#[") {
             lines.push((at + 1, line.split_whitespace().collect::<Vec<_>>().join(" ")));
         }
     }
