@@ -1,15 +1,15 @@
-//! What a verdict on one more stream costs beside 10 to 10,000 others: `cargo bench -p
+//! The time of an admission check of one stream beside 10 to 10,000 others: `cargo bench -p
 //! spindle-engine --bench admission`.
 //!
 //! The streams' periods are all different, between 0.1 s and 3 s, and together they take 50 %, 95 %
-//! or 99 % of a disk. Some of the candidates fit, some only just; the others are blocked or too
-//! much. Beside the verdict stand that with a tenth of the streams ending in an hour (booked), the
-//! slack, and walking every interval from the shortest period to the longest, where that ends in
-//! this lifetime: a walk in steps of 10 µs over at most 1,000 streams, whose time is 10,000 times
-//! less than that of the walk in ns that it stands for.
+//! or 99 % of a disk. Some candidates fit, some only just; the others are blocked or exceed the
+//! disk. The benchmark also measures the check if a tenth of the streams end in an hour (booked),
+//! the slack, and an exhaustive search of every interval from the shortest period to the longest.
+//! The search takes steps of 10 µs over at most 1,000 streams; a search in steps of 1 ns takes
+//! 10,000 times as long.
 //!
-//! It fails if the verdict grows faster than n·log n. `-- --json` prints one JSON object. Run as a
-//! test it only looks whether it runs: a debug build's figures say nothing.
+//! It fails if the check grows faster than n·log n. `-- --json` prints one JSON object. As a test
+//! it only runs once: the figures of a debug build mean nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 #![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
@@ -25,14 +25,14 @@ const STREAMS: [u32; 4] = [10, 100, 1_000, 10_000];
 const LOADS: [u32; 3] = [50, 95, 99];
 const ROUNDS: usize = 31;
 
-/// Walking costs this many intervals a stream; for more streams it is not waited for.
+/// The most streams for which the exhaustive search runs.
 const WALKED_MAX: u32 = 1_000;
 const WALK_STEP: i64 = 10_000;
 
 const PERIOD_MIN: u64 = 100_000_000;
 const PERIOD_MAX: u64 = 3_000_000_000;
 
-/// A sequence that looks like chance.
+/// A pseudo-random sequence.
 fn pseudo_random(n: u64) -> u64 {
     let mut bits = n.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -43,7 +43,7 @@ fn period(n: u64) -> u64 {
     PERIOD_MIN + pseudo_random(n) % (PERIOD_MAX - PERIOD_MIN)
 }
 
-/// A stream that takes `parts` of `of` of a disk.
+/// A stream that takes `parts` ÷ `of` of a disk.
 fn stream(period: u64, parts: u64, of: u64) -> Task {
     let cost = i64::try_from(period * parts / of).expect("short");
     let cost = DiskTime::from_nanos(cost);
@@ -62,8 +62,8 @@ fn set(streams: u32, percent: u32) -> TaskSet {
     set
 }
 
-/// Every second candidate takes 0.1 % to 10 % of the disk; the others come seldom and have the
-/// longest command that makes no request late, or 1 ns more: these checks examine the most
+/// Every second candidate takes 0.1 % to 10 % of the disk; the others have a long period and the
+/// longest command that makes no request late, or 1 ns more: their checks examine the most
 /// intervals.
 fn candidate(round: usize, longest: DiskTime) -> Task {
     let round = u64::try_from(round).expect("a few");
@@ -74,15 +74,14 @@ fn candidate(round: usize, longest: DiskTime) -> Task {
     Task::whole(Duration::from_nanos(PERIOD_MAX + 1), command).expect("it is one")
 }
 
-/// The longest command beside these streams: the slack, and what now blocks where there is least of
-/// it.
+/// The longest command beside these streams: the slack, and the blocking where the room is least.
 fn longest(set: &TaskSet) -> DiskTime {
     let tightest = set.tightest(SlackRange::All).expect("they fit");
     let blocking = set.iter().find(|(id, _)| Some(*id) == tightest.beside);
     tightest.room + blocking.map_or(DiskTime::from_nanos(1), |(_, task)| task.longest())
 }
 
-/// Walks the intervals in steps: condition (2) as it is written.
+/// Searches the intervals in steps: condition (2) as it is written.
 fn walk(set: &TaskSet, candidate: Task) -> bool {
     let nanos = |time: Duration| DiskTime::from(time).as_nanos();
     let tasks = set.iter().map(|(_, task)| task).chain([candidate]);
@@ -122,7 +121,7 @@ struct Row {
     booked: f64,
     refused: usize,
     slack: f64,
-    /// Every interval in ns: what the walk in steps took, times their length.
+    /// Every interval in ns: the time of the search in steps, times their length.
     walk: Option<f64>,
 }
 

@@ -1,15 +1,14 @@
-//! What the engine costs a request, with 10 to 10,000 volumes: `cargo bench -p spindle-engine
+//! The engine's CPU time per request, with 10 to 10,000 volumes: `cargo bench -p spindle-engine
 //! --bench engine`.
 //!
 //! A request is submitted, dispatched and completed under the utilization policy. Every volume
-//! always has requests queued: half of the volumes read sequentially, the others anywhere; the
-//! reserves add up to the whole, and every fifth volume has a limit. The drive is made up, and what
-//! it costs to make it up is in the figures. The sizes take turns within a round, so that what
-//! disturbs the machine disturbs all of them.
+//! always has requests queued: half of the volumes read sequentially, the others at random; the
+//! reserves add up to the whole, and every fifth volume has a limit. The figures include the time
+//! of the simulated drive. Each round measures all sizes, so that noise of the machine affects all
+//! of them.
 //!
-//! It fails if the cost grows faster than the logarithm of the number of volumes. `-- --json`
-//! prints one JSON object. Run as a test it only looks whether it runs: a debug build's figures say
-//! nothing.
+//! It fails if the time grows faster than the logarithm of the number of volumes. `-- --json`
+//! prints one JSON object. As a test it only runs once: the figures of a debug build mean nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 #![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
@@ -65,9 +64,9 @@ impl Bench {
     }
 
     fn submit(&mut self, volume: VolumeId) {
-        let place = volume.0 as usize;
+        let index = volume.0 as usize;
         let block = if volume.0.is_multiple_of(2) {
-            (self.next_block[place] + 1) % VOLUME_BLOCKS
+            (self.next_block[index] + 1) % VOLUME_BLOCKS
         } else {
             self.rng = self
                 .rng
@@ -75,7 +74,7 @@ impl Bench {
                 .wrapping_add(1_442_695_040_888_963_407);
             (self.rng >> 32) % VOLUME_BLOCKS
         };
-        self.next_block[place] = block;
+        self.next_block[index] = block;
         let start = Lba((u64::from(volume.0) * VOLUME_BLOCKS + block) * BLOCK.0);
         let operation = Operation::read(Extent::new(start, BLOCK));
         let id = RequestId(self.next_request);
@@ -101,7 +100,7 @@ impl Bench {
                 self.now = self.engine.next_wakeup().expect("a volume waits for its limit");
                 self.drain();
             }
-            let command = self.serving.take().expect("it was just looked at");
+            let command = self.serving.take().expect("the drive is busy");
             let sequential = command.volume.0.is_multiple_of(2);
             self.now += if sequential { SERVICE_SEQUENTIAL } else { SERVICE_RANDOM };
             let completed = Event::Completed { command: command.id, outcome: Outcome::Done };

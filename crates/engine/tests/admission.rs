@@ -1,4 +1,4 @@
-//! An admitted task is never late, a refused one would be: checked against all intervals of
+//! An admitted task is never late, and a refused one would be: checked against all intervals of
 //! generated sets.
 
 mod common;
@@ -9,8 +9,8 @@ use units::DiskTime;
 
 /// A sample in CI; `make soak` asks for more.
 fn cases(usual: u64) -> u64 {
-    let asked = std::env::var("SPINDLE_CASES").ok();
-    asked.map_or(usual, |asked| asked.parse().expect("SPINDLE_CASES is a number"))
+    let cases = std::env::var("SPINDLE_CASES").ok();
+    cases.map_or(usual, |cases| cases.parse().expect("SPINDLE_CASES is a number"))
 }
 
 fn set(preemption: u64, tasks: &[Task]) -> TaskSet {
@@ -29,8 +29,8 @@ fn slack(set: &TaskSet, range: SlackRange) -> u64 {
     u64::try_from(set.slack_in(range).as_nanos()).expect("it is never below zero")
 }
 
-/// Two to six tasks that take most of a disk, with periods alike or far apart; every second set has
-/// commands shorter than requests.
+/// Two to six tasks that demand most of a disk, with similar or very different periods; every
+/// second set has commands shorter than requests.
 fn generated(rng: &mut SeededRng) -> TaskSet {
     let preemptible = rng.between(0, 1) == 1;
     let preemption = if preemptible { rng.between(0, 2) } else { 0 };
@@ -40,12 +40,12 @@ fn generated(rng: &mut SeededRng) -> TaskSet {
     // Hundredths of the disk.
     let mut left = rng.between(50, 104);
     let tasks: Vec<Task> = (0..count)
-        .map(|place| {
+        .map(|index| {
             let period = rng.between(shortest, longest);
-            let part = if place + 1 == count { left } else { rng.between(0, left) };
+            let part = if index + 1 == count { left } else { rng.between(0, left) };
             left -= part;
             let cost = (period * part / 100).max(1);
-            // The way back is a command as well.
+            // The return positioning is a command too.
             let command = rng.between(1, cost).max(preemption).min(cost);
             let command = if preemptible { command } else { cost };
             task(period, cost, command)
@@ -54,7 +54,7 @@ fn generated(rng: &mut SeededRng) -> TaskSet {
     set(preemption, &tasks)
 }
 
-/// T, C with the preemptions that it may make, q: as the design has them, and nothing prepared.
+/// Each task's T, C with the preemptions that it may make, and q, as in the module's formulas.
 fn plain(set: &TaskSet) -> Vec<(i64, i64, i64)> {
     let preempted = set.iter().filter(|(_, task)| task.is_preemptible());
     let preempted = preempted.map(|(_, task)| task.period()).max();
@@ -68,12 +68,12 @@ fn plain(set: &TaskSet) -> Vec<(i64, i64, i64)> {
         .collect()
 }
 
-/// M(L) of the design.
+/// M(L): the room of condition (1) in an interval of length L, without blocking.
 fn m(tasks: &[(i64, i64, i64)], length: i64) -> i64 {
     length - tasks.iter().map(|&(period, cost, _)| length / period * cost).sum::<i64>()
 }
 
-/// Q(i, L) of the design, for i counted from 0.
+/// Q(i, L): the room of condition (2), for i counted from 0.
 fn q(tasks: &[(i64, i64, i64)], i: usize, length: i64) -> i64 {
     let before = tasks[..i].iter().map(|&(period, cost, _)| (length - 1) / period * cost);
     length - tasks[i].2 - before.sum::<i64>()
@@ -89,16 +89,16 @@ fn common_multiple(tasks: &[(i64, i64, i64)]) -> i64 {
     tasks.iter().fold(1, |all, &(period, ..)| all / common(all, period) * period)
 }
 
-/// What walking every L finds: the least of all Q, and of all M up to each limit.
-struct Walked {
+/// The result of an exhaustive search over L: the least of all Q, and of all M up to each limit.
+struct Exhaustive {
     over: bool,
     /// The least Q, with its L and i.
     blocked: Option<(i64, i64, usize)>,
     slack: i64,
-    slack_paper: i64,
+    slack_published: i64,
 }
 
-fn walked(tasks: &[(i64, i64, i64)]) -> Walked {
+fn exhaustive(tasks: &[(i64, i64, i64)]) -> Exhaustive {
     let multiple = common_multiple(tasks);
     let load: i64 = tasks.iter().map(|&(period, cost, _)| multiple / period * cost).sum();
     let (first, last) = (tasks[0].0, tasks[tasks.len() - 1].0);
@@ -106,56 +106,56 @@ fn walked(tasks: &[(i64, i64, i64)]) -> Walked {
         .flat_map(|i| (first + 1..tasks[i].0).map(move |length| (q(tasks, i, length), length, i)));
     let blocked = all_q.min();
     let mut least = blocked.map_or(i64::MAX, |(room, ..)| room);
-    let paper = least.min((first..=last).map(|length| m(tasks, length)).min().expect("some"));
+    let published = least.min((first..=last).map(|length| m(tasks, length)).min().expect("some"));
     if load <= multiple {
-        // Beyond the common multiple room repeats, and grows; L·(1 − U) ≥ the least room ends it
-        // before that.
+        // Beyond the common multiple the room repeats and grows; L·(1 − U) ≥ the least room ends
+        // the search earlier.
         let mut length = first;
         while length <= multiple && length * (multiple - load) < least.saturating_mul(multiple) {
             least = least.min(m(tasks, length));
             length += 1;
         }
     }
-    Walked { over: load > multiple, blocked, slack: least, slack_paper: paper }
+    Exhaustive { over: load > multiple, blocked, slack: least, slack_published: published }
 }
 
 #[test]
-fn the_verdict_and_the_slack_are_what_walking_every_interval_finds() {
+fn the_verdict_and_the_slack_equal_those_of_an_exhaustive_search() {
     let mut admitted = 0;
     for seed in 0..cases(4_000) {
         let set = generated(&mut SeededRng(seed));
         let tasks = plain(&set);
-        let walked = walked(&tasks);
-        let blocked = walked.blocked.filter(|&(room, ..)| room < 0);
+        let expected = exhaustive(&tasks);
+        let blocked = expected.blocked.filter(|&(room, ..)| room < 0);
         match (set.check(), blocked) {
             (Err(Violation::Utilization { over_ppb, .. }), _) => {
-                assert!(walked.over && over_ppb > 0, "seed {seed}");
+                assert!(expected.over && over_ppb > 0, "seed {seed}");
             }
             (Err(Violation::Blocked { interval, beside, short }), Some((room, ..))) => {
-                assert!(!walked.over, "seed {seed}");
+                assert!(!expected.over, "seed {seed}");
                 assert_eq!(short.as_nanos(), -room, "seed {seed}: {tasks:?}");
                 let length = DiskTime::from(interval).as_nanos();
-                let place = set.iter().position(|(id, _)| BlockingTask::Task(id) == beside);
-                let named = q(&tasks, place.expect("it is in the set"), length);
+                let index = set.iter().position(|(id, _)| BlockingTask::Task(id) == beside);
+                let named = q(&tasks, index.expect("it is in the set"), length);
                 assert_eq!(named, room, "seed {seed}: {tasks:?}");
             }
             (Ok(()), None) => {
-                assert!(!walked.over, "seed {seed}");
+                assert!(!expected.over, "seed {seed}");
                 admitted += 1;
-                assert_eq!(set.slack().as_nanos(), walked.slack, "seed {seed}: {tasks:?}");
-                let paper = set.slack_in(SlackRange::Published).as_nanos();
-                assert_eq!(paper, walked.slack_paper, "seed {seed}: {tasks:?}");
+                assert_eq!(set.slack().as_nanos(), expected.slack, "seed {seed}: {tasks:?}");
+                let published = set.slack_in(SlackRange::Published).as_nanos();
+                assert_eq!(published, expected.slack_published, "seed {seed}: {tasks:?}");
                 let tightest = set.tightest(SlackRange::All).expect("it fits");
                 assert!(tightest.exact, "seed {seed}");
             }
             (verdict, blocked) => panic!("seed {seed}: {verdict:?} and {blocked:?} of {tasks:?}"),
         }
     }
-    assert!(admitted * 5 > cases(4_000), "only {admitted} sets say anything about the slack");
+    assert!(admitted * 5 > cases(4_000), "only {admitted} sets have a slack");
 }
 
 #[test]
-fn a_verdict_on_a_candidate_is_that_on_the_set_with_it() {
+fn the_verdict_on_a_candidate_equals_that_on_the_set_with_it() {
     for seed in 0..cases(4_000) {
         let whole = generated(&mut SeededRng(seed));
         let (id, candidate) =
@@ -178,7 +178,7 @@ fn a_verdict_on_a_candidate_is_that_on_the_set_with_it() {
     }
 }
 
-/// Of two tasks with one period and one command, either may be named.
+/// Of two tasks with the same period and longest command, either may be named.
 fn strip(violation: Violation) -> Violation {
     match violation {
         Violation::Blocked { interval, short, .. } => {
@@ -188,10 +188,10 @@ fn strip(violation: Violation) -> Violation {
     }
 }
 
-/// Periods and costs in ms, the slack of RTAS 2000, and the true one.
+/// Periods and costs in ms, the slack by RTAS 2000, and the correct slack.
 type Counterexample = (&'static [(u64, u64)], u64, u64);
 
-/// The three of the design.
+/// Three sets on which Definition 1 of RTAS 2000 gives too much slack.
 const COUNTEREXAMPLES: [Counterexample; 3] = [
     (&[(15, 5), (25, 5), (27, 6), (29, 5)], 5, 4),
     (&[(14, 5), (20, 6), (24, 2), (25, 6)], 4, 3),
@@ -199,26 +199,26 @@ const COUNTEREXAMPLES: [Counterexample; 3] = [
 ];
 
 #[test]
-fn the_papers_range_makes_a_request_late_and_all_intervals_do_not() {
-    for (tasks, paper, truth) in COUNTEREXAMPLES {
+fn the_published_range_makes_a_request_late_and_all_intervals_do_not() {
+    for (tasks, published, correct) in COUNTEREXAMPLES {
         let tasks: Vec<Task> =
             tasks.iter().map(|&(period, cost)| task(period, cost, cost)).collect();
         let set = set(0, &tasks);
         assert_eq!(set.check(), Ok(()));
-        assert_eq!(slack(&set, SlackRange::Published), paper);
-        assert_eq!(slack(&set, SlackRange::All), truth);
+        assert_eq!(slack(&set, SlackRange::Published), published);
+        assert_eq!(slack(&set, SlackRange::All), correct);
         let with = |slack: u64| Load {
             offsets: vec![0; tasks.len()],
             below_worst: None,
             best_effort: vec![(0, slack)],
             ends: vec![1_000; tasks.len()],
         };
-        assert!(first_miss(&set, paper, &with(paper)).is_some(), "the control: {tasks:?}");
-        assert_eq!(first_miss(&set, truth, &with(truth)), None, "{tasks:?}");
+        assert!(first_miss(&set, published, &with(published)).is_some(), "the control: {tasks:?}");
+        assert_eq!(first_miss(&set, correct, &with(correct)), None, "{tasks:?}");
     }
 }
 
-/// Offsets, arrivals and best effort that use the slack up whenever they can.
+/// Offsets, arrivals, and best effort that uses all of the slack whenever it can.
 fn load(rng: &mut SeededRng, set: &TaskSet, slack: u64) -> Load {
     let together = rng.between(0, 3) == 0;
     let offset =
@@ -237,7 +237,7 @@ fn load(rng: &mut SeededRng, set: &TaskSet, slack: u64) -> Load {
 }
 
 #[test]
-fn nobody_is_late_with_the_slack_and_somebody_is_with_the_papers() {
+fn no_request_is_late_with_the_slack_and_some_are_with_the_published_one() {
     let (mut admitted, mut late) = (0, 0);
     for seed in 0..cases(20_000) {
         let mut rng = SeededRng(seed);
@@ -247,10 +247,10 @@ fn nobody_is_late_with_the_slack_and_somebody_is_with_the_papers() {
         }
         admitted += 1;
         let slacks = [SlackRange::All, SlackRange::Published].map(|range| slack(&set, range));
-        for (place, slack) in slacks.into_iter().enumerate() {
+        for (range, slack) in slacks.into_iter().enumerate() {
             let load = load(&mut rng.clone(), &set, slack);
             let miss = first_miss(&set, slack, &load);
-            assert!(place == 1 || miss.is_none(), "seed {seed}: {miss:?} of {set:?} with {load:?}");
+            assert!(range == 1 || miss.is_none(), "seed {seed}: {miss:?} of {set:?} with {load:?}");
             late += u64::from(miss.is_some());
         }
     }
@@ -266,7 +266,7 @@ fn adversary(set: &TaskSet, violation: Violation) -> Load {
         }
         _ => None,
     };
-    let offset = |place| u64::from(first.is_some_and(|first| first != place));
+    let offset = |index| u64::from(first.is_some_and(|first| first != index));
     Load {
         offsets: (0..set.len()).map(offset).collect(),
         below_worst: None,
@@ -276,12 +276,11 @@ fn adversary(set: &TaskSet, violation: Violation) -> Load {
 }
 
 #[test]
-fn who_is_refused_would_be_late_by_the_pattern_that_the_refusal_names() {
+fn a_refused_set_has_a_late_request_under_the_pattern_that_the_refusal_names() {
     let (mut refused, mut late) = ([0_u64; 2], [0_u64; 2]);
     for seed in 0..cases(4_000) {
         let generated = generated(&mut SeededRng(seed));
-        // A preemption costs what it costs at most, and not every pattern makes one: the test is
-        // tight without that.
+        // Preemptions are left out: their cost is an upper bound, and not every pattern causes one.
         let tasks: Vec<Task> = generated.iter().map(|(_, task)| task).collect();
         let set = set(0, &tasks);
         let Err(violation) = set.check() else { continue };
@@ -290,7 +289,10 @@ fn who_is_refused_would_be_late_by_the_pattern_that_the_refusal_names() {
         let miss = first_miss(&set, 0, &adversary(&set, violation));
         late[kind] += u64::from(miss.is_some());
         if let (Violation::Blocked { interval, .. }, Some(miss)) = (violation, miss) {
-            assert!(miss.deadline <= interval.as_nanos(), "seed {seed}: it is later than named");
+            assert!(
+                miss.deadline <= interval.as_nanos(),
+                "seed {seed}: later than the named interval"
+            );
         }
     }
     println!(
@@ -304,7 +306,7 @@ fn who_is_refused_would_be_late_by_the_pattern_that_the_refusal_names() {
 }
 
 #[test]
-fn who_leaves_takes_no_room_along() {
+fn the_removal_of_a_task_never_reduces_the_slack() {
     for seed in 0..cases(4_000) {
         let whole = generated(&mut SeededRng(seed));
         if whole.check().is_err() {

@@ -11,8 +11,8 @@ use units::{Bytes, DiskTime, Duration, Instant};
 
 /// A sample in CI; `make soak` asks for more.
 fn cases(usual: u64) -> u64 {
-    let asked = std::env::var("SPINDLE_CASES").ok();
-    asked.map_or(usual, |asked| asked.parse().expect("SPINDLE_CASES is a number"))
+    let cases = std::env::var("SPINDLE_CASES").ok();
+    cases.map_or(usual, |cases| cases.parse().expect("SPINDLE_CASES is a number"))
 }
 
 fn span(start: u64, end: u64) -> Span {
@@ -23,8 +23,7 @@ fn booking(id: u32, task: Task, span: Span) -> Booking {
     Booking { id: TaskId(id), task, span }
 }
 
-/// The bookings as a set, to look at them on the abstract disk, and when each begins and ends
-/// there.
+/// The bookings as a set for the abstract disk, and the span of each.
 fn on_the_disk(table: &Timetable) -> (TaskSet, Vec<Span>) {
     let mut set = TaskSet::default();
     for booking in table.iter() {
@@ -37,7 +36,7 @@ fn on_the_disk(table: &Timetable) -> (TaskSet, Vec<Span>) {
 
 const HANDOVER: u64 = 200;
 
-/// Two sets that fit, one after the other, and do not fit around the moment between them.
+/// Two consecutive sets, each of which fits, with a handover that does not.
 fn handover() -> [(Task, Span); 4] {
     [
         (task(10, 4, 1), span(0, HANDOVER)),
@@ -48,7 +47,7 @@ fn handover() -> [(Task, Span); 4] {
 }
 
 #[test]
-fn who_takes_over_from_another_is_looked_at_together_with_them() {
+fn a_task_that_follows_another_is_checked_together_with_it() {
     let mut table = Timetable::default();
     let mut all_tasks = TaskSet::default();
     for (id, (task, span)) in (0..).zip(handover()) {
@@ -56,13 +55,13 @@ fn who_takes_over_from_another_is_looked_at_together_with_them() {
         table.insert(booking(id, task, span));
     }
     for stretch in [span(0, HANDOVER), span(HANDOVER, 400)] {
-        assert_eq!(table.tasks_during(stretch).check(), Ok(()), "each of the times fits");
+        assert_eq!(table.tasks_during(stretch).check(), Ok(()), "each set fits");
     }
     let late = table.remove(TaskId(1)).expect("it was booked");
-    let refused = table.check_with(late.task, late.span).expect_err("but not the change");
+    let refused = table.check_with(late.task, late.span).expect_err("the handover does not fit");
     assert!(matches!(refused.1, Violation::Blocked { .. }), "{refused:?}");
-    // And rightly: the one with the longest command begins 1 ns before the others of the same
-    // interval.
+    // The refusal is right: the longest command begins 1 ns before the other requests of the
+    // interval, and one of them is late.
     let offsets = all_tasks.iter().map(|(id, _)| match id.0 {
         0 | 2 => HANDOVER - 10,
         1 => HANDOVER,
@@ -75,15 +74,15 @@ fn who_takes_over_from_another_is_looked_at_together_with_them() {
     assert_eq!((miss.deadline, miss.ended), (HANDOVER + 14, HANDOVER + 15));
 }
 
-/// Two sets that fit, each as full as it gets, and change into one another at [`HANDOVER`].
+/// Two sets that fit, each with costs as large as possible; one follows the other at [`HANDOVER`].
 fn generated_handover(rng: &mut SeededRng) -> Option<Timetable> {
     let (before, after) = (rng.between(6, 20), rng.between(6, 20));
     let both = (before + after).saturating_sub(rng.between(0, 3));
     let periods = [before, after, both, rng.between(both + 1, 60)];
     let command = rng.between(2, 12);
     let always = span(0, 2 * HANDOVER);
-    // Whose command is in the way may come just before the first of the others, or be due just when
-    // its time is over; or a moment too late for that.
+    // The blocking task's request is released just before the first of the others, or is due just
+    // at the end of its span, or 1 ns later than either.
     let first = HANDOVER - before;
     let blocks = match rng.between(0, 4) {
         0 => span(first - rng.between(0, 1), always.end.as_nanos()),
@@ -94,10 +93,10 @@ fn generated_handover(rng: &mut SeededRng) -> Option<Timetable> {
     let spans = [span(0, HANDOVER), span(HANDOVER, 2 * HANDOVER), always, blocks];
     let table = |costs: [u64; 4]| {
         let mut table = Timetable::default();
-        for (id, place) in (0..).zip(0..4) {
-            let longest = if place == 3 { command } else { 1 };
-            let task = task(periods[place], costs[place], longest.min(costs[place]));
-            table.insert(booking(id, task, spans[place]));
+        for (id, index) in (0..).zip(0..4) {
+            let longest = if index == 3 { command } else { 1 };
+            let task = task(periods[index], costs[index], longest.min(costs[index]));
+            table.insert(booking(id, task, spans[index]));
         }
         let halves = [&spans[0], &spans[1]].map(|half| table.tasks_during(*half).check());
         halves.iter().all(Result::is_ok).then_some(table)
@@ -114,8 +113,8 @@ fn generated_handover(rng: &mut SeededRng) -> Option<Timetable> {
     Some(found)
 }
 
-/// Whether an interval is short, of all that there are.
-fn is_late_somewhere(table: &Timetable) -> bool {
+/// Whether any interval around the handover has a shortfall.
+fn has_shortfall(table: &Timetable) -> bool {
     let nanos = |at: Instant| at.as_nanos();
     let short = |from: u64, until: u64| {
         let demand = |Booking { task, span, .. }: &Booking| {
@@ -137,26 +136,26 @@ fn is_late_somewhere(table: &Timetable) -> bool {
 }
 
 #[test]
-fn around_a_change_the_verdict_is_what_walking_every_interval_finds() {
+fn around_a_handover_the_verdict_equals_that_of_an_exhaustive_search() {
     let (mut fit, mut late) = (0, 0);
-    // In the last one the interval that is short begins where the blocking task's last request is
-    // due just in time.
+    // With the last seed, the interval with the shortfall begins where the blocking task's last
+    // request is due at the end of its span.
     for seed in (0..cases(4_000)).chain([6_893]) {
         let Some(table) = generated_handover(&mut SeededRng(seed)) else { continue };
         let verdict = table.check();
         assert_eq!(
             verdict.is_err(),
-            is_late_somewhere(&table),
+            has_shortfall(&table),
             "seed {seed}: {verdict:?} of {table:?}"
         );
         *(if verdict.is_ok() { &mut fit } else { &mut late }) += 1;
     }
-    println!("{fit} changes fit, {late} do not, though what is before and after does");
+    println!("{fit} handovers fit; {late} do not, although the sets before and after do");
     assert!(fit > 0 && late > 0);
 }
 
 #[test]
-fn a_recording_may_follow_on_another_though_there_is_no_room_for_both() {
+fn a_stream_may_follow_another_although_both_do_not_fit_at_once() {
     let mut table = Timetable::default();
     table.insert(booking(0, task(100, 60, 20), span(0, 10_000)));
     table.insert(booking(1, task(150, 45, 20), span(0, 20_000)));
@@ -168,7 +167,7 @@ fn a_recording_may_follow_on_another_though_there_is_no_room_for_both() {
     assert!(matches!(violation, Violation::Utilization { .. }));
 }
 
-/// A table into which bookings were let one by one, and how many were refused.
+/// A timetable of bookings that were checked one by one, and the number of refused ones.
 fn generated(rng: &mut SeededRng) -> (Timetable, u64) {
     let mut table = Timetable::default();
     let mut refused = 0;
@@ -177,7 +176,7 @@ fn generated(rng: &mut SeededRng) -> (Timetable, u64) {
         let period = rng.between(4, 40);
         let cost = (period * rng.between(2, 70) / 100).max(1);
         let task = task(period, cost, rng.between(1, cost));
-        // Many come and go at one moment, others when they like.
+        // Many begin and end at the same instants, others at any.
         let span = match rng.between(0, 4) {
             0 => span(0, cut),
             1 => span(cut, 200),
@@ -193,7 +192,7 @@ fn generated(rng: &mut SeededRng) -> (Timetable, u64) {
 }
 
 #[test]
-fn nobody_is_late_while_others_come_and_go() {
+fn no_request_is_late_while_other_tasks_begin_and_end() {
     let (mut booked, mut refused) = (0, 0);
     for seed in 0..cases(4_000) {
         let mut rng = SeededRng(seed);
@@ -227,13 +226,13 @@ fn a_stream_over_two_disks_is_booked_on_both_or_on_none() {
     other.insert(booking(7, task(100, 60, 10), Span::ALWAYS));
     let before = (one.clone(), other.clone());
     let part = booking(8, task(100, 50, 10), Span::ALWAYS);
-    let (place, stretch, violation) =
+    let (index, stretch, violation) =
         book_all(&mut [(&mut one, part), (&mut other, part)]).expect_err("the second is full");
-    assert_eq!((place, stretch), (1, Span::ALWAYS));
+    assert_eq!((index, stretch), (1, Span::ALWAYS));
     assert!(matches!(violation, Violation::Utilization { over_ppb: 100_000_000, .. }));
     assert_eq!((&one, &other), (&before.0, &before.1), "neither has changed");
     let less = booking(8, task(100, 40, 10), Span::ALWAYS);
-    book_all(&mut [(&mut one, part), (&mut other, less)]).expect("now both have room");
+    book_all(&mut [(&mut one, part), (&mut other, less)]).expect("both fit now");
     assert_eq!(other.slack(Instant::ZERO), DiskTime::ZERO, "and the second is full");
 }
 
@@ -248,7 +247,7 @@ fn the_slack_is_that_of_the_set_where_nothing_changes() {
 }
 
 #[test]
-fn what_is_offered_for_a_time_fits_all_of_it() {
+fn a_counter_offer_for_a_span_fits_all_of_it() {
     let ms = |n: u64| n * 1_000_000;
     let mut table = Timetable::default();
     let busy = task(ms(100), ms(50), ms(10));
@@ -256,9 +255,14 @@ fn what_is_offered_for_a_time_fits_all_of_it() {
     let asked = RequestedStream { bandwidth: Bytes(40_000_000), block: Bytes(1_000_000) };
     let stream = |asked| stream(asked, Bytes(250_000));
     let candidate = stream(asked).expect("a task");
-    assert_eq!(table.check_with(candidate, span(0, ms(60_000))), Ok(()), "before, it fits");
+    assert_eq!(
+        table.check_with(candidate, span(0, ms(60_000))),
+        Ok(()),
+        "it fits before the other begins"
+    );
     let over = span(0, ms(120_000));
-    let (stretch, _) = table.check_with(candidate, over).expect_err("not beside the other");
+    let (stretch, _) =
+        table.check_with(candidate, over).expect_err("it does not fit beside the other");
     assert_eq!(stretch, span(ms(60_000), ms(120_000)));
     let offers = table.counter_offers(over, asked, stream);
     let bandwidth = offers.bandwidth.expect("half of the disk is left");
@@ -267,7 +271,7 @@ fn what_is_offered_for_a_time_fits_all_of_it() {
     assert_eq!(table.check_with(less, over), Ok(()));
 }
 
-/// A stream on a disk that takes 10 ms to get there and 10 ms a MB.
+/// A stream on a disk that takes 10 ms for positioning and 10 ms per MB.
 fn stream(asked: RequestedStream, command: Bytes) -> Option<Task> {
     let bytes = i64::try_from(asked.block.0).expect("small");
     let period = u128::from(asked.block.0) * 1_000_000_000 / u128::from(asked.bandwidth.0);
@@ -278,7 +282,7 @@ fn stream(asked: RequestedStream, command: Bytes) -> Option<Task> {
 }
 
 #[test]
-fn what_is_offered_fits_and_no_more_does() {
+fn a_counter_offer_fits_and_a_larger_one_does_not() {
     let (mut blocks, mut bandwidths) = (0, 0);
     for seed in 0..cases(1_000) {
         let mut rng = SeededRng(seed);
@@ -319,6 +323,6 @@ fn what_is_offered_fits_and_no_more_does() {
             );
         }
     }
-    println!("{blocks} blocks and {bandwidths} bandwidths were offered");
+    println!("{blocks} blocks and {bandwidths} bandwidths offered");
     assert!(blocks > 0 && bandwidths > 0);
 }

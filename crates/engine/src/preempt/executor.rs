@@ -184,7 +184,7 @@ impl Executor {
         if !moves || !known || is_angle_unknown || continues_run(arm, head) {
             return None;
         }
-        let outlook = PositioningContext {
+        let context = PositioningContext {
             profile: &self.profile,
             phase: &self.phase,
             settings: &self.settings,
@@ -195,7 +195,7 @@ impl Executor {
             parts_left: self.target.and_then(|(_, parts)| parts),
             now,
         };
-        outlook.next(head)
+        context.next(head)
     }
 
     /// The extent after the last read that can be prefetched before `until`.

@@ -266,26 +266,26 @@ mod tests {
     use super::*;
     use drive_profile::example_profile;
 
-    /// An outlook of an arm on cylinder 0 whose disk had its index mark under the head at the
-    /// beginning.
-    fn way(settings: Preemptible, target: Lba, now: Duration) -> PositioningStep {
+    /// The step at `now` of an arm on cylinder 0, of a disk whose index mark was under the head at
+    /// the epoch.
+    fn step(settings: Preemptible, target: Lba, now: Duration) -> PositioningStep {
         let profile = example_profile();
         let mut phase = RotationTracker::new(profile.rotation_period, 0);
         phase.observe(Angle::ZERO, Instant::ZERO);
         let read = Extent::new(Lba(0), Sectors(0));
         let arm = Arm { cylinder: 0, surface: 0, arrived: None, read, written: None };
-        let outlook = PositioningContext {
+        let context = PositioningContext {
             profile: &profile,
             phase: &phase,
             settings: &settings,
-            jit: settings.jit.expect("it is on"),
+            jit: settings.jit.expect("just-in-time seeks"),
             arm: &arm,
             guard: Duration::from_micros(100),
             target: None,
             parts_left: None,
             now: Instant::ZERO + now,
         };
-        outlook.next(&Operation::read(Extent::new(target, Sectors(50)))).expect("known")
+        context.next(&Operation::read(Extent::new(target, Sectors(50)))).expect("known")
     }
 
     fn on(cylinder: u32) -> Lba {
@@ -294,12 +294,12 @@ mod tests {
 
     #[test]
     fn in_time_waits_until_the_head_arrives_an_offset_before_the_sector() {
-        let Execution::Preemptible(paper) = Execution::as_published(Sectors(50), 500) else {
+        let Execution::Preemptible(published) = Execution::as_published(Sectors(50), 500) else {
             unreachable!()
         };
         let profile = example_profile();
         let target = on(100);
-        let PositioningStep::Wait(until) = way(paper, target, Duration::from_millis(1)) else {
+        let PositioningStep::Wait(until) = step(published, target, Duration::from_millis(1)) else {
             panic!("in_position is slack")
         };
         // Sent then, the head arrives 1 ms before the sector does.
@@ -313,16 +313,17 @@ mod tests {
 
     #[test]
     fn a_long_seek_is_split_in_two_and_a_short_one_is_not() {
-        let Execution::Preemptible(mut paper) = Execution::as_published(Sectors(50), 500) else {
+        let Execution::Preemptible(mut published) = Execution::as_published(Sectors(50), 500)
+        else {
             unreachable!()
         };
-        // An offset of a whole turn leaves no slack: what remains is the movement.
-        paper.jit = Some(Jit { offset: Duration::from_millis(10), approach: Approach::InTime });
+        // An offset of a whole revolution leaves no slack: what remains is the movement.
+        published.jit = Some(Jit { offset: Duration::from_millis(10), approach: Approach::InTime });
         assert_eq!(
-            way(paper, on(900), Duration::ZERO),
+            step(published, on(900), Duration::ZERO),
             PositioningStep::Seek { to: on(450), left: 1 }
         );
-        assert_eq!(way(paper, on(400), Duration::ZERO), PositioningStep::Go);
+        assert_eq!(step(published, on(400), Duration::ZERO), PositioningStep::Go);
     }
 
     #[test]
@@ -332,8 +333,8 @@ mod tests {
         let profile = example_profile();
         for cylinder in (1..1_000).step_by(7) {
             for micros in (0..10_000).step_by(500) {
-                let way = way(settings, on(cylinder), Duration::from_micros(micros));
-                match way {
+                let next = step(settings, on(cylinder), Duration::from_micros(micros));
+                match next {
                     PositioningStep::Go => {
                         assert!(cylinder <= 300, "to cylinder {cylinder} in one");
                     }
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn ahead_moves_the_arm_in_the_slack_and_never_costs_a_turn() {
+    fn ahead_moves_the_arm_in_the_slack_and_never_costs_a_revolution() {
         let settings = Preemptible { seek_split: None, ..Preemptible::default() };
         let profile = example_profile();
         for cylinder in (1..1_000).step_by(13) {
@@ -361,7 +362,7 @@ mod tests {
                 from + (due + (from / period + 2) * period - from) % period
             };
             let direct = after((profile.overheads.read + movement).as_nanos());
-            let then = match way(settings, target, Duration::ZERO) {
+            let then = match step(settings, target, Duration::ZERO) {
                 PositioningStep::Go => direct,
                 PositioningStep::Seek { to, left: 0 } if to == target => {
                     let arrived = profile.overheads.seek + movement + profile.overheads.read;
