@@ -40,7 +40,8 @@ attach() {
     { cat /tmp/attached; fail "nbd-client"; }
 }
 attach
-dd if=/tmp/data of=/dev/nbd0 bs=64k oflag=direct conv=fsync 2> /dev/null || fail "a write to nbd0"
+dd if=/tmp/data of=/dev/nbd0 bs=64k oflag=direct conv=fsync 2> /dev/null ||
+      fail "a write to nbd0"
 /bin/nbd-client -d /dev/nbd0 > /dev/null || fail "nbd-client -d"
 attach
 back=$(head -c 8388608 /dev/nbd0 | sha256sum)

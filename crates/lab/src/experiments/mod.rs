@@ -1,4 +1,4 @@
-//! Experiments, the papers' and our own, by name: `spindle-lab reproduce ID`.
+//! Published experiments and further ones, by name: `spindle-lab reproduce ID`.
 //!
 //! An experiment is a scenario file, a procedure that runs it (perhaps at many settings), and
 //! checks that hold the figures beside the published ones. Its results are files: JSON, CSV and SVG

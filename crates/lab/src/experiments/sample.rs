@@ -32,7 +32,7 @@ pub(super) fn with_workloads(plan: &Plan, which: &[usize]) -> Plan {
 
 /// The disk's drive, which has an arm.
 pub(super) fn mechanical(disk: &config::Disk) -> &drive::Model {
-    disk.drive.model.mechanical().expect("the papers' drives have arms")
+    disk.drive.model.mechanical().expect("the experiments' drives have arms")
 }
 
 pub(super) fn length(plan: &Plan) -> Duration {

@@ -31,7 +31,7 @@ fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
     for ((layout, name), done) in LINES.into_iter().zip(1_u32..) {
         let mut table = Series::new(
             name.replace([' ', ','], "-").replace("--", "-"),
-            &["streams", "load_mb_per_s", "slack_ms", "slack_in_the_papers_range_ms"],
+            &["streams", "load_mb_per_s", "slack_ms", "slack_in_published_range_ms"],
         );
         for ground in Ground::new(layout, &profile, SEED).loads() {
             let least = |range| {
