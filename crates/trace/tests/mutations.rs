@@ -74,8 +74,8 @@ fn survive(bytes: &[u8], options: Options) -> bool {
 #[test]
 fn mutants_of_every_format_are_read_or_refused() {
     let (samples, mut refused, mut cases) = (common::samples(), 0, 0);
-    let cases = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok());
-    for seed in 0..cases.unwrap_or(20_000) {
+    let limit = std::env::var("SPINDLE_CASES").ok().and_then(|cases| cases.parse().ok());
+    for seed in 0..limit.unwrap_or(20_000) {
         let mut rng = Rng(seed);
         let mut bytes = samples[rng.below(samples.len())].clone();
         mutate(&mut rng, &mut bytes);
