@@ -135,7 +135,7 @@ impl Profile {
 }
 
 /// The low 32 bits: an angle without its whole revolutions, or a number that fits 32 bits.
-#[expect(clippy::cast_possible_truncation, reason = "the low 32 bits are what is asked for")]
+#[expect(clippy::cast_possible_truncation, reason = "only the low 32 bits are wanted")]
 const fn low(number: u64) -> u32 {
     number as u32
 }

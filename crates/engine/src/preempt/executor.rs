@@ -238,7 +238,8 @@ impl Executor {
         let extent = operation.extent;
         let known = !extent.is_empty() && extent.end().0 <= self.profile.capacity().0;
         let (profile, arm) = (&self.profile, self.arm.as_ref().filter(|_| known)?);
-        // A write into the write buffer tells nothing; in a sequential run the cache answers.
+        // A write into the write buffer does not show the angle; in a sequential run the cache
+        // answers.
         let writes = operation.op == Op::Write;
         if continues_run(arm, operation) && !operation.fua || operation.op != Op::Read && !writes {
             return None;

@@ -1,11 +1,9 @@
 //! The demand bound function, blocking and room of an interval, and the search for the minimum
 //! room.
 //!
-//! All times are ns in an `i64`: periods and costs are at most
-//! [`STREAM_PERIOD_MAX`], of which
-//! [`STREAM_TASKS_MAX`] add up to less than 2⁶³; demand is only
-//! asked for where utilization is at most the whole, and then is at most the interval, which is at
-//! most [`HORIZON_MAX`].
+//! All times are ns in an `i64`: periods and costs are at most [`STREAM_PERIOD_MAX`], of which
+//! [`STREAM_TASKS_MAX`] add up to less than 2⁶³. Demand is computed only where utilization is at
+//! most the whole: then it is at most the interval, which is at most [`HORIZON_MAX`].
 
 use core::cmp::Ordering;
 
@@ -15,7 +13,7 @@ use super::task::Utilization;
 use super::{BlockingTask, Task};
 use crate::limits::{STREAM_PERIOD_MAX, STREAM_TASKS_MAX, STREAM_WORK_MAX};
 
-/// No interval beyond this is looked at (2⁶¹ ns, 73 years).
+/// No interval beyond this is examined (2⁶¹ ns, 73 years).
 pub(super) const HORIZON_MAX: i64 = 1 << 61;
 
 const _: () = assert!(

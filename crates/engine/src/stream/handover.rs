@@ -109,7 +109,7 @@ fn blocked_from(
         if demand == 0 {
             return Ok(());
         }
-        let step = blocking.at(t).expect("nothing is looked at beyond the last one's reach");
+        let step = blocking.at(t).expect("no interval beyond the last step is examined");
         debug_assert!(step.reach >= t, "the step blocks an interval of this length");
         let room = t - demand - step.blocking;
         if room < 0 {

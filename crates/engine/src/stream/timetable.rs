@@ -215,7 +215,7 @@ fn cuts(all: &[BookedTask], span: Span) -> Vec<Instant> {
     cuts
 }
 
-/// The most that is asked for at any one time.
+/// The largest utilization at any instant.
 fn busiest(all: &[BookedTask]) -> Utilization {
     let mut changes: Vec<(Instant, bool, u128)> = Vec::new();
     for BookedTask { task, span, .. } in all {
