@@ -148,13 +148,10 @@ fn shares(first: Option<&Sample>, at: Instant, now: &Status) -> Vec<(f64, String
 /// `spindle-lab plot demo` draws it.
 fn write_csv(plan: &Plan, samples: &[Sample], out: &Path) -> anyhow::Result<PathBuf> {
     let (from, first) = &samples[0];
-    let mut csv = "time_s".to_owned();
-    for volume in &plan.volumes {
-        csv += &format!(",{}_s", volume.name);
-    }
-    for volume in &plan.volumes {
-        csv += &format!(",{}_reserved_s", volume.name);
-    }
+    let had = plan.volumes.iter().map(|volume| format!("{}_s", volume.name));
+    let reserved = plan.volumes.iter().map(|volume| format!("{}_reserved_s", volume.name));
+    let columns: Vec<_> = std::iter::once("time_s".to_owned()).chain(had).chain(reserved).collect();
+    let mut csv = columns.join(",");
     csv.push('\n');
     for (at, status) in samples {
         let time = at.since(*from).as_secs_f64();

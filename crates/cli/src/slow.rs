@@ -63,7 +63,7 @@ fn write(operator: &Operator, watcher: &Subscriber, at_most: Duration, format: L
     match format {
         _ if dropped == 0 => {}
         LogFormat::Text => {
-            eprintln!("slow: {dropped} more, not listed: the limit is {LINES_MAX} lines a second")
+            eprintln!("slow: {dropped} more, not listed: the limit is {LINES_MAX} lines a second");
         }
         LogFormat::Json => {
             eprintln!(

@@ -24,17 +24,17 @@ pub(super) struct Sample {
 
 /// The interval between the last two samples, in the shape of `spindle top --json`.
 #[derive(Debug, Serialize)]
-pub(super) struct Interval {
+pub(super) struct Window {
     pub(super) schema: u32,
     pub(super) uptime_s: f64,
     pub(super) interval_s: f64,
-    pub(super) disks: Vec<DiskInterval>,
-    pub(super) volumes: Vec<VolumeInterval>,
+    pub(super) disks: Vec<DiskWindow>,
+    pub(super) volumes: Vec<VolumeWindow>,
 }
 
 /// One disk.
 #[derive(Debug, Serialize)]
-pub(super) struct DiskInterval {
+pub(super) struct DiskWindow {
     pub(super) name: String,
     pub(super) drive: String,
     pub(super) busy_share: f64,
@@ -49,7 +49,7 @@ pub(super) struct DiskInterval {
 
 /// One volume.
 #[derive(Debug, Serialize)]
-pub(super) struct VolumeInterval {
+pub(super) struct VolumeWindow {
     pub(super) name: String,
     pub(super) disk: String,
     pub(super) share: f64,
@@ -97,23 +97,23 @@ impl History {
         append(&mut self.volumes, volumes);
     }
 
-    pub(super) fn interval(&self) -> Interval {
+    pub(super) fn interval(&self) -> Window {
         let earlier: BTreeMap<&str, &Volume> =
             self.before.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
         let of = |volume: &Volume| self.volume(volume, earlier.get(volume.name.as_str()).copied());
-        let volumes: Vec<VolumeInterval> = self.now.volumes.iter().map(of).collect();
+        let volumes: Vec<VolumeWindow> = self.now.volumes.iter().map(of).collect();
         let disks = self.now.disks.iter().zip(&self.before.disks);
         let disks = disks.map(|(now, before)| self.disk(now, before)).collect();
         let uptime = |sample: &Sample| sample.disks.first().map_or(0.0, |disk| disk.uptime_s);
         let (uptime_s, from) = (uptime(&self.now), uptime(&self.before));
-        Interval { schema: SCHEMA, uptime_s, interval_s: uptime_s - from, disks, volumes }
+        Window { schema: SCHEMA, uptime_s, interval_s: uptime_s - from, disks, volumes }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-    fn disk(&self, now: &Disk, before: &Disk) -> DiskInterval {
+    fn disk(&self, now: &Disk, before: &Disk) -> DiskWindow {
         let seconds = now.uptime_s - before.uptime_s;
         let since = |of: fn(&Disk) -> u64| rate((of(now) - of(before)) as f64, seconds);
-        DiskInterval {
+        DiskWindow {
             name: now.name.clone(),
             drive: now.drive.clone(),
             busy_share: rate(now.busy_s - before.busy_s, now.uptime_s - before.uptime_s),
@@ -127,7 +127,7 @@ impl History {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-    fn volume(&self, now: &Volume, before: Option<&Volume>) -> VolumeInterval {
+    fn volume(&self, now: &Volume, before: Option<&Volume>) -> VolumeWindow {
         // A volume that was created since, perhaps with the name of a removed one, begins at zero.
         let before = before.filter(|before| before.requests <= now.requests);
         let from = |of: fn(&Volume) -> f64| before.map_or(0.0, of);
@@ -135,7 +135,7 @@ impl History {
         let since = |of: fn(&Volume) -> f64| of(now) - from(of);
         let requests = since(|volume| volume.requests as f64);
         let mean = since(|volume| volume.request_time_s) * 1e3 / requests;
-        VolumeInterval {
+        VolumeWindow {
             name: now.name.clone(),
             disk: now.disk.clone(),
             share: rate(since(|volume| volume.disk_time_s), seconds),

@@ -16,7 +16,7 @@ use units::Duration;
 
 use crate::daemon_api::ApiSocket;
 
-use history::{History, Interval, sample};
+use history::{History, Window, sample};
 use rows::{DISK_HEAD, VOLUME_HEAD, disk_row, volume_row};
 
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ fn pause(length: Duration) {
     std::thread::sleep(std::time::Duration::from_nanos(length.as_nanos()));
 }
 
-fn tables(interval: &Interval) -> String {
+fn tables(interval: &Window) -> String {
     let disks: Vec<_> = interval.disks.iter().map(disk_row).collect();
     let volumes: Vec<_> = interval.volumes.iter().map(volume_row).collect();
     table::text(&DISK_HEAD, &disks) + "\n" + &table::text(&VOLUME_HEAD, &volumes) + "\n"

@@ -1,6 +1,6 @@
 //! The heads and rows of the two tables, on the screen and in text.
 
-use super::history::{DiskInterval, VolumeInterval};
+use super::history::{DiskWindow, VolumeWindow};
 
 pub(super) const DISK_HEAD: [&str; 8] =
     ["disk", "drive", "busy", "reserved", "IOPS", "MB/s", "in flight", "busy, history"];
@@ -21,7 +21,7 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-pub(super) fn disk_row(disk: &DiskInterval) -> Vec<String> {
+pub(super) fn disk_row(disk: &DiskWindow) -> Vec<String> {
     vec![
         disk.name.clone(),
         disk.drive.clone(),
@@ -34,7 +34,7 @@ pub(super) fn disk_row(disk: &DiskInterval) -> Vec<String> {
     ]
 }
 
-pub(super) fn volume_row(volume: &VolumeInterval) -> Vec<String> {
+pub(super) fn volume_row(volume: &VolumeWindow) -> Vec<String> {
     vec![
         volume.name.clone(),
         volume.disk.clone(),

@@ -9,7 +9,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Row, Table};
 use units::Duration;
 
-use super::history::{History, Interval, VolumeInterval, sample};
+use super::history::{History, VolumeWindow, Window, sample};
 use super::rows::{DISK_HEAD, VOLUME_HEAD, disk_row, volume_row};
 
 /// A volume with requests whose share is below its reserve by more than this is highlighted.
@@ -75,7 +75,7 @@ fn table(head: &[&'static str], rows: Vec<Vec<String>>, styles: Vec<Style>) -> T
     Table::new(rows, widths).header(head).column_spacing(2)
 }
 
-fn style(volume: &VolumeInterval) -> Style {
+fn style(volume: &VolumeWindow) -> Style {
     if volume.in_flight > 0 && volume.share < volume.reserve - SHORTFALL {
         Style::new().fg(Color::Yellow)
     } else if volume.in_flight == 0 && volume.iops == 0.0 {
@@ -85,7 +85,7 @@ fn style(volume: &VolumeInterval) -> Style {
     }
 }
 
-fn draw(frame: &mut Frame<'_>, interval: &Interval) {
+fn draw(frame: &mut Frame<'_>, interval: &Window) {
     let disks = u16::try_from(interval.disks.len() + 2).unwrap_or(u16::MAX);
     let rows = [Constraint::Length(2), Constraint::Max(disks), Constraint::Min(3)];
     let [head, above, below] = Layout::vertical(rows).areas(frame.area());
@@ -98,7 +98,7 @@ fn draw(frame: &mut Frame<'_>, interval: &Interval) {
     let rows: Vec<_> = interval.disks.iter().map(disk_row).collect();
     let styles = vec![Style::new(); rows.len()];
     frame.render_widget(table(&DISK_HEAD, rows, styles), above);
-    let mut volumes: Vec<&VolumeInterval> = interval.volumes.iter().collect();
+    let mut volumes: Vec<&VolumeWindow> = interval.volumes.iter().collect();
     let room = usize::from(below.height.saturating_sub(1));
     // A screen that is too small shows the volumes with the largest shares.
     if volumes.len() > room {
@@ -116,11 +116,11 @@ mod tests {
     use ratatui::backend::TestBackend;
     use stats::SCHEMA;
 
-    use super::super::history::DiskInterval;
+    use super::super::history::DiskWindow;
     use super::*;
 
-    fn volume(number: u32, share: f64) -> VolumeInterval {
-        VolumeInterval {
+    fn volume(number: u32, share: f64) -> VolumeWindow {
+        VolumeWindow {
             name: format!("vm{number}"),
             disk: "d0".into(),
             share,
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    fn drawn(interval: &Interval, height: u16) -> String {
+    fn drawn(interval: &Window, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(110, height)).expect("a screen");
         terminal.draw(|frame| draw(frame, interval)).expect("it is drawn");
         terminal.backend().to_string()
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_screen_shows_disks_and_volumes_and_where_it_is_small_the_busiest() {
-        let disk = DiskInterval {
+        let disk = DiskWindow {
             name: "d0".into(),
             drive: "hgst-7k8".into(),
             busy_share: 0.98,
@@ -156,8 +156,7 @@ mod tests {
         };
         let volumes = vec![volume(1, 0.1), volume(2, 0.7), volume(3, 0.2)];
         let (uptime_s, interval_s) = (61.0, 1.0);
-        let interval =
-            Interval { schema: SCHEMA, uptime_s, interval_s, disks: vec![disk], volumes };
+        let interval = Window { schema: SCHEMA, uptime_s, interval_s, disks: vec![disk], volumes };
         let whole = drawn(&interval, 20);
         for word in ["up 61 s", "98.0 %", "90.0 %", "vm1", "vm2", "vm3", "70.0 %", " ▁▄█"] {
             assert!(whole.contains(word), "{word} is missing:\n{whole}");
