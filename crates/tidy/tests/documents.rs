@@ -75,14 +75,13 @@ fn commands_that_pages_show_exist() {
         for shown in commands(page) {
             checked += 1;
             let program = programs.iter().find(|program| program.get_name() == shown.words[0]);
-            let what = match program {
-                Some(program) => broken(program, &shown),
-                None => {
-                    let targets = shown.words[1..].iter().filter(|word| !word.contains('='));
-                    let plain = |word: &&String| !is_placeholder(word) && !word.starts_with('-');
-                    let missing = targets.filter(plain).find(|name| !is_target(name));
-                    missing.map(|name| format!("`make` has no target `{name}`"))
-                }
+            let what = if let Some(program) = program {
+                broken(program, &shown)
+            } else {
+                let targets = shown.words[1..].iter().filter(|word| !word.contains('='));
+                let plain = |word: &&String| !is_placeholder(word) && !word.starts_with('-');
+                let missing = targets.filter(plain).find(|name| !is_target(name));
+                missing.map(|name| format!("`make` has no target `{name}`"))
             };
             found.extend(what.map(|what| Finding::new(&page.path, shown.line, what)));
         }

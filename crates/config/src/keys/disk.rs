@@ -115,6 +115,11 @@ fn disk_schedule() -> Vec<Key> {
             "The estimator of service times.",
         )
         .or(format!("\"{}\"", EstimatorName::Constants)),
+    ]
+}
+
+fn disk_guarantees() -> Vec<Key> {
+    vec![
         Key::new(
             "nominal_rate",
             "a rate such as 60/s, at least one in a period",
@@ -191,7 +196,7 @@ fn disk_execution() -> Vec<Key> {
 }
 
 pub(crate) static DISK: Lazy = Lazy::new(|| {
-    let keys = [disk_identity(), disk_schedule(), disk_execution()].concat();
+    let keys = [disk_identity(), disk_schedule(), disk_guarantees(), disk_execution()].concat();
     TableKeys::new("[[disk]]", "A disk, and how its time is divided.", keys)
 });
 
