@@ -120,7 +120,7 @@ impl RecordedEngine {
         Ok(volume)
     }
 
-    /// As [`Engine::prioritise`].
+    /// As [`Engine::set_priority`].
     pub fn set_priority(&mut self, volume: VolumeId, priority: Priority, now: Instant) {
         self.note(now, |_| Entry::Input(Input::SetPriority { volume, priority }));
         self.engine.set_priority(volume, priority);

@@ -2,7 +2,7 @@
 
 use units::Extent;
 
-/// A disk of the pool: its number in the order of [`FreeSpace::new`].
+/// A disk of the pool: its number in the order of [`crate::FreeSpace::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DiskId(pub u32);
 

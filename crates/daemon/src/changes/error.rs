@@ -8,8 +8,8 @@ use volume::pool::Failure;
 /// Why a change was not made.
 #[derive(Debug)]
 pub enum ChangeError {
-    /// An invalid value, or one that admission refuses ([`ConfigError::is_refusal`]). Remedy: as it
-    /// says.
+    /// An invalid value, or one that admission refuses ([`ConfigError::admission_failure`]).
+    /// Remedy: as it says.
     Config(ConfigError),
     /// There is no volume or disk of this name. Remedy: as it says.
     Missing(ConfigError),

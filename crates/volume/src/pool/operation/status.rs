@@ -27,7 +27,7 @@ pub struct Status {
 pub enum Writability {
     /// Nothing: every sector is allocated and unshared.
     Now,
-    /// [`Operation::Allocate`](super::Operation::Allocate) of these blocks.
+    /// [`Operation::Allocate`](super::kinds::Operation::Allocate) of these blocks.
     Allocate {
         /// The first.
         first: VolumeBlock,
