@@ -87,7 +87,7 @@ fn a_file_is_measured_shown_compared_and_gone_on_with() {
     assert!(shown.contains("not rotating"), "{shown}");
     assert!(said.contains("not rotating"), "said before the figures are there: {said}");
     let text = std::fs::read_to_string(scratch.join("p.toml")).expect("it was written");
-    assert!(text.contains("still = true") && !text.contains("[found.geometry]"), "{text}");
+    assert!(text.contains("non_rotating = true") && !text.contains("[found.geometry]"), "{text}");
     // Nothing was written to the file.
     let bytes = std::fs::read(scratch.join("disk.img")).expect("it is there");
     assert!(bytes.iter().all(|byte| *byte == 7));
@@ -98,14 +98,10 @@ fn a_file_is_measured_shown_compared_and_gone_on_with() {
 
     let same = succeed(scratch.path(), &["profile", "compare", "p.toml", "p.toml"]).stdout;
     assert!(same.contains("0 figures differ"), "{same}");
-    let other = text.replace("still = true", "still = false");
+    let other = text.replace("non_rotating = true", "non_rotating = false");
     scratch.write("other.toml", other);
     let differs = spindle(scratch.path(), &["profile", "compare", "p.toml", "other.toml"]);
-    assert_eq!(
-        differs.code,
-        Some(0),
-        "not to say that nothing turns is to say nothing: {differs:?}"
-    );
+    assert_eq!(differs.code, Some(0), "`false` is the same as no finding: {differs:?}");
 
     // What is done stays done; another device's profile is not touched.
     succeed(scratch.path(), &measure);
@@ -231,7 +227,7 @@ fn a_loop_device_has_no_geometry_and_is_not_written_under() {
     };
     let measure = ["profile", &device.0, "--quick", "--budget", "2s"];
     let text = succeed(scratch.path(), &measure).stdout;
-    assert!(text.contains("still = true") && !text.contains("[found.geometry]"), "{text}");
+    assert!(text.contains("non_rotating = true") && !text.contains("[found.geometry]"), "{text}");
     let said = refused(scratch.path(), &["profile", "disk.img", "--write", "disk.img"]);
     assert!(said.contains("is built on it"), "{said}");
 }

@@ -28,11 +28,11 @@ fn geometry(model: &Model) -> Geometry {
     let profile = assumed(model);
     let zones = profile.bands.iter().map(|band| Zone {
         lbas: band.lbas,
-        begins: Share::from_percent(99),
+        begin_confidence: Share::from_percent(99),
         sectors_per_track: figure(band.sectors_per_track, 0),
         track_skew: time(800_000),
         cylinder_skew: time(950_000),
-        skews_apart: true,
+        skews_separated: true,
         media_rate: 46_000_000,
         sustained_rate: 42_000_000,
     });
@@ -95,12 +95,12 @@ fn dynamics(model: &Model) -> Dynamics {
             ends_with_track: false,
             reads_next_track: true,
             waits: Some(false),
-            keeps: None,
+            keeps: Some(true),
             segments: figure(buffer.segments, 0),
             segment: figure(buffer.segment, Sectors(8)),
         }),
         write_buffer: Some(WriteBuffer {
-            answers_early: spec.write_cache,
+            write_back: spec.write_cache,
             size: Some(figure(spec.write_buffer, Sectors(8))),
             runs: Some(7),
             destage: Some(time(9_400_000)),
@@ -126,7 +126,7 @@ fn dynamics(model: &Model) -> Dynamics {
             offset: Duration::from_micros(900),
             missed: Share::from_percent(2),
             samples: 200,
-            worth_it: true,
+            just_in_time_gains: true,
         }),
     }
 }
@@ -141,7 +141,7 @@ fn truth(name: &str) -> ProfileFile {
         noise: Duration::from_micros(200),
         wander: Duration::from_nanos(80),
         eviction_reads: 40,
-        hit_below: Duration::from_millis(1),
+        cache_hit_max: Duration::from_millis(1),
     });
     let findings = Findings {
         done: vec![Stage::Rotation, Stage::Zones],
@@ -244,9 +244,9 @@ const BROKEN: &[(&str, &str, &str)] = &[
     ),
     ("schema = 1\n", "", "field `schema`: found nothing, expected 1"),
     (
-        "seeks = true",
-        "seeks = 1",
-        "[device]: field `seeks`: found `1`, expected true or false, without quotes",
+        "seek_command = true",
+        "seek_command = 1",
+        "[device]: field `seek_command`: found `1`, expected true or false, without quotes",
     ),
     (
         "quick = false",
@@ -264,9 +264,9 @@ const BROKEN: &[(&str, &str, &str)] = &[
         "[found]: field `done`: found `rotations`, expected one of \"rotation\"",
     ),
     (
-        "why = \"elsewhere\"",
-        "why = \"odd\"",
-        "field `why`: found `odd`, expected one of \"failed\", \"late\", \"elsewhere\"",
+        "reason = \"remapped\"",
+        "reason = \"odd\"",
+        "field `reason`: found `odd`, expected one of \"failed\", \"late\", \"remapped\"",
     ),
     ("period = { value = ", "period = { valu = ", "[rotation] period: field `valu`"),
     (
@@ -287,16 +287,20 @@ const BROKEN: &[(&str, &str, &str)] = &[
          heads",
     ),
     (
-        "[[found.geometry.band]]\nfirst = 0\n",
-        "[[found.geometry.band]]\nfirst = 1\n",
+        "[[found.geometry.band]]\nfirst_lba = 0\n",
+        "[[found.geometry.band]]\nfirst_lba = 1\n",
         "expected bands that follow one another from sector 0 on; number 1 does not",
     ),
-    ("heads = \"up\"", "heads = \"down\"", "field `heads`: found `down`, expected one of \"up\""),
+    (
+        "\nhead_order = \"up\"\nchunk_read",
+        "\nhead_order = \"down\"\nchunk_read",
+        "[[geometry.band]] #1: field `head_order`: found `down`, expected one of \"up\"",
+    ),
     ("track_skew = \"0x", "track_skew = \"", "field `track_skew`"),
     (
-        "forgets = 40",
-        "forgets = -40",
-        "field `forgets`: found `-40`, expected a whole number from 0 to 4294967295",
+        "eviction_reads = 40",
+        "eviction_reads = -40",
+        "field `eviction_reads`: found `-40`, expected a whole number from 0 to 4294967295",
     ),
     ("capacity = \"", "capacity = \"1", "[device]: field `capacity`"),
     (
@@ -324,6 +328,116 @@ fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
             assert!(from.starts_with("capacity"), "{to} is accepted");
         }
     }
+}
+
+/// The text with `key` of the table `header` under its earlier name, wherever it has the key.
+fn under_earlier_name(text: &str, header: &str, key: &str, earlier: &str) -> String {
+    let inner = header.trim_matches(['[', ']']);
+    let within =
+        |name: &str| if inner.is_empty() { name.into() } else { format!("{inner}.{name}") };
+    let (table, earlier_table): (String, String) = (within(key), within(earlier));
+    let mut is_inside = header.is_empty();
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.starts_with('[') {
+            is_inside = line == header;
+            let name = line.trim_matches(['[', ']']);
+            let is_nested = name == table || name.starts_with(&format!("{table}."));
+            lines.push(if is_nested {
+                line.replacen(&table, &earlier_table, 1)
+            } else {
+                line.into()
+            });
+        } else if let Some(value) = line.strip_prefix(&format!("{key} = ")).filter(|_| is_inside) {
+            lines.push(format!("{earlier} = {value}"));
+        } else {
+            lines.push(line.to_owned());
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// Two profiles that together have every key that was renamed.
+fn with_all_keys() -> [ProfileFile; 2] {
+    let mut rotating = truth("st318437lw");
+    rotating.findings.flash = flash();
+    let mut flash = truth("st318437lw");
+    flash.findings = Findings { spindle: Some(Spindle::NotRotating), ..Findings::default() };
+    [rotating, flash]
+}
+
+#[test]
+fn a_profile_with_the_earlier_name_of_a_key_is_the_same_profile() {
+    let profiles = with_all_keys();
+    let mut renamed = 0;
+    for table in drive_library::profile::keys() {
+        for key in table.keys {
+            let Some(earlier) = key.old_name else { continue };
+            renamed += 1;
+            let (measured, text, old) = profiles
+                .iter()
+                .map(|measured| (measured, measured.to_toml()))
+                .map(|(measured, text)| {
+                    let old = under_earlier_name(&text, &table.header, key.name, earlier);
+                    (measured, text, old)
+                })
+                .find(|(_, text, old)| text != old)
+                .unwrap_or_else(|| panic!("{} `{}` is in neither", table.header, key.name));
+            let read = ProfileFile::parse(&old, "p.toml");
+            let read = read.unwrap_or_else(|error| panic!("{earlier}: {error}"));
+            assert_eq!(read, *measured, "{} `{earlier}`", table.header);
+
+            // Both names, in the first place where the texts differ.
+            let mut both: Vec<_> = text.lines().collect();
+            let differs = text.lines().zip(old.lines()).position(|(one, other)| one != other);
+            let at = differs.expect("they differ");
+            let line = old.lines().nth(at).expect("a line");
+            if line.starts_with('[') {
+                both.push(line)
+            } else {
+                both.insert(at, line)
+            }
+            let error = ProfileFile::parse(&both.join("\n"), "p.toml").expect_err("two names");
+            let message = error.to_string();
+            for name in [key.name, earlier] {
+                assert!(message.contains(&format!("`{name}`")), "{message}");
+            }
+        }
+    }
+    assert!(renamed > 30, "{renamed}");
+}
+
+#[test]
+fn a_profile_with_the_earlier_name_of_a_value_is_the_same_profile() {
+    let values = [
+        ("reason = \"remapped\"", "reason = \"elsewhere\""),
+        ("\"not-rotating-fast\"", "\"not-rotating-at-once\""),
+        ("\"not-rotating-uniform\"", "\"not-rotating-level\""),
+        ("\"rate-limit\"", "\"provisioned\""),
+    ];
+    let [mut measured, _] = with_all_keys();
+    measured.findings.done.push(Stage::RateLimit);
+    for verdict in [RotationVerdict::TooFast, RotationVerdict::Uniform] {
+        let test = measured.findings.flash.rotation_test.as_mut().expect("a test");
+        test.verdict = verdict;
+        let text = measured.to_toml();
+        let old = values.iter().fold(text.clone(), |text, (new, old)| text.replace(new, old));
+        assert_ne!(old, text);
+        assert_eq!(ProfileFile::parse(&old, "p.toml").as_ref(), Ok(&measured));
+    }
+}
+
+#[test]
+fn the_tables_for_output_have_a_renamed_key_under_both_names() {
+    let [measured, _] = with_all_keys();
+    let tables = toml::Value::try_from(measured.table()).expect("tables");
+    let found = &tables["found"];
+    for name in ["rate_limit", "limit"] {
+        let limits = found["flash"][name].as_array().expect("a list");
+        assert_eq!(limits[0]["quantity"], limits[0]["of"]);
+    }
+    let same = found["dynamics"]["prediction"]["worth_it"].as_bool();
+    assert_eq!(found["dynamics"]["prediction"]["just_in_time_gains"].as_bool(), same);
 }
 
 fn config(lines: &str, profile: &str) -> Result<Plan, spindle_config::ConfigError> {

@@ -69,7 +69,10 @@ fn differences(map: &Geometry, model: &Model) {
     for zone in &map.zones {
         if !model.zones().any(|facts| facts.lbas.start == zone.lbas.start) {
             let sectors = zone.sectors_per_track.value;
-            println!("  {:?} with {sectors} sectors a track, {}, is none", zone.lbas, zone.begins);
+            println!(
+                "  {:?} with {sectors} sectors a track, {}, is none",
+                zone.lbas, zone.begin_confidence
+            );
         }
     }
 }

@@ -442,7 +442,7 @@ impl Run<'_, '_> {
         }
         let buffer = self.prober.bench.findings.dynamics.write_buffer;
         let size = buffer.and_then(|buffer| buffer.size).map(|size| size.value);
-        let through = buffer.is_some_and(|buffer| !buffer.answers_early).then_some(Sectors::ZERO);
+        let through = buffer.is_some_and(|buffer| !buffer.write_back).then_some(Sectors::ZERO);
         // A buffer that did not fill within hundreds of writes is filled first. A quick profile has
         // no time for that.
         let huge = (!self.prober.bench.budget().quick).then_some(FILLED_MAX);

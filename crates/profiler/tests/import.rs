@@ -38,7 +38,7 @@ fn map(model: &Model) -> (Findings, Profile) {
         noise: NOISE,
         wander: Duration::ZERO,
         eviction_reads: 40,
-        hit_below: Duration::from_millis(1),
+        cache_hit_max: Duration::from_millis(1),
     };
     let heads = Figure { value: known.surfaces, spread: 0, samples: 1, confidence: Share::ALL };
     let geometry = Geometry {

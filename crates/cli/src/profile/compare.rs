@@ -84,10 +84,10 @@ pub(super) fn run(args: &Compare, json: bool) -> anyhow::Result<ExitStatus> {
 }
 
 /// The keys that identify a table of a list.
-const NAMES: [&str; 7] = ["op", "access", "length", "depth", "of", "writes", "first"];
+const NAMES: [&str; 7] = ["op", "access", "length", "depth", "quantity", "writes", "first_lba"];
 /// Keys of figures without an error: they are equal or not.
 const EXACT: [&str; 6] =
-    ["surfaces", "cylinders", "sectors_per_track", "first_cylinder", "heads", "verdict"];
+    ["surfaces", "cylinders", "sectors_per_track", "first_cylinder", "head_order", "verdict"];
 /// Ratio of consecutive distances at which seek curves are compared.
 const FARTHER: u32 = 3;
 

@@ -105,7 +105,7 @@ fn zones(geometry: &Geometry) -> String {
         let rate = |rate: u64| format!("{:.2}", rate as f64 / 1e6);
         vec![
             zone.lbas.start.0.to_string(),
-            zone.begins.to_string(),
+            zone.begin_confidence.to_string(),
             zone.lbas.len.0.to_string(),
             zone.sectors_per_track.value.to_string(),
             zone.track_skew.value.to_string(),
@@ -186,8 +186,8 @@ fn queue(dynamics: &Dynamics) -> String {
 }
 
 fn prediction_line(prediction: Prediction) -> String {
-    let Prediction { missed, samples, offset, worth_it, .. } = prediction;
-    let worth = if worth_it { "are" } else { "are not" };
+    let Prediction { missed, samples, offset, just_in_time_gains, .. } = prediction;
+    let worth = if just_in_time_gains { "are" } else { "are not" };
     format!(
         "of {samples} predicted arrivals {missed} were missed with a margin of {offset}: \
          just-in-time seeks {worth} worthwhile\n"

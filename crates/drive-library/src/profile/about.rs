@@ -28,7 +28,7 @@ pub(super) fn describe(tables: &mut [TableKeys]) {
 
 /// The keys of a seek curve.
 const SEEK_KEYS: &[(&str, &str)] = &[
-    ("least", "The seek time to the next cylinder."),
+    ("track_to_track", "The seek time to the next cylinder."),
     ("mean", "The mean seek time between uniformly random cylinders."),
     ("full_stroke", "The seek time from the first cylinder to the last."),
     ("samples", "The number of seeks that the curve was measured from."),
@@ -62,9 +62,9 @@ const TEXTS: &[TableText] = &[
             ("model", "The model that the device reports."),
             ("capacity", "The capacity of the device."),
             ("block", "The logical block size of the device."),
-            ("written", "Whether the measurement was allowed to write to the device."),
-            ("seeks", "Whether the device has a seek command without a transfer."),
-            ("depth_max", "The largest queue depth of the device and of the path to it."),
+            ("writes_allowed", "Whether the measurement was allowed to write to the device."),
+            ("seek_command", "Whether the device has a seek command without a transfer."),
+            ("queue_depth_max", "The largest queue depth of the device and of the path to it."),
         ],
     },
     TableText {
@@ -73,16 +73,16 @@ const TEXTS: &[TableText] = &[
         keys: &[
             ("time", "The device time of the measurement, over all runs."),
             ("quick", "Whether it is a quick profile."),
-            ("halted", "Why the measurement stopped early; absent if it is complete."),
+            ("stop_reason", "Why the measurement stopped early; absent if it is complete."),
             (
                 "overhead",
                 "The host's time to hand a command to a thread and to observe its completion.",
             ),
-            ("processor", "The CPU time of transfers, by their length."),
+            ("cpu_cost", "The CPU time of transfers, by their length."),
         ],
     },
     TableText {
-        header: "[[run.processor]]",
+        header: "[[run.cpu_cost]]",
         about: "The CPU time of transfers of one length, in the profiler's process.",
         keys: &[
             ("length", "The length of a transfer."),
@@ -96,8 +96,8 @@ const TEXTS: &[TableText] = &[
         keys: &[
             ("done", "The stages that were measured to their end."),
             ("notes", "Remarks of the profiler."),
-            ("outliers_more", "The number of outliers beyond those in the file."),
-            ("still", "`true` for a device that does not rotate."),
+            ("outliers_unlisted", "The number of outliers beyond those in the file."),
+            ("non_rotating", "`true` for a device that does not rotate."),
             ("rotation", "The rotation of the spindle."),
             ("geometry", "The layout of sectors."),
             ("dynamics", "The mechanics, caches and queues."),
@@ -116,9 +116,9 @@ const TEXTS: &[TableText] = &[
                 "wander",
                 "The largest deviation from the mean rotation over seconds, beyond the noise.",
             ),
-            ("forgets", "The number of reads elsewhere that evict a block from the cache."),
+            ("eviction_reads", "The number of reads elsewhere that evict a block from the cache."),
             (
-                "hit_below",
+                "cache_hit_max",
                 "The longest service time of a cache hit; zero if the drive caches nothing.",
             ),
         ],
@@ -127,10 +127,10 @@ const TEXTS: &[TableText] = &[
         header: "[found.geometry]",
         about: "The layout of sectors.",
         keys: &[
-            ("known", "The first sector behind the bands."),
+            ("mapped", "The number of sectors that the bands cover."),
             ("cylinders", "The number of cylinders; of tracks, if the number of heads is unknown."),
             ("heads", "The number of heads, if it is measurable."),
-            ("order", "The order of heads within a cylinder."),
+            ("head_order", "The order of heads within a cylinder."),
             ("zone", "The zones, each with its number of sectors per track."),
             ("band", "The bands, each with one formula for the location of its sectors."),
         ],
@@ -139,13 +139,16 @@ const TEXTS: &[TableText] = &[
         header: "[[found.geometry.zone]]",
         about: "Consecutive sectors on tracks of equal length.",
         keys: &[
-            ("first", "The first sector."),
+            ("first_lba", "The number of the first sector."),
             ("sectors", "The number of sectors."),
-            ("begins_there", "The confidence that the zone begins at its first sector."),
+            ("begin_confidence", "The confidence that the zone begins at its first sector."),
             ("sectors_per_track", "The number of sectors per track."),
             ("track_skew", "The track skew as a time."),
             ("cylinder_skew", "The cylinder skew as a time."),
-            ("skews_apart", "Whether the two skews were separated; if not, both are their mean."),
+            (
+                "skews_separated",
+                "Whether the two skews were separated; if not, both are their mean.",
+            ),
             ("media_bytes_per_s", "The media rate under a head."),
             ("sustained_bytes_per_s", "The sequential rate, changes of track included."),
         ],
@@ -154,7 +157,7 @@ const TEXTS: &[TableText] = &[
         header: "[[found.geometry.band]]",
         about: "Sectors that lie on consecutive sectors of tracks with one layout.",
         keys: &[
-            ("first", "The first sector."),
+            ("first_lba", "The number of the first sector."),
             ("sectors", "The number of sectors."),
             (
                 "first_sector",
@@ -165,7 +168,7 @@ const TEXTS: &[TableText] = &[
             ("track_skew", "The track skew."),
             ("cylinder_skew", "The cylinder skew."),
             ("first_angle", "The angle of the first sector of `first_cylinder`."),
-            ("heads", "The order of heads within a cylinder."),
+            ("head_order", "The order of heads within a cylinder."),
             (
                 "chunk_read",
                 "The shortest read at full throughput; below 4KiB if it was not measured.",
@@ -200,11 +203,11 @@ const TEXTS: &[TableText] = &[
                 "path",
                 "The latency of the path to the drive and back; if known, the others exclude it.",
             ),
-            ("hit", "A read that hits the cache, until its data is on the bus."),
-            ("read", "A read from the media, until the arm moves."),
-            ("cached", "A write to the write buffer, until the drive accepts data."),
-            ("write", "A write with forced unit access, until the arm moves."),
-            ("seek", "A seek command over zero cylinders."),
+            ("read_hit", "A read that hits the cache, until its data is on the bus."),
+            ("read_miss", "A read from the media, until the arm moves."),
+            ("write_cached", "A write to the write buffer, until the drive accepts data."),
+            ("write_media", "A write with forced unit access, until the arm moves."),
+            ("seek_command", "A seek command over zero cylinders."),
             ("bus_read", "The transfer of one sector of a read on the bus."),
             ("bus_write", "The transfer of one sector of a write on the bus."),
             (
@@ -229,14 +232,20 @@ const TEXTS: &[TableText] = &[
         header: "[found.dynamics.read_buffer]",
         about: "The cache for reads.",
         keys: &[
-            ("ahead", "The length of the read-ahead after a read of one block."),
+            ("read_ahead", "The length of the read-ahead after a read of one block."),
             ("ends_with_track", "Whether read-ahead stops at the end of a track."),
             (
                 "reads_next_track",
                 "Whether read-ahead continues on the next track after a read to a track's end.",
             ),
-            ("waits", "Whether a read of a sector about to pass is served in the same revolution."),
-            ("keeps", "Whether data that was read ahead stays in the cache after its first use."),
+            (
+                "serves_arriving_sectors",
+                "Whether a read of a sector about to pass is served in the same revolution.",
+            ),
+            (
+                "keeps_after_read",
+                "Whether data that was read ahead stays in the cache after its first use.",
+            ),
             ("segments", "The number of cache segments."),
             ("segment", "The length of the longest segment."),
         ],
@@ -245,9 +254,12 @@ const TEXTS: &[TableText] = &[
         header: "[found.dynamics.write_buffer]",
         about: "The write buffer.",
         keys: &[
-            ("answers_early", "Whether writes complete before they are on the media."),
+            ("write_back", "Whether writes complete before they are on the media."),
             ("size", "The amount of data that the drive accepts before writes wait."),
-            ("runs", "The number of scattered writes that the drive accepts before writes wait."),
+            (
+                "scattered_writes",
+                "The number of scattered writes that the drive accepts before writes wait.",
+            ),
             ("destage", "The additional flush time for each scattered write before the flush."),
             (
                 "destages_when_idle",
@@ -287,7 +299,7 @@ const TEXTS: &[TableText] = &[
             ),
             ("missed", "The share of commands that missed their revolution."),
             ("samples", "The number of commands."),
-            ("worth_it", "Whether just-in-time seeks gain more than they cost."),
+            ("just_in_time_gains", "Whether just-in-time seeks gain more than they cost."),
         ],
     },
     TableText {
@@ -295,15 +307,15 @@ const TEXTS: &[TableText] = &[
         about: "The findings about a device that does not rotate.",
         keys: &[
             ("write_buffer", "The amount of data that is accepted faster than it is stored."),
-            ("random_reads", "The test of whether the device rotates."),
-            ("limit", "The rate limits of the device."),
-            ("read_beside_writes", "The latency of reads during writes."),
+            ("rotation_test", "The test of whether the device rotates."),
+            ("rate_limit", "The rate limits of the device."),
+            ("reads_during_writes", "The latency of reads during writes."),
             ("flush", "The time of a flush after a number of writes."),
             ("rate", "The rate and latency of each kind of command."),
         ],
     },
     TableText {
-        header: "[found.flash.random_reads]",
+        header: "[found.flash.rotation_test]",
         about: "The test of whether the device rotates.",
         keys: &[
             ("verdict", "The result of the test."),
@@ -313,20 +325,20 @@ const TEXTS: &[TableText] = &[
         ],
     },
     TableText {
-        header: "[[found.flash.limit]]",
+        header: "[[found.flash.rate_limit]]",
         about: "A rate limit (token bucket) of the device.",
         keys: &[
-            ("of", "The limited quantity: commands or bytes."),
+            ("quantity", "The limited quantity: commands or bytes."),
             ("per_second", "The sustained rate."),
             ("burst", "The burst size."),
         ],
     },
     TableText {
-        header: "[found.flash.read_beside_writes]",
+        header: "[found.flash.reads_during_writes]",
         about: "The latency of reads during writes.",
         keys: &[
             ("alone", "The mean latency of random reads of 4KiB without other load."),
-            ("beside", "The mean latency of reads during writes."),
+            ("mean", "The mean latency of reads during writes."),
             ("p99", "The 99th percentile of the latency of reads during writes."),
             ("max", "The largest latency of reads during writes."),
         ],
@@ -358,8 +370,8 @@ const TEXTS: &[TableText] = &[
         about: "A sample that is excluded from the figures.",
         keys: &[
             ("sector", "The first sector of the command."),
-            ("while", "The stage that issued the command."),
-            ("why", "Why the sample is excluded."),
+            ("stage", "The stage that issued the command."),
+            ("reason", "Why the sample is excluded."),
         ],
     },
 ];

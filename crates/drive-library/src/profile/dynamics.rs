@@ -52,11 +52,11 @@ impl Record for Overheads {
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
         form.figure("path", &mut self.path)?;
-        form.figure("hit", &mut self.hit)?;
-        form.figure("read", &mut self.read)?;
-        form.figure("cached", &mut self.cached)?;
-        form.figure("write", &mut self.write)?;
-        form.figure("seek", &mut self.seek)?;
+        form.figure(("read_hit", "hit"), &mut self.hit)?;
+        form.figure(("read_miss", "read"), &mut self.read)?;
+        form.figure(("write_cached", "cached"), &mut self.cached)?;
+        form.figure(("write_media", "write"), &mut self.write)?;
+        form.figure(("seek_command", "seek"), &mut self.seek)?;
         form.figure("bus_read", &mut self.bus_read)?;
         form.figure("bus_write", &mut self.bus_write)?;
         form.figure("read_share", &mut self.read_share)?;
@@ -71,7 +71,7 @@ impl Record for Seeks {
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
-        form.field("least", &mut self.least)?;
+        form.field(("track_to_track", "least"), &mut self.least)?;
         form.field("mean", &mut self.mean)?;
         form.field("full_stroke", &mut self.full_stroke)?;
         form.field("samples", &mut self.samples)?;
@@ -127,13 +127,13 @@ impl Record for ReadBuffer {
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
-        form.known("ahead", &mut self.ahead)?;
+        form.known(("read_ahead", "ahead"), &mut self.ahead)?;
         form.field("ends_with_track", &mut self.ends_with_track)?;
         let mut next = self.reads_next_track.then_some(true);
         form.maybe("reads_next_track", &mut next)?;
         self.reads_next_track = next == Some(true);
-        form.maybe("waits", &mut self.waits)?;
-        form.maybe("keeps", &mut self.keeps)?;
+        form.maybe(("serves_arriving_sectors", "waits"), &mut self.waits)?;
+        form.maybe(("keeps_after_read", "keeps"), &mut self.keeps)?;
         form.known("segments", &mut self.segments)?;
         form.known("segment", &mut self.segment)
     }
@@ -141,14 +141,14 @@ impl Record for ReadBuffer {
 
 impl Record for WriteBuffer {
     fn blank() -> Self {
-        let (answers_early, destages_when_idle) = (false, false);
-        Self { answers_early, size: None, runs: None, destage: None, destages_when_idle }
+        let (write_back, destages_when_idle) = (false, false);
+        Self { write_back, size: None, runs: None, destage: None, destages_when_idle }
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
-        form.field("answers_early", &mut self.answers_early)?;
+        form.field(("write_back", "answers_early"), &mut self.write_back)?;
         form.figure("size", &mut self.size)?;
-        form.maybe("runs", &mut self.runs)?;
+        form.maybe(("scattered_writes", "runs"), &mut self.runs)?;
         form.figure("destage", &mut self.destage)?;
         form.field("destages_when_idle", &mut self.destages_when_idle)
     }
@@ -216,7 +216,7 @@ impl Record for Starvation {
 impl Record for Prediction {
     fn blank() -> Self {
         let (noise, offset) = (Duration::ZERO, Duration::ZERO);
-        Self { noise, offset, missed: Share::NONE, samples: 0, worth_it: false }
+        Self { noise, offset, missed: Share::NONE, samples: 0, just_in_time_gains: false }
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
@@ -224,6 +224,6 @@ impl Record for Prediction {
         form.field("offset", &mut self.offset)?;
         form.field("missed", &mut self.missed)?;
         form.field("samples", &mut self.samples)?;
-        form.field("worth_it", &mut self.worth_it)
+        form.field(("just_in_time_gains", "worth_it"), &mut self.just_in_time_gains)
     }
 }

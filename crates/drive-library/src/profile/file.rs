@@ -11,7 +11,7 @@ use serde::Serialize;
 use units::Lba;
 
 use super::about;
-use super::form::{self, Form, Record};
+use super::form::{self, Form, Names, Record};
 use super::values::{CpuCost, MeasuredDevice, MeasurementRun, ProfileFile};
 use super::{dynamics, flash, geometry, rotation};
 use input::InputError;
@@ -25,7 +25,7 @@ const LENGTHS_MAX: usize = 256;
 
 /// Every table and key of a profile file, with its type and description.
 pub fn keys() -> Vec<TableKeys> {
-    let mut tables = form::described::<ProfileFile>(String::new(), String::new());
+    let mut tables = form::all_keys::<ProfileFile>();
     about::describe(&mut tables);
     tables
 }
@@ -53,23 +53,24 @@ impl ProfileFile {
         Ok(measured)
     }
 
-    /// The file's tables, for output in another format.
-    ///
-    /// # Panics
-    /// Never: a written file is TOML, which is tested.
+    /// The file's tables, for output in another format. A renamed key is there under both names.
     pub fn table(&self) -> impl Serialize {
-        toml::from_str::<toml::Table>(&self.to_toml()).expect("what is written is TOML")
+        self.tables(Names::All)
     }
 
     /// The table of the findings alone.
     pub fn found(&self) -> impl Serialize {
-        let mut table = toml::from_str::<toml::Table>(&self.to_toml()).expect("TOML");
-        table.remove("found")
+        self.tables(Names::Current).remove("found")
+    }
+
+    fn tables(&self, names: Names) -> toml::Table {
+        let text = form::write(&mut self.clone(), names);
+        toml::from_str(&text).expect("a written file is TOML, which is tested")
     }
 
     /// The file for which [`ProfileFile::parse`] returns this profile.
     pub fn to_toml(&self) -> String {
-        form::write(&mut self.clone())
+        form::write(&mut self.clone(), Names::Current)
     }
 }
 
@@ -100,9 +101,9 @@ impl Record for MeasuredDevice {
         form.maybe("model", &mut self.model)?;
         form.field("capacity", &mut self.capacity)?;
         form.field("block", &mut self.block)?;
-        form.field("written", &mut self.written)?;
-        form.field("seeks", &mut self.seeks)?;
-        form.field("depth_max", &mut self.depth_max)
+        form.field(("writes_allowed", "written"), &mut self.written)?;
+        form.field(("seek_command", "seeks"), &mut self.seeks)?;
+        form.field(("queue_depth_max", "depth_max"), &mut self.depth_max)
     }
 }
 
@@ -114,9 +115,9 @@ impl Record for MeasurementRun {
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
         form.field("time", &mut self.time)?;
         form.field("quick", &mut self.quick)?;
-        form.maybe("halted", &mut self.halted)?;
+        form.maybe(("stop_reason", "halted"), &mut self.halted)?;
         form.maybe("overhead", &mut self.overhead)?;
-        form.tables("processor", &mut self.processor, LENGTHS_MAX)
+        form.tables(("cpu_cost", "processor"), &mut self.processor, LENGTHS_MAX)
     }
 }
 
@@ -140,7 +141,7 @@ impl Record for Findings {
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
         form.values("done", &mut self.done, Stage::ALL.len())?;
         form.values("notes", &mut self.notes, drive_profile::findings::limits::NOTES_MAX)?;
-        form.field("outliers_more", &mut self.outliers_more)?;
+        form.field(("outliers_unlisted", "outliers_more"), &mut self.outliers_more)?;
         rotation::visit(self, form)?;
         geometry::visit(self, form)?;
         dynamics::visit(self, form)?;
@@ -156,7 +157,7 @@ impl Record for Outlier {
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
         form.field("sector", &mut self.lba)?;
-        form.field("while", &mut self.stage)?;
-        form.field("why", &mut self.reason)
+        form.field(("stage", "while"), &mut self.stage)?;
+        form.field(("reason", "why"), &mut self.reason)
     }
 }

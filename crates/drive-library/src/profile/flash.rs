@@ -39,9 +39,9 @@ impl Record for Flash {
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
         form.figure("write_buffer", &mut self.write_buffer)?;
-        form.table("random_reads", &mut self.rotation_test)?;
-        form.tables("limit", &mut self.limits, LIMITS_MAX)?;
-        form.table("read_beside_writes", &mut self.reads_during_writes)?;
+        form.table(("rotation_test", "random_reads"), &mut self.rotation_test)?;
+        form.tables(("rate_limit", "limit"), &mut self.limits, LIMITS_MAX)?;
+        form.table(("reads_during_writes", "read_beside_writes"), &mut self.reads_during_writes)?;
         form.tables("flush", &mut self.flushes, FLUSHES_MAX)?;
         form.tables("rate", &mut self.rates, RATES_MAX)
     }
@@ -68,7 +68,7 @@ impl Record for RateLimit {
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
-        form.field("of", &mut self.of)?;
+        form.field(("quantity", "of"), &mut self.of)?;
         form.known("per_second", &mut self.per_second)?;
         form.known("burst", &mut self.burst)
     }
@@ -82,7 +82,7 @@ impl Record for ReadsDuringWrites {
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
         form.known("alone", &mut self.alone)?;
-        form.known("beside", &mut self.mean)?;
+        form.known(("mean", "beside"), &mut self.mean)?;
         form.field("p99", &mut self.p99)?;
         form.field("max", &mut self.max)
     }

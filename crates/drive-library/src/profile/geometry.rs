@@ -8,7 +8,7 @@ use units::{Angle, Extent, Lba, Sectors, Share};
 
 use super::flash::{no_time, unknown};
 use super::form::{Form, Record};
-use super::value::{Written, by_name, named};
+use super::value::Written;
 use input::InputError;
 use input::Value;
 
@@ -18,14 +18,6 @@ const SECTORS_MAX: u64 = 1 << 48;
 pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), InputError> {
     form.table("geometry", &mut findings.geometry)
 }
-
-by_name!(
-    HeadOrder,
-    "the order of heads",
-    HeadOrder::Up = "up",
-    HeadOrder::UpOnEven = "up-on-even",
-    HeadOrder::DownOnEven = "down-on-even",
-);
 
 /// In 2⁻⁶⁴ of a revolution, in hexadecimal: TOML's integers have 63 bits.
 impl Written for Skew {
@@ -50,33 +42,13 @@ impl Record for Geometry {
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
-        form.field("known", &mut self.known)?;
+        form.field(("mapped", "known"), &mut self.known)?;
         form.field("cylinders", &mut self.cylinders)?;
         form.figure("heads", &mut self.heads)?;
-        form.maybe("order", &mut self.order)?;
+        form.maybe(("head_order", "order"), &mut self.order)?;
         form.tables("zone", &mut self.zones, ZONES_MAX)?;
         form.tables("band", &mut self.bands, BANDS_MAX)?;
-        let mut next = Lba(0);
-        for (nth, band) in self.bands.iter().enumerate() {
-            let nth = nth + 1;
-            form.sound(band.lbas.start == next && !band.lbas.is_empty(), "band", || {
-                format!("bands that follow one another from sector 0 on; number {nth} does not")
-            })?;
-            let has = (1..=SECTORS_PER_TRACK_MAX).contains(&band.sectors_per_track)
-                && band.first_cylinder < CYLINDERS_MAX
-                && band.lbas.end().0.max(band.first_sector) <= SECTORS_MAX
-                && band.chunk_read.0 > 0
-                && band.chunk_write.0 > 0;
-            form.sound(has, "band", || {
-                format!(
-                    "tracks of 1 to {SECTORS_PER_TRACK_MAX} sectors, chunks above zero and under \
-                     {CYLINDERS_MAX} \
-                     cylinders and {SECTORS_MAX} sectors in band {nth}"
-                )
-            })?;
-            // The reader has checked that every number is below 2^63.
-            next = band.lbas.end();
-        }
+        check_bands(&self.bands, form)?;
         let heads = self.heads.is_none_or(|heads| (1..=SURFACES_MAX).contains(&heads.value));
         let is_valid = (1..=CYLINDERS_MAX).contains(&self.cylinders) && heads;
         form.sound(is_valid, "cylinders", || {
@@ -85,28 +57,57 @@ impl Record for Geometry {
     }
 }
 
+/// The bands follow one another, and no number of theirs exceeds a model's limits.
+fn check_bands(bands: &[Band], form: &Form<'_>) -> Result<(), InputError> {
+    let mut next = Lba(0);
+    for (nth, band) in (1..).zip(bands) {
+        form.sound(band.lbas.start == next && !band.lbas.is_empty(), "band", || {
+            format!("bands that follow one another from sector 0 on; number {nth} does not")
+        })?;
+        let is_valid = (1..=SECTORS_PER_TRACK_MAX).contains(&band.sectors_per_track)
+            && band.first_cylinder < CYLINDERS_MAX
+            && band.lbas.end().0.max(band.first_sector) <= SECTORS_MAX
+            && band.chunk_read.0 > 0
+            && band.chunk_write.0 > 0;
+        form.sound(is_valid, "band", || {
+            format!(
+                "tracks of 1 to {SECTORS_PER_TRACK_MAX} sectors, chunks above zero and under \
+                 {CYLINDERS_MAX} cylinders and {SECTORS_MAX} sectors in band {nth}"
+            )
+        })?;
+        // The reader has checked that every number is below 2^63.
+        next = band.lbas.end();
+    }
+    Ok(())
+}
+
+/// The first sector and the number of sectors.
+fn visit_extent(lbas: &mut Extent, form: &mut Form<'_>) -> Result<(), InputError> {
+    form.field(("first_lba", "first"), &mut lbas.start)?;
+    form.field("sectors", &mut lbas.len.0)
+}
+
 impl Record for Zone {
     fn blank() -> Self {
         Self {
             lbas: Extent::default(),
-            begins: Share::NONE,
+            begin_confidence: Share::NONE,
             sectors_per_track: unknown(0, 0),
             track_skew: no_time(),
             cylinder_skew: no_time(),
-            skews_apart: false,
+            skews_separated: false,
             media_rate: 0,
             sustained_rate: 0,
         }
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
-        form.field("first", &mut self.lbas.start)?;
-        form.field("sectors", &mut self.lbas.len.0)?;
-        form.field("begins_there", &mut self.begins)?;
+        visit_extent(&mut self.lbas, form)?;
+        form.field(("begin_confidence", "begins_there"), &mut self.begin_confidence)?;
         form.known("sectors_per_track", &mut self.sectors_per_track)?;
         form.known("track_skew", &mut self.track_skew)?;
         form.known("cylinder_skew", &mut self.cylinder_skew)?;
-        form.field("skews_apart", &mut self.skews_apart)?;
+        form.field(("skews_separated", "skews_apart"), &mut self.skews_separated)?;
         form.field("media_bytes_per_s", &mut self.media_rate)?;
         form.field("sustained_bytes_per_s", &mut self.sustained_rate)
     }
@@ -129,15 +130,14 @@ impl Record for Band {
     }
 
     fn visit(&mut self, form: &mut Form<'_>) -> Result<(), InputError> {
-        form.field("first", &mut self.lbas.start)?;
-        form.field("sectors", &mut self.lbas.len.0)?;
+        visit_extent(&mut self.lbas, form)?;
         form.field("first_sector", &mut self.first_sector)?;
         form.field("first_cylinder", &mut self.first_cylinder)?;
         form.field("sectors_per_track", &mut self.sectors_per_track)?;
         form.field("track_skew", &mut self.track_skew)?;
         form.field("cylinder_skew", &mut self.cylinder_skew)?;
         form.field("first_angle", &mut self.first_angle)?;
-        form.field("heads", &mut self.heads)?;
+        form.field(("head_order", "heads"), &mut self.heads)?;
         form.field("chunk_read", &mut self.chunk_read)?;
         form.field("chunk_write", &mut self.chunk_write)
     }

@@ -8,6 +8,7 @@ mod flash;
 mod form;
 mod geometry;
 mod model;
+mod name;
 mod rotation;
 mod value;
 mod values;

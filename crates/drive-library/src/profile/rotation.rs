@@ -1,4 +1,4 @@
-//! The spindle: `[found.rotation]`, or `still = true` for a device that does not rotate.
+//! The spindle: `[found.rotation]`, or `non_rotating = true` for a device that does not rotate.
 
 use drive::{PERIOD_MAX, PERIOD_MIN};
 use drive_profile::findings::{Findings, Rotation, Spindle};
@@ -15,7 +15,7 @@ pub(super) fn visit(findings: &mut Findings, form: &mut Form<'_>) -> Result<(), 
         Some(Spindle::NotRotating) => (Some(true), None),
         Some(Spindle::Rotating(rotation)) => (None, Some(rotation)),
     };
-    form.maybe("still", &mut not_rotating)?;
+    form.maybe(("non_rotating", "still"), &mut not_rotating)?;
     form.table("rotation", &mut rotation)?;
     findings.spindle = match (rotation, not_rotating) {
         (Some(rotation), _) => Some(Spindle::Rotating(rotation)),
@@ -33,7 +33,7 @@ impl Record for Rotation {
             noise: Duration::ZERO,
             wander: Duration::ZERO,
             eviction_reads: 0,
-            hit_below: Duration::ZERO,
+            cache_hit_max: Duration::ZERO,
         }
     }
 
@@ -44,7 +44,7 @@ impl Record for Rotation {
         form.field("period_ps", &mut self.period_picos)?;
         form.field("noise", &mut self.noise)?;
         form.field("wander", &mut self.wander)?;
-        form.field("forgets", &mut self.eviction_reads)?;
-        form.field("hit_below", &mut self.hit_below)
+        form.field(("eviction_reads", "forgets"), &mut self.eviction_reads)?;
+        form.field(("cache_hit_max", "hit_below"), &mut self.cache_hit_max)
     }
 }

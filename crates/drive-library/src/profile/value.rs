@@ -1,5 +1,6 @@
 //! Values of a profile's file.
 
+use drive_profile::HeadOrder;
 use drive_profile::findings::{AccessPattern, LimitedQuantity, RotationVerdict};
 use drive_profile::findings::{OutlierReason, Stage};
 use units::{Angle, Bytes, Duration, Lba, Op, Sectors, Share};
@@ -8,12 +9,18 @@ use input::InputError;
 use input::TIME_MAX;
 use input::{Value, list, size_text};
 
+use super::name::Name;
 use crate::file::exact_time;
 
 /// A type that is written as one TOML value and reads back as the same value.
 pub(super) trait Written: Sized {
     /// The accepted values, for messages.
     const EXPECTED: &'static str;
+
+    /// The accepted values, for the list of keys.
+    fn shape() -> String {
+        Self::EXPECTED.to_owned()
+    }
 
     /// The value as TOML.
     fn text(&self) -> String;
@@ -22,30 +29,50 @@ pub(super) trait Written: Sized {
     fn read(value: &Value<'_>) -> Result<Self, InputError>;
 }
 
-impl Written for u64 {
-    const EXPECTED: &'static str = "a whole number";
+/// TOML's integers are signed and have 64 bits.
+const INTEGER_MAX: u64 = i64::MAX.unsigned_abs();
 
-    fn text(&self) -> String {
-        self.to_string()
-    }
+/// Implements [`Written`] for unsigned integers.
+macro_rules! integers {
+    ($($type:ty: $max:expr),+) => {
+        $(impl Written for $type {
+            const EXPECTED: &'static str = "a whole number";
 
-    fn read(value: &Value<'_>) -> Result<Self, InputError> {
-        // TOML's integers are signed.
-        value.integer(0..=i64::MAX.unsigned_abs(), "")
-    }
+            fn text(&self) -> String {
+                self.to_string()
+            }
+
+            fn read(value: &Value<'_>) -> Result<Self, InputError> {
+                let number = value.integer(0..=$max, "")?;
+                Ok(Self::try_from(number).expect("within its range"))
+            }
+        })+
+    };
 }
 
-impl Written for u32 {
-    const EXPECTED: &'static str = "a whole number";
+integers!(u64: INTEGER_MAX, u32: u32::MAX.into());
 
-    fn text(&self) -> String {
-        self.to_string()
-    }
+/// Implements [`Written`] for a wrapper of an integer.
+macro_rules! wrappers {
+    ($($type:path, $integer:ty: $expected:literal;)+) => {
+        $(impl Written for $type {
+            const EXPECTED: &'static str = $expected;
 
-    fn read(value: &Value<'_>) -> Result<Self, InputError> {
-        let number = value.integer(0..=Self::MAX.into(), "")?;
-        Ok(Self::try_from(number).expect("within its range"))
-    }
+            fn text(&self) -> String {
+                self.0.text()
+            }
+
+            fn read(value: &Value<'_>) -> Result<Self, InputError> {
+                <$integer>::read(value).map($type)
+            }
+        })+
+    };
+}
+
+wrappers! {
+    Lba, u64: "the number of a sector";
+    // As in drive files.
+    Angle, u32: "a whole number of 2^-32 of a revolution";
 }
 
 impl Written for bool {
@@ -109,18 +136,6 @@ impl Written for Sectors {
     }
 }
 
-impl Written for Lba {
-    const EXPECTED: &'static str = "the number of a sector";
-
-    fn text(&self) -> String {
-        self.0.to_string()
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, InputError> {
-        u64::read(value).map(Self)
-    }
-}
-
 impl Written for Share {
     const EXPECTED: &'static str = "a share from \"0%\" to \"100%\"";
 
@@ -133,97 +148,90 @@ impl Written for Share {
     }
 }
 
-/// In 2⁻³² of a revolution, as in drive files.
-impl Written for Angle {
-    const EXPECTED: &'static str = "a whole number of 2^-32 of a turn";
+/// A type whose values are written as names.
+pub(super) trait Named: Copy + PartialEq + 'static {
+    /// The values' description, for messages.
+    const EXPECTED: &'static str;
+
+    /// Each value with its name.
+    fn names() -> Vec<(Self, Name)>;
+}
+
+impl<T: Named> Written for T {
+    const EXPECTED: &'static str = <T as Named>::EXPECTED;
+
+    fn shape() -> String {
+        format!("one of {}", list(T::names().iter().map(|(_, name)| name.current), '"'))
+    }
 
     fn text(&self) -> String {
-        self.0.to_string()
+        let names = T::names();
+        let (_, name) = names.iter().find(|(one, _)| one == self).expect("each value has a name");
+        format!("\"{}\"", name.current)
     }
 
     fn read(value: &Value<'_>) -> Result<Self, InputError> {
-        u32::read(value).map(Self)
+        let text = value.text(Self::shape())?;
+        let found = T::names().into_iter().find(|(_, name)| name.is(text));
+        found.map(|(one, _)| one).ok_or_else(|| value.refuse(Self::shape()))
     }
 }
 
-/// The value of this name.
-pub(super) fn named<T: Copy>(
-    value: &Value<'_>,
-    all: &[T],
-    name: impl Fn(T) -> &'static str,
-) -> Result<T, InputError> {
-    let expected = || format!("one of {}", list(all.iter().map(|one| name(*one)), '"'));
-    let text = value.text(expected())?;
-    all.iter().copied().find(|one| name(*one) == text).ok_or_else(|| value.refuse(expected()))
-}
-
-/// Implements [`Written`] for an enum by the names of its variants.
+/// Implements [`Named`]. An earlier name stands beside the current one: `("new", "old")`.
 macro_rules! by_name {
-    ($type:ty, $expected:literal, $($value:path = $name:literal),+ $(,)?) => {
-        impl Written for $type {
+    ($type:ty, $expected:literal, $($value:ident = $name:expr),+ $(,)?) => {
+        impl Named for $type {
             const EXPECTED: &'static str = $expected;
 
-            fn text(&self) -> String {
-                match self {
-                    $($value => concat!("\"", $name, "\"").to_owned(),)+
-                }
-            }
-
-            fn read(value: &Value<'_>) -> Result<Self, InputError> {
-                named(value, &[$($value),+], |one| match one {
-                    $($value => $name,)+
-                })
+            fn names() -> Vec<(Self, Name)> {
+                vec![$((Self::$value, Name::from($name))),+]
             }
         }
     };
 }
-pub(super) use by_name;
 
 by_name!(
     Op,
-    "what a command does",
-    Op::Read = "read",
-    Op::Write = "write",
-    Op::Flush = "flush",
-    Op::Trim = "trim",
-    Op::WriteZeroes = "write-zeroes",
-    Op::Seek = "seek",
+    "an operation",
+    Read = "read",
+    Write = "write",
+    Flush = "flush",
+    Trim = "trim",
+    WriteZeroes = "write-zeroes",
+    Seek = "seek",
 );
-by_name!(
-    AccessPattern,
-    "where commands go",
-    AccessPattern::Sequential = "sequential",
-    AccessPattern::Random = "random",
-);
-by_name!(
-    LimitedQuantity,
-    "what is counted",
-    LimitedQuantity::Commands = "commands",
-    LimitedQuantity::Bytes = "bytes",
-);
+by_name!(AccessPattern, "an access pattern", Sequential = "sequential", Random = "random");
+by_name!(LimitedQuantity, "the limited quantity", Commands = "commands", Bytes = "bytes");
 by_name!(
     RotationVerdict,
-    "whether anything turns",
-    RotationVerdict::TooFast = "not-rotating-at-once",
-    RotationVerdict::Uniform = "not-rotating-level",
-    RotationVerdict::MayRotate = "may-be-rotating",
+    "whether the device rotates",
+    TooFast = ("not-rotating-fast", "not-rotating-at-once"),
+    Uniform = ("not-rotating-uniform", "not-rotating-level"),
+    MayRotate = "may-be-rotating",
 );
 by_name!(
     OutlierReason,
-    "why it was kept out",
-    OutlierReason::Failed = "failed",
-    OutlierReason::Late = "late",
-    OutlierReason::Remapped = "elsewhere",
+    "the reason for the exclusion",
+    Failed = "failed",
+    Late = "late",
+    Remapped = ("remapped", "elsewhere"),
+);
+by_name!(
+    HeadOrder,
+    "the order of heads",
+    Up = "up",
+    UpOnEven = "up-on-even",
+    DownOnEven = "down-on-even",
 );
 
-impl Written for Stage {
-    const EXPECTED: &'static str = "what is measured";
+impl Named for Stage {
+    const EXPECTED: &'static str = "a stage of the measurement";
 
-    fn text(&self) -> String {
-        format!("\"{}\"", self.name())
-    }
-
-    fn read(value: &Value<'_>) -> Result<Self, InputError> {
-        named(value, &Self::ALL, Self::name)
+    fn names() -> Vec<(Self, Name)> {
+        let name = |stage: Self| match stage {
+            Self::RateLimit => Name::from((stage.name(), "provisioned")),
+            _ => stage.name().into(),
+        };
+        Self::ALL.map(|stage| (stage, name(stage))).into()
     }
 }

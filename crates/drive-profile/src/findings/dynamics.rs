@@ -141,7 +141,7 @@ pub struct ReadBuffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBuffer {
     /// Whether writes complete before they are on the media.
-    pub answers_early: bool,
+    pub write_back: bool,
     /// The amount of data that it accepts before writes wait, if it was ever full.
     pub size: Option<Figure<Sectors>>,
     /// The number of scattered writes that it accepts before writes wait, where that limit is
@@ -207,5 +207,5 @@ pub struct Prediction {
     /// The number of commands.
     pub samples: u32,
     /// Whether just-in-time seeks gain more than they cost.
-    pub worth_it: bool,
+    pub just_in_time_gains: bool,
 }

@@ -69,7 +69,7 @@ impl Findings {
             all.push((Stage::Rotation, rotation.period.confidence));
         }
         let zones = self.geometry.iter().flat_map(|map| &map.zones);
-        all.extend(zones.map(|zone| (Stage::Zones, zone.begins)));
+        all.extend(zones.map(|zone| (Stage::Zones, zone.begin_confidence)));
         let mut uncertain: Vec<Stage> = all
             .into_iter()
             .filter(|(_, confidence)| *confidence < confidence_min)

@@ -11,7 +11,7 @@ pub struct Zone {
     /// The logical blocks.
     pub lbas: Extent,
     /// The probability that the zone begins exactly at its first block.
-    pub begins: Share,
+    pub begin_confidence: Share,
     /// Sectors on a track.
     pub sectors_per_track: Figure<u32>,
     /// The delay of a track's first sector after that of the track before it on its cylinder.
@@ -19,7 +19,7 @@ pub struct Zone {
     /// The delay of a cylinder's first sector after that of the last track of the cylinder before.
     pub cylinder_skew: Figure<Duration>,
     /// Whether the two skews were separated. If not, both are their mean.
-    pub skews_apart: bool,
+    pub skews_separated: bool,
     /// Bytes that pass under a head in a second.
     pub media_rate: u64,
     /// Bytes that pass in a second over many tracks, track changes included.

@@ -19,7 +19,7 @@ pub struct Rotation {
     /// The number of reads elsewhere that evict a block from the drive's cache.
     pub eviction_reads: u32,
     /// The longest service time of a cache hit. Zero if the drive caches nothing.
-    pub hit_below: Duration,
+    pub cache_hit_max: Duration,
 }
 
 /// Whether the drive has a spindle.

@@ -68,7 +68,7 @@ impl Dynamics {
         profile.completion = completion;
         profile.seek_command = seek_command;
         if let Some(buffer) = &self.write_buffer {
-            profile.write_cache = buffer.answers_early;
+            profile.write_cache = buffer.write_back;
         }
         self.heads(profile);
         let period = profile.rotation_period;

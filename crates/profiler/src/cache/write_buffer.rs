@@ -152,7 +152,7 @@ pub(crate) fn write_buffer(
 ) -> Result<WriteBuffer, StopReason> {
     let Some(hits) = hits else {
         return Ok(WriteBuffer {
-            answers_early: false,
+            write_back: false,
             size: None,
             runs: None,
             destage: None,
@@ -166,7 +166,7 @@ pub(crate) fn write_buffer(
     };
     let service = each.map_or(0.0, |each| ns(each.value)).max(prober.rotation.period() / 2.0);
     let (size, runs) = fill(prober, hits, service)?;
-    Ok(WriteBuffer { answers_early: true, size, runs, destage: each, destages_when_idle })
+    Ok(WriteBuffer { write_back: true, size, runs, destage: each, destages_when_idle })
 }
 
 /// The size, and the number of scattered writes if that limit is reached first.

@@ -125,7 +125,7 @@ impl<'b, 'a> Probe<'b, 'a> {
         probe.period = real(rotation.period_picos) / 1e3;
         let wander = OF_WANDER * real(rotation.wander.as_nanos());
         probe.sigma = real(rotation.noise.as_nanos()).max(wander).max(NOISE_MIN) / probe.period;
-        probe.hit_max = real(rotation.hit_below.as_nanos());
+        probe.hit_max = real(rotation.cache_hit_max.as_nanos());
         probe.eviction_reads = rotation.eviction_reads;
         probe.elsewhere_time = ELSEWHERE_FIRST * probe.period;
         probe

@@ -207,11 +207,11 @@ fn add_coarse_zones(
         };
         zones.push(Zone {
             lbas: Extent::new(Lba(start), Sectors(end - start)),
-            begins: Share::NONE,
+            begin_confidence: Share::NONE,
             sectors_per_track: value,
             track_skew: Figure { confidence: COARSE_SURE, samples: 0, ..last.track_skew },
             cylinder_skew: Figure { confidence: COARSE_SURE, samples: 0, ..last.cylinder_skew },
-            skews_apart: false,
+            skews_separated: false,
             media_rate: scaled(last.media_rate),
             sustained_rate: scaled(last.sustained_rate),
         });
@@ -342,7 +342,9 @@ fn zones(segments: &[Segment], (period, block, sigma): (f64, u64, f64)) -> Vec<Z
         // A zone has the skews of its longest segment with known skews.
         let zone = zone_of(segment, lbas, spt, (period, sigma));
         match zones.last_mut().filter(|last| last.sectors_per_track.value == spt) {
-            Some(last) => *last = Zone { lbas: last.lbas, begins: last.begins, ..zone },
+            Some(last) => {
+                *last = Zone { lbas: last.lbas, begin_confidence: last.begin_confidence, ..zone }
+            }
             None => zones.push(zone),
         }
     }
@@ -376,11 +378,11 @@ fn zone_of(segment: &Segment, lbas: Extent, spt: u32, (period, sigma): (f64, f64
     let rate = |revolutions: f64| round(f64::from(spt) * 512.0 * 1e9 / (revolutions * period));
     Zone {
         lbas,
-        begins: percent(segment.sure),
+        begin_confidence: percent(segment.sure),
         sectors_per_track: Figure { value: spt, spread: 0, samples, confidence: percent(0.99) },
         track_skew: track,
         cylinder_skew: cylinder,
-        skews_apart: apart,
+        skews_separated: apart,
         media_rate: rate(1.0),
         sustained_rate: rate(1.0 + fraction(layout.mean_step())),
     }

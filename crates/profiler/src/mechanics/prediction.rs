@@ -46,6 +46,6 @@ pub(crate) fn prediction(
         offset: duration(OFFSET),
         missed,
         samples,
-        worth_it: samples > 0 && missed.ppb() <= WORTH && prober.rotation.is_settled(),
+        just_in_time_gains: samples > 0 && missed.ppb() <= WORTH && prober.rotation.is_settled(),
     })
 }

@@ -269,8 +269,8 @@ fn refine(
     mut references: Vec<Reference>,
     counted: Duration,
 ) -> Result<Rotation, StopReason> {
-    let hit_below = hit_time_max(probe, &references)?;
-    probe.hit_max = hit_below;
+    let cache_hit_max = hit_time_max(probe, &references)?;
+    probe.hit_max = cache_hit_max;
     let began = probe.now();
     let end = began + real(counted.as_nanos());
     let mut again = began + 20.0 * probe.period;
@@ -281,7 +281,7 @@ fn refine(
                 Ok(Some(sample)) => count(probe, reference, &sample),
                 Err(halt) if residuals(&references, probe.period).len() < 8 => return Err(halt),
                 // The reads so far suffice for a figure.
-                Err(_) => return Ok(summary(probe, &references, hit_below)),
+                Err(_) => return Ok(summary(probe, &references, cache_hit_max)),
             }
         }
         // The period is updated whenever the time since the first read has grown by an eighth, so
@@ -296,7 +296,7 @@ fn refine(
     if let Some(period) = slope(&references) {
         probe.period = period;
     }
-    Ok(summary(probe, &references, hit_below))
+    Ok(summary(probe, &references, cache_hit_max))
 }
 
 /// Adds a read to its reference, unless it is an outlier.
@@ -375,7 +375,7 @@ fn summary(probe: &mut Probe<'_, '_>, references: &[Reference], hit: f64) -> Rot
         noise: nanos(noise),
         wander: nanos(wander),
         eviction_reads: u32::try_from(references.len()).unwrap_or(u32::MAX),
-        hit_below: nanos(hit),
+        cache_hit_max: nanos(hit),
     }
 }
 

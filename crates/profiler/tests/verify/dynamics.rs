@@ -114,8 +114,8 @@ pub(crate) fn missed_of_buffers(model: &Model, found: &Dynamics) -> Vec<String> 
     let caches = spec.write_cache && spec.write_buffer > Sectors::ZERO;
     let size = write.size.map_or(0, |size| size.value.0);
     let true_size = if caches { spec.write_buffer.0 } else { 0 };
-    if write.answers_early != caches || size.abs_diff(true_size) > is.segment.0 {
-        let early = write.answers_early;
+    if write.write_back != caches || size.abs_diff(true_size) > is.segment.0 {
+        let early = write.write_back;
         missed
             .push(format!("write buffer: {size} sectors for {true_size}, answers early: {early}"));
     }

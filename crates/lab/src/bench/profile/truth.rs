@@ -216,7 +216,7 @@ fn memory(findings: &Findings, model: &Model, simulated: &Findings) -> Vec<Row> 
     }
     let caches = spec.write_cache && spec.write_buffer > Sectors::ZERO;
     if let Some(writes) = &found.write_buffer {
-        let early = (writes.answers_early, caches);
+        let early = (writes.write_back, caches);
         rows.push(Row::exact("writes are answered early", Some(early.0.into()), early.1.into()));
         if let Some(size) = writes.size.filter(|_| caches) {
             rows.push(Row::size("write buffer", size.value, spec.write_buffer));
