@@ -88,7 +88,8 @@ fn an_imported_drive_is_given_a_queue_on_request() {
         spindle(scratch.path(), &all)
     };
     let ran = import(&["--queue", "16"]);
-    let lines = ["queue_depth_max = 16", "order = \"shortest-positioning\"", "lead = \"0s\""];
+    let lines =
+        ["queue_depth_max = 16", "order = \"shortest-positioning\"", "decision_latency = \"0s\""];
     assert!(lines.iter().all(|line| ran.stdout.contains(line)), "{}", ran.stdout);
     assert!(!import(&[]).stdout.contains("[queue]"));
     assert_eq!(import(&["--queue", "0"]).code, Some(2));

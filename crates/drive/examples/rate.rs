@@ -80,7 +80,7 @@ fn main() -> Result<(), SpecError> {
     let nearest = Discipline::ShortestPositioning(Choosing {
         age_limit,
         stream_hold: Duration::from_millis(1),
-        lead: Duration::ZERO,
+        decision_latency: Duration::ZERO,
     });
     let model = Arc::new(large(nearest)?);
     for depth in [1, 4, 16, 32, 64] {

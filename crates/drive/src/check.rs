@@ -80,11 +80,11 @@ pub enum SpecError {
         sectors: u64,
     },
     /// Tracks that begin later are out of order or leave the zone.
-    Turns {
+    TrackSlips {
         /// Which zone.
         zone: usize,
         /// Which of its entries.
-        turn: usize,
+        slip: usize,
         /// Tracks of the zone.
         tracks: u64,
     },
@@ -143,7 +143,7 @@ impl SpecError {
             Self::ZoneStart { zone, .. } => zone_field(zone, "first_cylinder"),
             Self::ZoneBackwards { zone, .. } => zone_field(zone, "last_cylinder"),
             Self::Skips { zone, .. } => zone_field(zone, "skips"),
-            Self::Turns { zone, .. } => zone_field(zone, "turns"),
+            Self::TrackSlips { zone, .. } => zone_field(zone, "track_slips"),
             Self::Remaps { zone, .. } => zone_field(zone, "remaps"),
             Self::ZoneEmpty { zone } => zone_field(zone, "sectors_per_track"),
             Self::SeekOrder { curve, point, .. } | Self::SeekFalls { curve, point, .. } => {
@@ -171,8 +171,8 @@ impl SpecError {
                 "run {skip} is out of place, expected rising runs that do not touch inside \
                  {sectors} sectors"
             ),
-            Self::Turns { turn, tracks, .. } => {
-                format!("number {turn} is out of place, expected tracks in order, under {tracks}")
+            Self::TrackSlips { slip, tracks, .. } => {
+                format!("number {slip} is out of place, expected tracks in order, under {tracks}")
             }
             Self::Remaps { remap, .. } => format!(
                 "run {remap} is out of place, expected rising runs with data, kept on runs without \
@@ -258,8 +258,8 @@ impl Spec {
     }
 
     fn check_numbers(&self) -> Result<(), SpecError> {
-        let turn = (PERIOD_MIN.as_nanos(), PERIOD_MAX.as_nanos());
-        range(top("period"), self.period.as_nanos(), turn, "ns")?;
+        let periods = (PERIOD_MIN.as_nanos(), PERIOD_MAX.as_nanos());
+        range(top("period"), self.period.as_nanos(), periods, "ns")?;
         range(top("surfaces"), self.surfaces.into(), (1, SURFACES_MAX.into()), "surfaces")?;
         time(top("head_switch"), self.head_switch)?;
         time(top("write_settle"), self.write_settle)?;
@@ -267,11 +267,13 @@ impl Spec {
         time(top("bus_sector"), self.bus_sector)?;
         let depth = (1, u64::from(QUEUE_DEPTH_MAX));
         range(top("queue_depth_max"), self.queue_depth_max.into(), depth, "commands")?;
-        if let Some(Choosing { age_limit, stream_hold, lead }) = self.discipline.choosing() {
+        if let Some(Choosing { age_limit, stream_hold, decision_latency }) =
+            self.discipline.choosing()
+        {
             let limits = (self.period.as_nanos(), AGE_LIMIT_MAX.as_nanos());
             range(inside("queue", "age_limit"), age_limit.as_nanos(), limits, "ns")?;
             time(inside("queue", "stream_hold"), stream_hold)?;
-            time(inside("queue", "lead"), lead)?;
+            time(inside("queue", "decision_latency"), decision_latency)?;
         }
         let buffer = &self.read_buffer;
         let segments = (0, u64::from(SEGMENTS_MAX));
@@ -335,15 +337,15 @@ impl Zone {
         if skipped.0 == sectors {
             return Err(SpecError::ZoneEmpty { zone: index });
         }
-        self.check_turns(index, self.cylinders() * u64::from(surfaces))?;
+        self.check_track_slips(index, self.cylinders() * u64::from(surfaces))?;
         self.check_remaps(index, sectors)
     }
 
-    fn check_turns(&self, zone: usize, tracks: u64) -> Result<(), SpecError> {
+    fn check_track_slips(&self, zone: usize, tracks: u64) -> Result<(), SpecError> {
         let mut before = 1;
-        for (turn, track) in self.turns.iter().enumerate() {
+        for (slip, track) in self.track_slips.iter().enumerate() {
             if !(before..tracks).contains(track) {
-                return Err(SpecError::Turns { zone, turn, tracks });
+                return Err(SpecError::TrackSlips { zone, slip, tracks });
             }
             before = *track;
         }
@@ -392,7 +394,7 @@ impl MediaCache {
         time(field("close"), self.close)?;
         let records = (1, LOG_RECORDS_MAX.into());
         range(field("records_max"), self.records_max.into(), records, "records")?;
-        range(field("home"), self.home.as_nanos(), some, "ns")
+        range(field("write_back"), self.write_back.as_nanos(), some, "ns")
     }
 }
 
@@ -502,7 +504,8 @@ mod tests {
                 refused(|s| {
                     let stream_hold = Duration::ZERO;
                     let age_limit = Duration::from_millis(9);
-                    let choosing = Choosing { age_limit, stream_hold, lead: Duration::ZERO };
+                    let choosing =
+                        Choosing { age_limit, stream_hold, decision_latency: Duration::ZERO };
                     s.discipline = Discipline::ShortestSeek(choosing);
                 }),
                 "field `queue.age_limit`: is 9000000 ns, expected 10000000 to",
@@ -510,9 +513,9 @@ mod tests {
             (
                 refused(|s| {
                     s.firmware.media_cache =
-                        Some(MediaCache { home: Duration::ZERO, ..crate::samples::LOG });
+                        Some(MediaCache { write_back: Duration::ZERO, ..crate::samples::LOG });
                 }),
-                "field `firmware.media_cache.home`: is 0 ns, expected 1 to",
+                "field `firmware.media_cache.write_back`: is 0 ns, expected 1 to",
             ),
             (
                 refused(|s| s.read_buffer.read_ahead_max = Sectors(1 << 30)),
@@ -553,9 +556,9 @@ mod tests {
             let message = remapped(all).expect_err("no drive");
             assert!(message.starts_with("field `zones[0].remaps`: run "), "{message}");
         }
-        for turns in [vec![0], vec![5, 4], vec![240]] {
-            let message = refused(|s| s.zones[0].turns = turns);
-            assert!(message.starts_with("field `zones[0].turns`: number "), "{message}");
+        for slips in [vec![0], vec![5, 4], vec![240]] {
+            let message = refused(|s| s.zones[0].track_slips = slips);
+            assert!(message.starts_with("field `zones[0].track_slips`: number "), "{message}");
         }
     }
 

@@ -355,8 +355,11 @@ impl Device {
         let on = if head.is_some() {
             ready + bus.prepare
         } else {
-            let release =
-                if self.after_write { bus.read_release_after_write } else { bus.read_release };
+            let release = if self.after_write {
+                bus.read_disconnect_after_write
+            } else {
+                bus.read_disconnect
+            };
             (ready + release).max(access.marked) + bus.reselect.max(bus.prepare)
         };
         // It follows the media, one sector behind it, and carries no more than it can.
@@ -374,8 +377,8 @@ impl Device {
         self.reads.invalidate(&self.model, extent);
         if fua || extent.len > self.writes.capacity() {
             let elsewhere = self.after_write && self.written != Some(extent.start);
-            let detour = self.model.firmware().bus.detour.filter(|_| elsewhere);
-            let overhead = detour.map_or(overheads.write_media, |detour| detour.command);
+            let extra = self.model.firmware().bus.extra_disconnect.filter(|_| elsewhere);
+            let overhead = extra.map_or(overheads.write_media, |extra| extra.command);
             let in_progress = self.begin(command, extent, start, overhead);
             let done = self.write_media(&in_progress, carried, elsewhere);
             self.reads.written(&self.model, extent);
@@ -433,12 +436,12 @@ impl Device {
         let firmware = *self.model.firmware();
         let bus = firmware.bus;
         // A write that follows one elsewhere gives the bus up before its data, too.
-        let detour = bus.detour.filter(|_| elsewhere);
-        let (arm, on, release, reselect) = match detour {
-            None => (ready, ready, bus.write_release, bus.reselect),
-            Some(detour) => {
-                let on = ready + detour.release + detour.pause + bus.reselect;
-                (ready + detour.arm_later, on, detour.release_again, detour.reselect_again)
+        let extra = bus.extra_disconnect.filter(|_| elsewhere);
+        let (arm, on, release, reselect) = match extra {
+            None => (ready, ready, bus.write_disconnect, bus.reselect),
+            Some(extra) => {
+                let on = ready + extra.disconnect + extra.pause + bus.reselect;
+                (ready + extra.seek_delay, on, extra.second_disconnect, extra.second_reselect)
             }
         };
         let data = on + bus.prepare;

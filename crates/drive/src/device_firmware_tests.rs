@@ -6,7 +6,7 @@ use units::{Duration, Operation, Sectors, Share};
 use crate::device_properties::{play_with, step};
 use crate::device_tests::{at, device, extent, model, read, run, us, write};
 use crate::samples::LOG;
-use crate::{Bus, Detour, Firmware, Parts, ReadAhead, Spec, WriteAhead};
+use crate::{Bus, ExtraDisconnect, Firmware, Parts, ReadAhead, Spec, WriteAhead};
 
 /// Time enough for anything that the drive does by itself.
 const LATER: Duration = us(200_000);
@@ -48,7 +48,7 @@ fn reading_ahead_stops_where_the_firmware_says() {
 fn what_was_read_once_is_not_there_to_be_read_again_where_room_is_made_for_more() {
     let before = [(0, 8), (8, 8)];
     assert!(hits(|_| {}, &before, (8, 8)));
-    let once = |firmware: &mut Firmware| firmware.read_once = true;
+    let once = |firmware: &mut Firmware| firmware.discard_after_read = true;
     assert!(!hits(once, &before, (8, 8)));
     assert!(hits(once, &before, (16, 8)));
 }
@@ -85,7 +85,7 @@ fn a_read_that_begins_anywhere_takes_one_turn_at_most() {
 #[test]
 fn the_bus_costs_what_it_is_said_to_cost() {
     let bus = Bus {
-        read_release: us(1_000),
+        read_disconnect: us(1_000),
         reselect: us(20),
         prepare: us(7),
         read_done: us(3),
@@ -136,18 +136,18 @@ fn the_media_does_not_overtake_the_bus() {
 }
 
 #[test]
-fn a_write_after_a_write_elsewhere_makes_a_detour() {
-    let detour = Detour {
+fn a_write_after_a_write_elsewhere_releases_the_bus_once_more() {
+    let extra = ExtraDisconnect {
         command: us(100),
-        release: us(10),
+        disconnect: us(10),
         pause: us(30_000),
-        release_again: us(20),
-        reselect_again: us(40),
-        arm_later: us(60),
+        second_disconnect: us(20),
+        second_reselect: us(40),
+        seek_delay: us(60),
     };
     let mut device = device(|spec| {
         spec.write_cache = false;
-        spec.firmware.bus.detour = Some(detour);
+        spec.firmware.bus.extra_disconnect = Some(extra);
     });
     let first = run(&mut device, at(0), write(0, 8));
     let next = run(&mut device, first.at, write(8, 8));
@@ -262,7 +262,7 @@ fn a_full_log_leaves_writes_to_the_seek() {
         run(&mut device, done.at, Operation::flush()).parts.transfer
     };
     assert_eq!(last(Duration::ZERO), Duration::ZERO);
-    assert_eq!(last(LOG.home), LOG.close, "rests between them take records home");
+    assert_eq!(last(LOG.write_back), LOG.close, "rests between them take records home");
 }
 
 /// Firmware drawn at random.
@@ -276,21 +276,21 @@ fn firmware() -> impl Strategy<Value = Firmware> {
         ReadAhead::TrackAndNext,
     ];
     (0..policies.len(), any::<u8>(), 0_u32..4, 0_u64..400, 0_u32..101, any::<[bool; 2]>()).prop_map(
-        move |(policy, bits, segments, time, percent, [detours, logs])| {
+        move |(policy, bits, segments, time, percent, [extras, logs])| {
             let bit = |nth: u8| bits >> nth & 1 == 1;
             let bus = Bus {
                 write_sector: bit(7).then_some(us(time / 3)),
-                read_release: us(time),
-                write_release: us(time / 2),
+                read_disconnect: us(time),
+                write_disconnect: us(time / 2),
                 reselect: us(time / 3),
                 prepare: us(time / 5),
                 read_done: us(time / 7),
                 write_done: us(time / 11),
                 read_share: Share::from_percent(percent),
-                detour: detours.then(|| Detour {
+                extra_disconnect: extras.then(|| ExtraDisconnect {
                     command: us(time),
                     pause: us(7),
-                    ..Detour::default()
+                    ..ExtraDisconnect::default()
                 }),
                 ..Bus::default()
             };
@@ -298,7 +298,7 @@ fn firmware() -> impl Strategy<Value = Firmware> {
                 read_ahead: policies[policy],
                 strict_hits: bit(0),
                 rest_on_hit: bit(1),
-                read_once: bit(2),
+                discard_after_read: bit(2),
                 whole_track: bit(3),
                 zero_latency_read: bit(4),
                 zero_latency_write: bit(5),

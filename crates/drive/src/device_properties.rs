@@ -131,7 +131,7 @@ proptest! {
         writes in any::<bool>(),
         skews in (0_u32..60, 0_u32..60),
         rests in (any::<u32>(), any::<u32>()),
-        turns in proptest::collection::vec(1_u64..160, 0..20),
+        slips in proptest::collection::vec(1_u64..160, 0..20),
         remaps in any::<bool>(),
         mapping in 0_usize..3,
     ) {
@@ -144,10 +144,10 @@ proptest! {
                 zone.skips = (0..100)
                     .map(|n| Skip { first: n * 170, count: n % 7 * 5 + 1 })
                     .collect();
-                zone.track_skew_rest = Angle(rests.0 >> 8);
-                zone.cylinder_skew_rest = Angle(rests.1 >> 8);
-                zone.turns.clone_from(&turns);
-                zone.turns.sort_unstable();
+                zone.track_skew_remainder = Angle(rests.0 >> 8);
+                zone.cylinder_skew_remainder = Angle(rests.1 >> 8);
+                zone.track_slips.clone_from(&slips);
+                zone.track_slips.sort_unstable();
                 let kept = |n: u64| Remap { from: n * 170 + 60, to: (99 - n) * 170, count: 1 };
                 zone.remaps = if remaps { (0..100).map(kept).collect() } else { Vec::new() };
             }

@@ -19,7 +19,7 @@ pub struct Firmware {
     /// Whether a read that is served from the buffer alone leaves the arm at rest.
     pub rest_on_hit: bool,
     /// Whether what was read makes room for what is read ahead, and is not there to be read again.
-    pub read_once: bool,
+    pub discard_after_read: bool,
     /// Whether all that passes the head on a track is kept, from where the head came down on it.
     pub whole_track: bool,
     /// Whether a read begins at whichever of its sectors comes first.
@@ -58,7 +58,7 @@ pub struct MediaCache {
     /// How many records there is room for.
     pub records_max: u32,
     /// The time to write one record back to its home location, while the media are idle.
-    pub home: Duration,
+    pub write_back: Duration,
 }
 
 /// Where reading ahead stops, after a read.
@@ -87,11 +87,11 @@ pub struct Bus {
     /// Time for one sector of a write; nothing means as long as for a read.
     pub write_sector: Option<Duration>,
     /// Releasing it after a read command was received, if the previous command was a read.
-    pub read_release: Duration,
+    pub read_disconnect: Duration,
     /// The same after a write.
-    pub read_release_after_write: Duration,
+    pub read_disconnect_after_write: Duration,
     /// Releasing it after the data of a write.
-    pub write_release: Duration,
+    pub write_disconnect: Duration,
     /// Requesting the bus again.
     pub reselect: Duration,
     /// What comes before data; beside asking for the bus, where that is needed.
@@ -105,7 +105,7 @@ pub struct Bus {
     /// How many sectors of a write must be there before the media begins.
     pub write_ahead: WriteAhead,
     /// The extra cost of a write that follows another write elsewhere.
-    pub detour: Option<Detour>,
+    pub extra_disconnect: Option<ExtraDisconnect>,
 }
 
 /// How many sectors of a write must have crossed the bus before the first goes to the media.
@@ -127,19 +127,19 @@ pub enum WriteAhead {
 
 /// The bus is given up once more before the data of a write, when it follows a write elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Detour {
+pub struct ExtraDisconnect {
     /// The electronics' part of the command, in place of the usual.
     pub command: Duration,
     /// Releasing the bus.
-    pub release: Duration,
+    pub disconnect: Duration,
     /// The time until it is requested again.
     pub pause: Duration,
     /// Releasing it after the data.
-    pub release_again: Duration,
+    pub second_disconnect: Duration,
     /// Requesting it to report the end of the write.
-    pub reselect_again: Duration,
+    pub second_reselect: Duration,
     /// The delay from the end of the command to the start of the arm movement.
-    pub arm_later: Duration,
+    pub seek_delay: Duration,
 }
 
 impl WriteAhead {
@@ -156,22 +156,22 @@ impl WriteAhead {
 impl Bus {
     /// All its times, for checking.
     pub(crate) fn times(&self) -> impl Iterator<Item = (&'static str, Duration)> {
-        let detour = self.detour.unwrap_or_default();
+        let extra = self.extra_disconnect.unwrap_or_default();
         [
             ("write_sector", self.write_sector.unwrap_or_default()),
-            ("read_release", self.read_release),
-            ("read_release_after_write", self.read_release_after_write),
-            ("write_release", self.write_release),
+            ("read_disconnect", self.read_disconnect),
+            ("read_disconnect_after_write", self.read_disconnect_after_write),
+            ("write_disconnect", self.write_disconnect),
             ("reselect", self.reselect),
             ("prepare", self.prepare),
             ("read_done", self.read_done),
             ("write_done", self.write_done),
-            ("detour.command", detour.command),
-            ("detour.release", detour.release),
-            ("detour.pause", detour.pause),
-            ("detour.release_again", detour.release_again),
-            ("detour.reselect_again", detour.reselect_again),
-            ("detour.arm_later", detour.arm_later),
+            ("extra_disconnect.command", extra.command),
+            ("extra_disconnect.disconnect", extra.disconnect),
+            ("extra_disconnect.pause", extra.pause),
+            ("extra_disconnect.second_disconnect", extra.second_disconnect),
+            ("extra_disconnect.second_reselect", extra.second_reselect),
+            ("extra_disconnect.seek_delay", extra.seek_delay),
         ]
         .into_iter()
     }

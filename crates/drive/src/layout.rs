@@ -51,8 +51,8 @@ pub(crate) struct ZoneTable {
     pub(crate) sectors_per_track: u32,
     track_skew: u64,
     cylinder_skew: u64,
-    track_skew_rest: u32,
-    cylinder_skew_rest: u32,
+    track_skew_remainder: u32,
+    cylinder_skew_remainder: u32,
     first_angle: Angle,
     /// Angle of one sector, rounded down as the servo's own divider does.
     sector: u32,
@@ -60,7 +60,7 @@ pub(crate) struct ZoneTable {
     /// Gaps to a physical sector, times 2³²: where spares are spread evenly it leads right to the
     /// gap.
     gap_rate: u64,
-    turns: Box<[u64]>,
+    track_slips: Box<[u64]>,
     remaps: Box<[Remap]>,
 }
 
@@ -177,14 +177,14 @@ impl ZoneTable {
         let (per_track, sector) = (u64::from(self.sectors_per_track), u64::from(self.sector));
         let gap = |skew, rest| (skew % per_track * sector + u64::from(rest)) % FULL_REVOLUTION;
         (
-            gap(self.track_skew, self.track_skew_rest),
-            gap(self.cylinder_skew, self.cylinder_skew_rest),
+            gap(self.track_skew, self.track_skew_remainder),
+            gap(self.cylinder_skew, self.cylinder_skew_remainder),
         )
     }
 
     /// The number of track changes with more than the skew, and the number of remapped runs.
     pub(crate) fn irregular(&self) -> (usize, usize) {
-        (self.turns.len(), self.remaps.len())
+        (self.track_slips.len(), self.remaps.len())
     }
 
     /// Where the physical sector's data is kept, and how many of `run` data sectors from it on are
@@ -246,13 +246,13 @@ impl Layout {
                 sectors_per_track: zone.sectors_per_track,
                 track_skew: zone.track_skew.into(),
                 cylinder_skew: zone.cylinder_skew.into(),
-                track_skew_rest: zone.track_skew_rest.0,
-                cylinder_skew_rest: zone.cylinder_skew_rest.0,
+                track_skew_remainder: zone.track_skew_remainder.0,
+                cylinder_skew_remainder: zone.cylinder_skew_remainder.0,
                 first_angle: zone.first_sector_angle,
                 sector: u32::try_from(FULL_REVOLUTION / per_track).unwrap_or(u32::MAX),
                 skips: skips.into_boxed_slice(),
                 gap_rate,
-                turns: zone.turns.clone().into_boxed_slice(),
+                track_slips: zone.track_slips.clone().into_boxed_slice(),
                 remaps: zone.remaps.clone().into_boxed_slice(),
             });
         }
@@ -364,14 +364,14 @@ impl Layout {
         let last = u64::from(self.surfaces) - 1;
         let switches = nth + last * relative;
         let mut sectors = switches * zone.track_skew + relative * zone.cylinder_skew + sector;
-        if !zone.turns.is_empty() {
+        if !zone.track_slips.is_empty() {
             let track = nth + (last + 1) * relative;
-            sectors += zone.turns.partition_point(|turn| *turn <= track) as u64;
+            sectors += zone.track_slips.partition_point(|slip| *slip <= track) as u64;
         }
         let on = sectors % u64::from(zone.sectors_per_track);
         // What skews have beyond whole sectors adds up on its own, modulo a revolution.
-        let rest = small(switches).wrapping_mul(zone.track_skew_rest);
-        let rest = rest.wrapping_add(small(relative).wrapping_mul(zone.cylinder_skew_rest));
+        let rest = small(switches).wrapping_mul(zone.track_skew_remainder);
+        let rest = rest.wrapping_add(small(relative).wrapping_mul(zone.cylinder_skew_remainder));
         Angle(small(on * u64::from(zone.sector))) + Angle(rest) + zone.first_angle
     }
 }
@@ -402,7 +402,7 @@ mod tests {
                 spec.zones[0].skips =
                     vec![Skip { first: 0, count: 3 }, Skip { first: 199, count: 450 }];
                 spec.zones[1].skips = vec![Skip { first: 23_990, count: 10 }];
-                spec.zones[1].turns = vec![3, 3, 40];
+                spec.zones[1].track_slips = vec![3, 3, 40];
                 let kept = |from, to, count| Remap { from, to, count };
                 spec.zones[0].remaps = vec![kept(7, 300, 2), kept(9, 200, 90), kept(47_999, 0, 1)];
                 spec.zones[1].remaps = vec![kept(150, 23_991, 1)];
@@ -480,9 +480,9 @@ mod tests {
     #[test]
     fn what_a_skew_has_beyond_whole_sectors_adds_up_and_a_slip_turns_what_follows() {
         let layout = layout(|spec| {
-            spec.zones[0].track_skew_rest = Angle(1_000);
-            spec.zones[0].cylinder_skew_rest = Angle(50);
-            spec.zones[0].turns = vec![5];
+            spec.zones[0].track_skew_remainder = Angle(1_000);
+            spec.zones[0].cylinder_skew_remainder = Angle(50);
+            spec.zones[0].track_slips = vec![5];
         });
         let sector = small(FULL_REVOLUTION / 200);
         let start = |track: u64| layout.place(Lba(track * 200)).position.angle;

@@ -87,7 +87,9 @@ pub use any::{AnyDevice, AnyModel, AnySpec, Unmeasured};
 pub use check::{Field, SpecError};
 pub use completion::{Done, Parts, Tag};
 pub use device::Device;
-pub use firmware::{Bus, Detour, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead, WriteAhead};
+pub use firmware::{
+    Bus, ExtraDisconnect, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead, WriteAhead,
+};
 pub use flash::{
     AMPLIFICATION_MAX, Amplification, CHANNELS_MAX, DIES_PER_CHANNEL_MAX, FLASH_BUFFER_MAX,
     FLASH_CAPACITY_MAX, FLASH_QUEUE_DEPTH_MAX, FlashDevice, FlashModel, FlashSpec, Host,

@@ -28,7 +28,7 @@ impl Log {
     /// Whether there is room for one more record, after the media rested from `free` to `at`.
     pub(crate) fn has_room(&mut self, cache: &MediaCache, free: Instant, at: Instant) -> bool {
         let rested = at.saturating_since(free);
-        let gone = rested.as_nanos() / cache.home.as_nanos();
+        let gone = rested.as_nanos() / cache.write_back.as_nanos();
         self.records = self.records.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX));
         self.records < cache.records_max
     }
@@ -55,7 +55,7 @@ mod tests {
         append: Duration::from_millis(9),
         close: Duration::from_millis(28),
         records_max: 3,
-        home: Duration::from_millis(10),
+        write_back: Duration::from_millis(10),
     };
 
     #[test]

@@ -187,14 +187,14 @@ impl Queue {
         {
             return Choice::Serve(place);
         }
-        let Some(Choosing { age_limit, lead, .. }) = self.discipline.choosing() else {
+        let Some(Choosing { age_limit, decision_latency, .. }) = self.discipline.choosing() else {
             return Choice::Serve(0);
         };
         let aged = oldest.submitted + age_limit;
         if oldest.order == Order::Ordered || aged <= scene.at {
             return Choice::Serve(0);
         }
-        let (place, free) = self.cheapest(scene, lead);
+        let (place, free) = self.cheapest(scene, decision_latency);
         // A command that finds the drive at rest is not kept waiting for others that may come.
         let waited = oldest.submitted < scene.at;
         if !free && waited && scene.at < scene.held_until && scene.reads.is_reading() {
@@ -205,9 +205,9 @@ impl Queue {
 
     /// The first that memory can serve, else the one that the heads reach first; and which of the
     /// two it is.
-    fn cheapest(&self, scene: &Scene<'_>, lead: Duration) -> (usize, bool) {
+    fn cheapest(&self, scene: &Scene<'_>, decision_latency: Duration) -> (usize, bool) {
         let heads = scene.mechanism.heads(scene.model.rotation(), scene.at);
-        let angle = heads.angle - Self::angle(self.sweep(lead));
+        let angle = heads.angle - Self::angle(self.sweep(decision_latency));
         let blind = matches!(self.discipline, Discipline::ShortestSeek(_));
         let (mut best, mut best_cost) = (0, u64::MAX);
         for (place, command) in self.waiting.range(..scene.known).enumerate() {

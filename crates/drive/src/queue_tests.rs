@@ -14,7 +14,7 @@ fn shortest(spec: &mut Spec) {
     spec.discipline = Discipline::ShortestPositioning(Choosing {
         age_limit: AGE_LIMIT,
         stream_hold: us(1_000),
-        lead: Duration::ZERO,
+        decision_latency: Duration::ZERO,
     });
 }
 
@@ -86,7 +86,8 @@ fn a_drive_that_chooses_ahead_takes_what_has_just_passed_for_what_comes() {
     let ahead = |spec: &mut Spec| {
         bare(spec);
         let choosing = spec.discipline.choosing().expect("it chooses");
-        spec.discipline = Discipline::ShortestPositioning(Choosing { lead: us(200), ..choosing });
+        spec.discipline =
+            Discipline::ShortestPositioning(Choosing { decision_latency: us(200), ..choosing });
     };
     // The first read ends behind sector 0: sector 199 has passed 55 µs ago.
     let commands = [100, 199, 0].map(|lba| simple(read(lba, 1)));
@@ -177,7 +178,7 @@ fn a_stream_of_one_is_left_if_the_arm_is_not_held_for_it() {
         spec.discipline = Discipline::ShortestPositioning(Choosing {
             age_limit: AGE_LIMIT,
             stream_hold,
-            lead: Duration::ZERO,
+            decision_latency: Duration::ZERO,
         });
     };
     assert!(starved(eager, 1) < us(60_000));

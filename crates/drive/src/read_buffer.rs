@@ -253,7 +253,7 @@ impl ReadBuffer {
     fn consume(&mut self, model: &Model, extent: Extent) {
         for segment in &mut self.segments {
             let has = segment.start <= extent.start && extent.end() <= segment.end;
-            if has && model.firmware().read_once && !segment.written {
+            if has && model.firmware().discard_after_read && !segment.written {
                 segment.start = extent.end();
             }
         }

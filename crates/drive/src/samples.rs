@@ -11,7 +11,7 @@ pub(crate) const LOG: MediaCache = MediaCache {
     append: Duration::from_millis(11),
     close: Duration::from_millis(20),
     records_max: 40,
-    home: Duration::from_millis(15),
+    write_back: Duration::from_millis(15),
 };
 
 /// Two zones, four surfaces, a revolution of 10 ms: a sector of the outer zone takes 50 µs.

@@ -104,7 +104,7 @@ pub struct Choosing {
     /// The age of the head position that a choice is based on: the time that firmware takes to act
     /// on it. A sector that passes meanwhile was expected to be reached, and costs a revolution.
     /// Zero for an ideal drive.
-    pub lead: Duration,
+    pub decision_latency: Duration,
 }
 
 impl Discipline {
@@ -144,9 +144,9 @@ pub struct Zone {
     /// before.
     pub cylinder_skew: u32,
     /// What the track skew has beyond whole sectors.
-    pub track_skew_rest: Angle,
+    pub track_skew_remainder: Angle,
     /// What the cylinder skew has beyond whole sectors.
-    pub cylinder_skew_rest: Angle,
+    pub cylinder_skew_remainder: Angle,
     /// Where the first sector of the zone begins.
     pub first_sector_angle: Angle,
     /// Physical sectors that hold no data, in order: spares, slipped defects, reserved tracks.
@@ -154,7 +154,7 @@ pub struct Zone {
     /// Tracks from which on all tracks of the zone begin one sector later: a slipped sector before
     /// them turned the layout on. Counted from the first of the zone in the order in which they are
     /// filled, and in that order; a track that two slips precede stands twice.
-    pub turns: Vec<u64>,
+    pub track_slips: Vec<u64>,
     /// Defects that were found later: their data is kept elsewhere. In order.
     pub remaps: Vec<Remap>,
 }

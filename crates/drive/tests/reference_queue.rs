@@ -239,9 +239,12 @@ fn shortest_positioning_does_what_the_reference_does_at_each_depth() {
     let age_limit = Duration::from_secs(60);
     // One number for three depths: a perfect choice does 2, 4 and 9 % more than the reference,
     // which is in order 0.3 % slower, too: it acts that much after it has chosen.
-    let lead = Duration::from_micros(66);
-    let shortest =
-        Discipline::ShortestPositioning(Choosing { age_limit, stream_hold: Duration::ZERO, lead });
+    let decision_latency = Duration::from_micros(66);
+    let shortest = Discipline::ShortestPositioning(Choosing {
+        age_limit,
+        stream_hold: Duration::ZERO,
+        decision_latency,
+    });
     for (depth, iops) in [(4, 135_000), (16, 177_000), (64, 219_000)] {
         let (rate, mean, p99) = run(shortest, depth);
         println!("depth {depth}: {rate} for {iops} a 1000 s, mean {mean} us, p99 {p99} us");

@@ -149,7 +149,7 @@ fn choosing(model: &Model) -> Arc<Model> {
     spec.discipline = Discipline::ShortestPositioning(Choosing {
         age_limit: Duration::from_secs(2),
         stream_hold: Duration::ZERO,
-        lead: Duration::ZERO,
+        decision_latency: Duration::ZERO,
     });
     Arc::new(spec.check().expect("the spec was valid before"))
 }

@@ -60,7 +60,7 @@ fn a_command_in_the_drive_allocates_nothing() {
     let choosing = Choosing {
         age_limit: Duration::from_secs(2),
         stream_hold: Duration::from_millis(1),
-        lead: Duration::ZERO,
+        decision_latency: Duration::ZERO,
     };
     for (discipline, depth) in [
         (Discipline::Fifo, 1),

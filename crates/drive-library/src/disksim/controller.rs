@@ -1,8 +1,8 @@
 //! `disksim_disk`, and the bus and controller above it: overheads, buffer, bus protocol.
 
 use drive::{
-    AGE_LIMIT_MAX, Bus, Choosing, Detour, Discipline, Firmware, Overheads, QUEUE_DEPTH_MAX,
-    ReadAhead, ReadBuffer, SEGMENTS_MAX, WriteAhead,
+    AGE_LIMIT_MAX, Bus, Choosing, Discipline, ExtraDisconnect, Firmware, Overheads,
+    QUEUE_DEPTH_MAX, ReadAhead, ReadBuffer, SEGMENTS_MAX, WriteAhead,
 };
 use units::{Duration, Sectors, Share};
 
@@ -106,11 +106,15 @@ fn discipline(disk: &Block, depth: u64, overheads: &Overheads) -> Result<Discipl
     }
 }
 
-/// The queue discipline of drives from these files. Commands there do not age. The lead is the
-/// electronics' time for a command without a seek, a hit after a read: the earliest time after a
+/// The queue discipline of drives from these files. Commands there do not age. The decision latency is
+/// the electronics' time for a command without a seek, a hit after a read: the earliest time after a
 /// choice at which it takes effect.
 pub(crate) fn choosing(overheads: &Overheads) -> Choosing {
-    Choosing { age_limit: AGE_LIMIT_MAX, stream_hold: Duration::ZERO, lead: overheads.read_hit }
+    Choosing {
+        age_limit: AGE_LIMIT_MAX,
+        stream_hold: Duration::ZERO,
+        decision_latency: overheads.read_hit,
+    }
 }
 
 fn overheads(times: &Times<'_>, after: &str, fast: bool) -> Result<Overheads, InputError> {
@@ -155,7 +159,7 @@ fn firmware(disk: &Block) -> Result<Firmware, InputError> {
         },
         strict_hits: !disk.flag("Allow almost read hits")?,
         rest_on_hit: !disk.flag("Read-ahead on idle hit")?,
-        read_once: disk.flag("Read-ahead over requested")?,
+        discard_after_read: disk.flag("Read-ahead over requested")?,
         whole_track: disk.flag("Read any free blocks")?,
         zero_latency_read: immediate("Immediate buffer read")?,
         zero_latency_write: immediate("Immediate buffer write")?,
@@ -167,13 +171,13 @@ fn bus(disk: &Block, times: &Times<'_>) -> Result<Bus, InputError> {
     let never = disk.flag("Never disconnect")?;
     let parted = |key| if never { Ok(Duration::ZERO) } else { times.of(key) };
     let extra = disk.flag("Extra write disconnect")?;
-    let detour = Detour {
+    let extra_disconnect = ExtraDisconnect {
         command: times.of("Extradisc command overhead")?,
-        release: times.of("Extradisc disconnect overhead")?,
+        disconnect: times.of("Extradisc disconnect overhead")?,
         pause: times.of("Extradisc inter-disconnect delay")?,
-        release_again: times.of("Extradisc 2nd disconnect overhead")?,
-        reselect_again: times.of("Other reselect overhead")?,
-        arm_later: times.of("Extradisc seek delta")?,
+        second_disconnect: times.of("Extradisc 2nd disconnect overhead")?,
+        second_reselect: times.of("Other reselect overhead")?,
+        seek_delay: times.of("Extradisc seek delta")?,
     };
     let mark = "High (read) water mark";
     let share = disk.number(mark)?.unwrap_or(0.0);
@@ -188,9 +192,9 @@ fn bus(disk: &Block, times: &Times<'_>) -> Result<Bus, InputError> {
     let share = Share::from_ppb((share * 1e9).round() as u32);
     Ok(Bus {
         write_sector: None,
-        read_release: parted("Read disconnect afterread")?,
-        read_release_after_write: parted("Read disconnect afterwrite")?,
-        write_release: parted("Write disconnect overhead")?,
+        read_disconnect: parted("Read disconnect afterread")?,
+        read_disconnect_after_write: parted("Read disconnect afterwrite")?,
+        write_disconnect: parted("Write disconnect overhead")?,
         reselect: parted("First reselect overhead")?,
         prepare: times.of("Data preparation overhead")?,
         read_done: times.of("Read completion overhead")?,
@@ -198,7 +202,7 @@ fn bus(disk: &Block, times: &Times<'_>) -> Result<Bus, InputError> {
         // A drive that keeps the bus transfers each sector as it arrives.
         read_share: if never { Share::NONE } else { share },
         write_ahead: if extra && !never { AHEAD } else { WriteAhead::One },
-        detour: (extra && !never).then_some(detour),
+        extra_disconnect: (extra && !never).then_some(extra_disconnect),
     })
 }
 

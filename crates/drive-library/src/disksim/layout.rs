@@ -197,10 +197,10 @@ impl<'b> Written<'b> {
             track_skew: small(self.track_skew.sectors),
             cylinder_skew: small(self.cylinder_skew.sectors),
             first_sector_angle: self.angle(self.offset),
-            track_skew_rest: self.track_skew.rest,
-            cylinder_skew_rest: self.cylinder_skew.rest,
+            track_skew_remainder: self.track_skew.rest,
+            cylinder_skew_remainder: self.cylinder_skew.rest,
             skips,
-            turns: scheme.turns(&sparing),
+            track_slips: scheme.track_slips(&sparing),
             remaps,
         };
         if is_first && self.first > 0 {
@@ -254,7 +254,7 @@ impl<'b> Written<'b> {
             push(&mut skips, skip.first + shift, skip.count);
         }
         zone.skips = skips;
-        zone.turns.iter_mut().for_each(|shifted| *shifted += missing * surfaces);
+        zone.track_slips.iter_mut().for_each(|shifted| *shifted += missing * surfaces);
         for remap in &mut zone.remaps {
             (remap.from, remap.to) = (remap.from + shift, remap.to + shift);
         }

@@ -65,8 +65,8 @@ pub fn import_with(
 }
 
 /// The same drive with a queue of `depth` commands that serves the shortest positioning first: the
-/// published files have a queue of one, and no discipline. The lead is the electronics' time for a
-/// hit.
+/// published files have a queue of one, and no discipline. The decision latency is the
+/// electronics' time for a hit.
 #[must_use]
 pub fn with_shortest_positioning(spec: Spec, depth: u32) -> Spec {
     let discipline = drive::Discipline::ShortestPositioning(controller::choosing(&spec.overheads));

@@ -96,7 +96,7 @@ impl Scheme {
     /// The tracks from which on the layout begins a sector later: where spares belong to a cylinder
     /// or a track, what follows a slip's is turned on (but not where they belong to a range, even
     /// of one cylinder).
-    pub(super) fn turns(self, zone: &Zone<'_>) -> Vec<u64> {
+    pub(super) fn track_slips(self, zone: &Zone<'_>) -> Vec<u64> {
         let (unit, tracks) = match self.unit {
             Unit::Cylinder => (zone.cylinder(), zone.surfaces),
             Unit::Track => (zone.per_track, 1),

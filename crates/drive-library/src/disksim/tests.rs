@@ -162,11 +162,11 @@ fn each_sparing_scheme_leaves_the_runs_it_is_described_with() {
     assert_eq!(skips("10", "1", "[ 7 ]"), [skip(0, 3), skip(7, 1), skip(199, 21)]);
     let tracks = skips("3", "1", "[]");
     assert_eq!(tracks[..3], [skip(0, 3), skip(9, 1), skip(19, 1)]);
-    // A slip turns the cylinders (of two tracks) that follow it in its zone, or the tracks.
+    // A slip shifts the cylinders (of two tracks) that follow it in its zone, or the tracks.
     let turned = &zone("2", "1", "[ 45 ]").expect("2")[0];
     assert_eq!(turned.skips[..4], [skip(0, 3), skip(19, 1), skip(39, 1), skip(45, 1)]);
-    assert_eq!(turned.turns, [6]);
-    assert_eq!(zone("3", "1", "[ 45 ]").expect("3")[0].turns, [5]);
+    assert_eq!(turned.track_slips, [6]);
+    assert_eq!(zone("3", "1", "[ 45 ]").expect("3")[0].track_slips, [5]);
     // Slips that move all that follows leave the spares alone; spares at the front lie before the
     // data.
     assert_eq!(skips("4", "1", "[ 45 ]")[..4], [skip(0, 3), skip(19, 1), skip(39, 1), skip(45, 1)]);
@@ -319,9 +319,9 @@ fn skews_may_be_in_revolutions_of_the_whole_layout_or_of_a_zone() {
     let sector = u32::MAX / 10;
     let whole = |sectors: u32, rest: Angle| u64::from(sectors * sector) + u64::from(rest.0);
     assert_eq!(zone.first_sector_angle, Angle(1 << 31));
-    assert_eq!((zone.track_skew, whole(2, zone.track_skew_rest)), (2, 1 << 30));
+    assert_eq!((zone.track_skew, whole(2, zone.track_skew_remainder)), (2, 1 << 30));
     assert_eq!(zone.cylinder_skew, 9);
-    assert_eq!(whole(9, zone.cylinder_skew_rest), 3_865_470_566);
+    assert_eq!(whole(9, zone.cylinder_skew_remainder), 3_865_470_566);
 }
 
 #[test]
@@ -363,11 +363,12 @@ fn every_value_of_the_enumerated_keys_is_read() {
         changed("x.diskspecs", "Time scale", &format!("{keys}, Time scale"))
     };
     assert_eq!((queue(1).queue_depth_max, queue(1).discipline), (8, Discipline::Fifo));
-    let lead = |discipline: Discipline| discipline.choosing().map(|choosing| choosing.lead);
+    let latency =
+        |discipline: Discipline| discipline.choosing().map(|choosing| choosing.decision_latency);
     assert!(matches!(queue(4).discipline, Discipline::ShortestSeek(_)));
     assert!(matches!(queue(8).discipline, Discipline::ShortestPositioning(_)));
     // A hit after a read, 0.05 ms, at a scale of 2.
-    assert_eq!(lead(queue(8).discipline), Some(Duration::from_micros(100)));
+    assert_eq!(latency(queue(8).discipline), Some(Duration::from_micros(100)));
     let keys =
         "Max queue length = 8, Scheduler = disksim_ioqueue { Scheduling policy = 2 }, Time scale";
     let elevator = refused("x.diskspecs", "Time scale", keys);

@@ -1,6 +1,6 @@
 //! The tables `[firmware]` and `[bus]` of a drive file, whose keys are optional.
 
-use drive::{Bus, Detour, Firmware, MediaCache, ReadAhead, WriteAhead};
+use drive::{Bus, ExtraDisconnect, Firmware, MediaCache, ReadAhead, WriteAhead};
 use serde::Deserialize;
 use units::{Duration, Share};
 
@@ -14,7 +14,8 @@ pub(super) struct FirmwareTable {
     read_ahead: ReadAheadName,
     strict_hits: bool,
     rest_on_hit: bool,
-    read_once: bool,
+    #[serde(alias = "read_once")]
+    discard_after_read: bool,
     whole_track: bool,
     zero_latency_read: bool,
     zero_latency_write: bool,
@@ -31,7 +32,8 @@ struct MediaCacheTable {
     append: Time,
     close: Time,
     records_max: u32,
-    home: Time,
+    #[serde(alias = "home")]
+    write_back: Time,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -50,16 +52,20 @@ enum ReadAheadName {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BusTable {
     write_sector: Option<Time>,
-    read_release: Option<Time>,
-    read_release_after_write: Option<Time>,
-    write_release: Option<Time>,
+    #[serde(alias = "read_release")]
+    read_disconnect: Option<Time>,
+    #[serde(alias = "read_release_after_write")]
+    read_disconnect_after_write: Option<Time>,
+    #[serde(alias = "write_release")]
+    write_disconnect: Option<Time>,
     reselect: Option<Time>,
     prepare: Option<Time>,
     read_done: Option<Time>,
     write_done: Option<Time>,
     read_share: Option<Written<Share>>,
     write_ahead: Option<AheadTable>,
-    detour: Option<DetourTable>,
+    #[serde(alias = "detour")]
+    extra_disconnect: Option<ExtraDisconnectTable>,
 }
 
 #[derive(Deserialize)]
@@ -72,13 +78,17 @@ struct AheadTable {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DetourTable {
+struct ExtraDisconnectTable {
     command: Time,
-    release: Time,
+    #[serde(alias = "release")]
+    disconnect: Time,
     pause: Time,
-    release_again: Time,
-    reselect_again: Time,
-    arm_later: Time,
+    #[serde(alias = "release_again")]
+    second_disconnect: Time,
+    #[serde(alias = "reselect_again")]
+    second_reselect: Time,
+    #[serde(alias = "arm_later")]
+    seek_delay: Time,
 }
 
 fn time(written: Option<Time>) -> Duration {
@@ -98,7 +108,7 @@ impl FirmwareTable {
             },
             strict_hits: self.strict_hits,
             rest_on_hit: self.rest_on_hit,
-            read_once: self.read_once,
+            discard_after_read: self.discard_after_read,
             whole_track: self.whole_track,
             zero_latency_read: self.zero_latency_read,
             zero_latency_write: self.zero_latency_write,
@@ -110,7 +120,7 @@ impl FirmwareTable {
                 append: cache.append.0,
                 close: cache.close.0,
                 records_max: cache.records_max,
-                home: cache.home.0,
+                write_back: cache.write_back.0,
             }),
             bus: Bus::default(),
         }
@@ -121,9 +131,9 @@ impl BusTable {
     pub(super) fn bus(self) -> Bus {
         Bus {
             write_sector: self.write_sector.map(|time| time.0),
-            read_release: time(self.read_release),
-            read_release_after_write: time(self.read_release_after_write),
-            write_release: time(self.write_release),
+            read_disconnect: time(self.read_disconnect),
+            read_disconnect_after_write: time(self.read_disconnect_after_write),
+            write_disconnect: time(self.write_disconnect),
             reselect: time(self.reselect),
             prepare: time(self.prepare),
             read_done: time(self.read_done),
@@ -134,13 +144,13 @@ impl BusTable {
                 long: ahead.long.0,
                 of_long: ahead.of_long.0,
             }),
-            detour: self.detour.map(|detour| Detour {
-                command: detour.command.0,
-                release: detour.release.0,
-                pause: detour.pause.0,
-                release_again: detour.release_again.0,
-                reselect_again: detour.reselect_again.0,
-                arm_later: detour.arm_later.0,
+            extra_disconnect: self.extra_disconnect.map(|extra| ExtraDisconnect {
+                command: extra.command.0,
+                disconnect: extra.disconnect.0,
+                pause: extra.pause.0,
+                second_disconnect: extra.second_disconnect.0,
+                second_reselect: extra.second_reselect.0,
+                seek_delay: extra.seek_delay.0,
             }),
         }
     }

@@ -59,7 +59,8 @@ struct QueueTable {
     order: OrderName,
     age_limit: Option<Time>,
     stream_hold: Option<Time>,
-    lead: Option<Time>,
+    #[serde(alias = "lead")]
+    decision_latency: Option<Time>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -107,16 +108,16 @@ struct ZoneTable {
     #[serde(default)]
     first_sector_angle: u32,
     /// In 2⁻³² of a revolution.
-    #[serde(default)]
-    track_skew_rest: u32,
+    #[serde(default, alias = "track_skew_rest")]
+    track_skew_remainder: u32,
     /// In 2⁻³² of a revolution.
-    #[serde(default)]
-    cylinder_skew_rest: u32,
+    #[serde(default, alias = "cylinder_skew_rest")]
+    cylinder_skew_remainder: u32,
     /// Pairs of first sector and count.
     #[serde(default)]
     skips: Vec<(u64, u64)>,
-    #[serde(default)]
-    turns: Vec<u64>,
+    #[serde(default, alias = "turns")]
+    track_slips: Vec<u64>,
     /// Triples of first sector, its new location, and count.
     #[serde(default)]
     remaps: Vec<(u64, u64, u64)>,
@@ -177,7 +178,7 @@ impl QueueTable {
         let choosing = Choosing {
             age_limit: time(self.age_limit),
             stream_hold: time(self.stream_hold),
-            lead: time(self.lead),
+            decision_latency: time(self.decision_latency),
         };
         match self.order {
             OrderName::Fifo => Discipline::Fifo,
@@ -217,10 +218,10 @@ impl ZoneTable {
             track_skew: self.track_skew,
             cylinder_skew: self.cylinder_skew,
             first_sector_angle: Angle(self.first_sector_angle),
-            track_skew_rest: Angle(self.track_skew_rest),
-            cylinder_skew_rest: Angle(self.cylinder_skew_rest),
+            track_skew_remainder: Angle(self.track_skew_remainder),
+            cylinder_skew_remainder: Angle(self.cylinder_skew_remainder),
             skips: self.skips.into_iter().map(|(first, count)| Skip { first, count }).collect(),
-            turns: self.turns,
+            track_slips: self.track_slips,
             remaps: self
                 .remaps
                 .into_iter()

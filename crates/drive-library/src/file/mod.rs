@@ -5,6 +5,7 @@ mod flash;
 mod kind;
 mod mechanical;
 mod parse;
+mod renamed;
 mod text;
 mod value;
 mod write_flash;

@@ -9,6 +9,7 @@ use drive::{AnySpec, Spec, SpecError};
 use super::flash::FlashFile;
 use super::kind::{Kind, KindTable};
 use super::mechanical::DriveFile;
+use super::renamed::earlier_name;
 
 /// The size limit of a drive file.
 pub const DRIVE_FILE_BYTES_MAX: usize = 4 << 20;
@@ -83,12 +84,16 @@ pub fn parse(text: &str, file: &str) -> Result<AnySpec, DriveFileError> {
     let wrong = |error: toml::de::Error| {
         let line = error.span().map_or(1, |span| line_at(text, span.start));
         let message = error.message().trim().replace('\n', " ");
-        let reason = if message.contains("expected") {
-            message.clone()
-        } else {
-            format!("{message}, expected a drive file")
+        let field = field_named(&message, text, line);
+        let reason = match earlier_name(&field) {
+            // TOML has no key twice: the other is the earlier name.
+            Some(earlier) if message.starts_with("duplicate field") => {
+                format!("stands beside `{earlier}`, its earlier name, expected one of them")
+            }
+            _ if message.contains("expected") => message.clone(),
+            _ => format!("{message}, expected a drive file"),
         };
-        refused(line, &field_named(&message, text, line), reason)
+        refused(line, &field, reason)
     };
     let kind = toml::from_str::<KindTable>(text).map_err(wrong)?.kind();
     let spec = match kind {
@@ -154,8 +159,9 @@ fn line_of(text: &str, error: &SpecError) -> usize {
         let Some((line, _)) = headers.nth(nth) else { return found };
         found = line;
     }
-    let key =
-        lines.find(|(_, line)| key_of(line) == Some(name) || line.contains(&format!("[[{name}]]")));
+    let names = [Some(name), earlier_name(name)];
+    let is_field = |line: &str| key_of(line).is_some_and(|key| names.contains(&Some(key)));
+    let key = lines.find(|(_, line)| is_field(line) || line.contains(&format!("[[{name}]]")));
     key.map_or(found, |(line, _)| line)
 }
 

@@ -6,8 +6,8 @@
 use core::fmt::Write;
 
 use drive::{
-    Bus, Detour, Discipline, Firmware, Mapping, MediaCache, Overheads, ReadAhead, Remap, SeekCurve,
-    Spec, WriteAhead, Zone,
+    Bus, Discipline, ExtraDisconnect, Firmware, Mapping, MediaCache, Overheads, ReadAhead, Remap,
+    SeekCurve, Spec, WriteAhead, Zone,
 };
 use units::{Angle, Duration};
 
@@ -81,7 +81,7 @@ fn queue(text: &mut String, discipline: Discipline) -> core::fmt::Result {
     writeln!(text, "\n[queue]\norder = \"{order}\"")?;
     writeln!(text, "age_limit = {}", exact_time(choosing.age_limit))?;
     writeln!(text, "stream_hold = {}", exact_time(choosing.stream_hold))?;
-    writeln!(text, "lead = {}", exact_time(choosing.lead))
+    writeln!(text, "decision_latency = {}", exact_time(choosing.decision_latency))
 }
 
 fn firmware(text: &mut String, all: &Firmware) -> core::fmt::Result {
@@ -100,7 +100,7 @@ fn firmware(text: &mut String, all: &Firmware) -> core::fmt::Result {
     let switches = [
         ("strict_hits", all.strict_hits),
         ("rest_on_hit", all.rest_on_hit),
-        ("read_once", all.read_once),
+        ("discard_after_read", all.discard_after_read),
         ("whole_track", all.whole_track),
         ("zero_latency_read", all.zero_latency_read),
         ("zero_latency_write", all.zero_latency_write),
@@ -110,10 +110,10 @@ fn firmware(text: &mut String, all: &Firmware) -> core::fmt::Result {
     writeln!(text, "write_segments = {}", all.write_segments)?;
     writeln!(text, "write_seek_min = {}", exact_time(all.write_seek_min))?;
     if let Some(cache) = &all.media_cache {
-        let MediaCache { run_max, append, close, records_max, home } = *cache;
+        let MediaCache { run_max, append, close, records_max, write_back } = *cache;
         writeln!(text, "\n[firmware.media_cache]\nrun_max = {}", size(run_max))?;
         writeln!(text, "append = {}\nclose = {}", exact_time(append), exact_time(close))?;
-        writeln!(text, "records_max = {records_max}\nhome = {}", exact_time(home))?;
+        writeln!(text, "records_max = {records_max}\nwrite_back = {}", exact_time(write_back))?;
     }
     bus(text, &all.bus)
 }
@@ -127,9 +127,9 @@ fn bus(text: &mut String, all: &Bus) -> core::fmt::Result {
         writeln!(text, "write_sector = {}", exact_time(sector))?;
     }
     let times = [
-        ("read_release", all.read_release),
-        ("read_release_after_write", all.read_release_after_write),
-        ("write_release", all.write_release),
+        ("read_disconnect", all.read_disconnect),
+        ("read_disconnect_after_write", all.read_disconnect_after_write),
+        ("write_disconnect", all.write_disconnect),
         ("reselect", all.reselect),
         ("prepare", all.prepare),
         ("read_done", all.read_done),
@@ -141,11 +141,19 @@ fn bus(text: &mut String, all: &Bus) -> core::fmt::Result {
         let (short, long, of_long) = (size(short), size(long), size(of_long));
         writeln!(text, "write_ahead = {{ short = {short}, long = {long}, of_long = {of_long} }}")?;
     }
-    let Some(detour) = all.detour else { return Ok(()) };
-    let Detour { command, release, pause, release_again, reselect_again, arm_later } = detour;
-    writeln!(text, "\n[bus.detour]")?;
-    let keys = ["command", "release", "pause", "release_again", "reselect_again", "arm_later"];
-    let values = [command, release, pause, release_again, reselect_again, arm_later];
+    let Some(extra) = all.extra_disconnect else { return Ok(()) };
+    let ExtraDisconnect {
+        command,
+        disconnect,
+        pause,
+        second_disconnect,
+        second_reselect,
+        seek_delay,
+    } = extra;
+    writeln!(text, "\n[bus.extra_disconnect]")?;
+    let keys =
+        ["command", "disconnect", "pause", "second_disconnect", "second_reselect", "seek_delay"];
+    let values = [command, disconnect, pause, second_disconnect, second_reselect, seek_delay];
     keys.iter()
         .zip(values)
         .try_for_each(|(key, value)| writeln!(text, "{key} = {}", exact_time(value)))
@@ -169,14 +177,14 @@ fn zone(text: &mut String, zone: &Zone) -> core::fmt::Result {
     writeln!(text, "track_skew = {}", zone.track_skew)?;
     writeln!(text, "cylinder_skew = {}", zone.cylinder_skew)?;
     writeln!(text, "first_sector_angle = {}", zone.first_sector_angle.0)?;
-    if zone.track_skew_rest != Angle::ZERO {
-        writeln!(text, "track_skew_rest = {}", zone.track_skew_rest.0)?;
+    if zone.track_skew_remainder != Angle::ZERO {
+        writeln!(text, "track_skew_remainder = {}", zone.track_skew_remainder.0)?;
     }
-    if zone.cylinder_skew_rest != Angle::ZERO {
-        writeln!(text, "cylinder_skew_rest = {}", zone.cylinder_skew_rest.0)?;
+    if zone.cylinder_skew_remainder != Angle::ZERO {
+        writeln!(text, "cylinder_skew_remainder = {}", zone.cylinder_skew_remainder.0)?;
     }
     list(text, "skips", zone.skips.iter().map(|s| format!("[{}, {}]", s.first, s.count)))?;
-    list(text, "turns", zone.turns.iter().map(u64::to_string))?;
+    list(text, "track_slips", zone.track_slips.iter().map(u64::to_string))?;
     let remap = |r: &Remap| format!("[{}, {}, {}]", r.from, r.to, r.count);
     list(text, "remaps", zone.remaps.iter().map(remap))
 }

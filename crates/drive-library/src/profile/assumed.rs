@@ -105,8 +105,8 @@ fn bands(model: &Model) -> Vec<Band> {
             first_sector: 0,
             first_cylinder: zone.first_cylinder,
             sectors_per_track: zone.sectors_per_track,
-            track_skew: skew(zone.track_skew, zone.track_skew_rest),
-            cylinder_skew: skew(zone.cylinder_skew, zone.cylinder_skew_rest),
+            track_skew: skew(zone.track_skew, zone.track_skew_remainder),
+            cylinder_skew: skew(zone.cylinder_skew, zone.cylinder_skew_remainder),
             first_angle: zone.first_sector_angle,
             heads,
             chunk_read: chunk(spec.overheads.read_hit, spec.bus_sector, pass),
@@ -117,7 +117,7 @@ fn bands(model: &Model) -> Vec<Band> {
             let sector = u32::try_from(FULL_REVOLUTION / u64::from(zone.sectors_per_track))
                 .unwrap_or(u32::MAX);
             let track = first / u64::from(zone.sectors_per_track);
-            let shifts = zone.turns.partition_point(|shifted| *shifted <= track);
+            let shifts = zone.track_slips.partition_point(|shifted| *shifted <= track);
             let shifted = u32::try_from(shifts).unwrap_or(u32::MAX).wrapping_mul(sector);
             let lbas = Extent::new(lba, Sectors(end - first));
             let first_angle = grid.first_angle + Angle(shifted);
@@ -135,7 +135,8 @@ fn runs(zone: &Zone, len: Sectors) -> Vec<(u64, u64)> {
     let mut remaining = len.0;
     let mut runs = Vec::new();
     let mut at = 0;
-    let shifted_tracks = zone.turns.iter().map(|track| track * u64::from(zone.sectors_per_track));
+    let shifted_tracks =
+        zone.track_slips.iter().map(|track| track * u64::from(zone.sectors_per_track));
     let skips = zone.skips.iter().map(|skip| (skip.first, skip.first + skip.count));
     let mut breaks: Vec<(u64, u64)> =
         skips.chain(shifted_tracks.map(|first| (first, first))).collect();

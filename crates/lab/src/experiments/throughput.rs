@@ -67,7 +67,7 @@ pub(super) fn twenty_inside(plan: &Plan) -> Plan {
     spec.discipline = Discipline::ShortestSeek(Choosing {
         age_limit: AGE_LIMIT,
         stream_hold: Duration::ZERO,
-        lead: Duration::ZERO,
+        decision_latency: Duration::ZERO,
     });
     disk.drive.model = AnyModel::Mechanical(Arc::new(spec.check().expect("it was a drive before")));
     disk.depth = DEPTH;

@@ -146,10 +146,10 @@ pub(crate) fn skews_off(
     };
     if model.spec().surfaces == 1 {
         // Each of its tracks is a cylinder.
-        return off(found.cylinder_skew.value, zone.cylinder_skew, zone.cylinder_skew_rest);
+        return off(found.cylinder_skew.value, zone.cylinder_skew, zone.cylinder_skew_remainder);
     }
-    let track = off(found.track_skew.value, zone.track_skew, zone.track_skew_rest);
-    let cylinder = off(found.cylinder_skew.value, zone.cylinder_skew, zone.cylinder_skew_rest);
+    let track = off(found.track_skew.value, zone.track_skew, zone.track_skew_remainder);
+    let cylinder = off(found.cylinder_skew.value, zone.cylinder_skew, zone.cylinder_skew_remainder);
     track.max(cylinder)
 }
 

@@ -23,7 +23,7 @@ const OFF_MIN: Duration = Duration::from_micros(50);
 /// Sequential access that is slower than the tracks by more than this part has late track changes.
 const LATE_PARTS: u128 = 20;
 /// The largest number of slips at one location: a larger one has another cause.
-const TURNS_MAX: u32 = 64;
+const TRACK_SLIPS_MAX: u32 = 64;
 
 impl ProfileFile {
     /// A model of the drive, of either kind. Unchecked.
@@ -188,7 +188,7 @@ fn firmware(dynamics: &Dynamics, read_ahead: ReadAhead) -> Firmware {
     Firmware {
         read_ahead,
         strict_hits: reads.and_then(|reads| reads.waits) == Some(false),
-        read_once: reads.and_then(|reads| reads.keeps) == Some(false),
+        discard_after_read: reads.and_then(|reads| reads.keeps) == Some(false),
         write_segments: dynamics.write_buffer.and_then(|writes| writes.runs).unwrap_or(0),
         bus: Bus { read_share: share, ..Bus::default() },
         ..Firmware::default()
@@ -232,9 +232,10 @@ fn zones(profile: &Profile) -> Vec<Zone> {
 fn zone(bands: &[Band], from: u32, counted: u32, surfaces: u32) -> Zone {
     let first = bands[0];
     let track = u64::from(first.sectors_per_track);
-    let (track_skew, track_skew_rest) = skew(first.track_skew, first.sectors_per_track);
-    let (cylinder_skew, cylinder_skew_rest) = skew(first.cylinder_skew, first.sectors_per_track);
-    let (mut skips, mut turns) = (Vec::new(), Vec::new());
+    let (track_skew, track_skew_remainder) = skew(first.track_skew, first.sectors_per_track);
+    let (cylinder_skew, cylinder_skew_remainder) =
+        skew(first.cylinder_skew, first.sectors_per_track);
+    let (mut skips, mut track_slips) = (Vec::new(), Vec::new());
     let (mut at, mut angle) = (0, first.first_angle);
     let width = u32::try_from((1_u64 << 32) / track.max(1)).unwrap_or(u32::MAX);
     for band in bands {
@@ -242,8 +243,9 @@ fn zone(bands: &[Band], from: u32, counted: u32, surfaces: u32) -> Zone {
             skips.push(Skip { first: at, count: band.first_sector - at });
         }
         // Each slip shifts the layout after it by one sector.
-        let turned = (band.first_angle - angle).0.saturating_add(width / 2) / width.max(1);
-        turns.extend((0..turned.min(TURNS_MAX)).map(|_| band.first_sector.div_ceil(track)));
+        let shift = (band.first_angle - angle).0.saturating_add(width / 2) / width.max(1);
+        track_slips
+            .extend((0..shift.min(TRACK_SLIPS_MAX)).map(|_| band.first_sector.div_ceil(track)));
         angle = band.first_angle;
         at = at.max(band.first_sector) + band.lbas.len.0;
     }
@@ -260,11 +262,11 @@ fn zone(bands: &[Band], from: u32, counted: u32, surfaces: u32) -> Zone {
         sectors_per_track: first.sectors_per_track,
         track_skew,
         cylinder_skew,
-        track_skew_rest,
-        cylinder_skew_rest,
+        track_skew_remainder,
+        cylinder_skew_remainder,
         first_sector_angle: first.first_angle,
         skips,
-        turns,
+        track_slips,
         remaps: Vec::new(),
     }
 }
@@ -291,8 +293,8 @@ impl<'a> Changes<'a> {
             (u128::from(skew.0) * u128::from(profile.rotation_period.as_nanos())) >> 64
         };
         let heads = u128::from(profile.surfaces);
-        let turns = heads * u128::from(profile.rotation_period.as_nanos());
-        let took = turns + (heads - 1) * skew(band.track_skew) + skew(band.cylinder_skew);
+        let revolutions = heads * u128::from(profile.rotation_period.as_nanos());
+        let took = revolutions + (heads - 1) * skew(band.track_skew) + skew(band.cylinder_skew);
         let bytes = heads * u128::from(band.sectors_per_track) * u128::from(SECTOR_BYTES);
         let rate = bytes * 1_000_000_000 / took.max(1);
         // Where the bus is the bottleneck, nothing is known of the tracks.

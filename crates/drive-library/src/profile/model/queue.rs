@@ -26,7 +26,8 @@ pub(super) fn discipline(spec: &Spec, dynamics: &Dynamics) -> Discipline {
     // command.
     let longest = waits.map(|(_, wait)| *wait).max().unwrap_or(AGE_LIMIT);
     let age_limit = longest.max(AGE_LIMIT / 20);
-    let choosing = Choosing { age_limit, stream_hold: STREAM_HOLD, lead: Duration::ZERO };
+    let choosing =
+        Choosing { age_limit, stream_hold: STREAM_HOLD, decision_latency: Duration::ZERO };
     let off = |discipline: Discipline| off(spec, discipline, &dynamics.depths);
     [
         Discipline::Fifo,

@@ -147,9 +147,9 @@ fn zones(map: &Geometry, model: &Model) -> Vec<Row> {
 
 fn skew(zone: &Zone, model: &Model, cylinder: bool) -> Duration {
     let (sectors, Angle(rest)) = if cylinder {
-        (zone.cylinder_skew, zone.cylinder_skew_rest)
+        (zone.cylinder_skew, zone.cylinder_skew_remainder)
     } else {
-        (zone.track_skew, zone.track_skew_rest)
+        (zone.track_skew, zone.track_skew_remainder)
     };
     let turn = u128::from(model.period().as_nanos());
     let whole = turn * u128::from(sectors) / u128::from(zone.sectors_per_track);
