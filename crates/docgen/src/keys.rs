@@ -16,7 +16,14 @@ const INTRODUCTION: &str = "A config for `spindle serve` and a scenario for `spi
 pub(crate) fn page() -> String {
     let mut text = head("Configuration keys", "`crates/config/src/keys/`");
     text.push_str(&paragraph(INTRODUCTION));
-    for TableKeys { header, about, keys } in all() {
+    text.push_str(&tables(all()));
+    text
+}
+
+/// A section for each table of a file, with a row for each key.
+pub(crate) fn tables<'t>(tables: impl IntoIterator<Item = &'t TableKeys>) -> String {
+    let mut text = String::new();
+    for TableKeys { header, about, keys } in tables {
         let _ = writeln!(text, "\n## {}\n", title(header));
         if !header.is_empty() {
             let _ = writeln!(text, "`{header}`\n");

@@ -3,6 +3,7 @@
 //! ```text
 //!  clap commands ──┐
 //!  config keys   ──┤
+//!  profile keys  ──┤
 //!  api::metrics  ──┼─▶ pages() ── docs/src/reference/*   checked in, compared by a test
 //!  OpenAPI       ──┤
 //!  limits.rs     ──┘   man(), completions()              written by `make docs`
@@ -20,6 +21,7 @@ mod man;
 mod markdown;
 mod metrics_page;
 pub mod paths;
+mod profile_page;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -73,6 +75,7 @@ pub fn pages() -> io::Result<Vec<Page>> {
     let json = description.to_pretty_json().expect("the description is JSON") + "\n";
     Ok(vec![
         reference("config.md", keys::page()),
+        reference("profile-format.md", profile_page::page()),
         reference("spindle.md", command::page(spindle_cli::command())),
         reference("spindle-lab.md", command::page(spindle_lab::command())),
         reference("api.md", api_page::page(&json)),

@@ -202,7 +202,7 @@ impl Connection {
             let alive = if self.secure.is_some() {
                 self.read_secure(buffer, context)
             } else {
-                self.read_once(buffer, context)
+                self.discard_after_read(buffer, context)
             };
             if !alive {
                 progress = Progress::Broken;
@@ -289,7 +289,7 @@ impl Connection {
     }
 
     /// One read. Returns false if the socket is broken.
-    fn read_once(&mut self, buffer: &mut [u8], context: &mut SessionContext<'_>) -> bool {
+    fn discard_after_read(&mut self, buffer: &mut [u8], context: &mut SessionContext<'_>) -> bool {
         // The read also takes the head of the next request, and not much more: that would have to
         // be copied.
         let (outcome, payload_len, wanted) =
