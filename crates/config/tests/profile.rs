@@ -393,9 +393,9 @@ fn a_profile_with_the_earlier_name_of_a_key_is_the_same_profile() {
             let at = differs.expect("they differ");
             let line = old.lines().nth(at).expect("a line");
             if line.starts_with('[') {
-                both.push(line)
+                both.push(line);
             } else {
-                both.insert(at, line)
+                both.insert(at, line);
             }
             let error = ProfileFile::parse(&both.join("\n"), "p.toml").expect_err("two names");
             let message = error.to_string();

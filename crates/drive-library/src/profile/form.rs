@@ -392,7 +392,10 @@ impl<'a> Form<'a> {
         text: impl Fn(&T) -> String,
         read: impl Fn(&Value<'a>) -> Result<T, InputError>,
     ) -> Result<(), InputError> {
-        let text = |all: &Vec<T>| list_text(name.current, all.iter().map(&text).collect());
+        let text = |all: &Vec<T>| {
+            let elements: Vec<_> = all.iter().map(&text).collect();
+            list_text(name.current, &elements)
+        };
         self.entry(name, (shape, false), all, text, |table, key| {
             let Some(value) = table.value(key) else { return Ok(None) };
             let elements = value.elements(count_max, expected)?;
@@ -452,11 +455,11 @@ fn required<T: Written>(table: &Table<'_>, key: &'static str) -> Result<T, Input
 }
 
 /// The text of a list, on one line if it fits; none for an empty list.
-fn list_text(key: &str, elements: Vec<String>) -> Option<String> {
+fn list_text(key: &str, elements: &[String]) -> Option<String> {
     if elements.is_empty() {
         return None;
     }
     let on_one_line = format!("[{}]", elements.join(", "));
     let fits = key.len() + " = ".len() + on_one_line.len() <= LINE_CHARS_MAX;
-    Some(if fits { on_one_line } else { wrapped_list(&elements) })
+    Some(if fits { on_one_line } else { wrapped_list(elements) })
 }
