@@ -106,9 +106,9 @@ fn discipline(disk: &Block, depth: u64, overheads: &Overheads) -> Result<Discipl
     }
 }
 
-/// The queue discipline of drives from these files. Commands there do not age. The decision latency is
-/// the electronics' time for a command without a seek, a hit after a read: the earliest time after a
-/// choice at which it takes effect.
+/// The queue discipline of drives from these files. Commands there do not age. The decision latency
+/// is the electronics' time for a command without a seek, a hit after a read: the earliest time
+/// after a choice at which it takes effect.
 pub(crate) fn choosing(overheads: &Overheads) -> Choosing {
     Choosing {
         age_limit: AGE_LIMIT_MAX,
