@@ -1,4 +1,4 @@
-//! What the checks read of Rust sources: syntax trees without what only tests see.
+//! The modules and syntax trees of Rust sources, with the code for tests and without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,7 @@ use crate::{Finding, Source, Tree};
 
 /// The modules of one crate's `src` folder: the path of a module to the file that holds it.
 ///
-/// A module that stands in the middle of a file belongs to that file. A module that only tests see
-/// is left out.
+/// A module within a file belongs to that file. A module for tests is left out.
 #[derive(Debug, Default)]
 pub struct Modules {
     /// `["engine", "change"]` to its file; `[]` is the root.
@@ -21,7 +20,7 @@ pub struct Modules {
 pub struct Module {
     /// The path from the root of the tree.
     pub path: String,
-    /// Its items, those that only tests see left out.
+    /// Its items, without those for tests.
     pub items: Vec<Item>,
 }
 
@@ -53,67 +52,82 @@ pub fn orphans(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Adds the file and the modules that it declares, those for tests included.
+/// Adds the paths of a crate's files, from the root at `path` on, those for tests included.
 fn reach(tree: &Tree, path: &str, folder: &str, reached: &mut BTreeSet<String>) {
-    let Some(source) = tree.sources.iter().find(|source| source.path == path) else { return };
-    reached.insert(path.into());
-    let file = syn::parse_file(&source.text).unwrap_or_else(|error| panic!("{path}: {error}"));
-    for item in &file.items {
-        let Item::Mod(child) = item else { continue };
-        let named = child.attrs.iter().find_map(|attribute| match &attribute.meta {
-            syn::Meta::NameValue(meta) if meta.path.is_ident("path") => Some(&meta.value),
-            _ => None,
-        });
-        if let Some(syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(file), .. })) = named {
-            let beside = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            reached.insert(format!("{beside}/{}", file.value()));
-        }
-        let below = format!("{folder}/{}", child.ident);
-        reach(tree, &format!("{below}.rs"), &below, reached);
-        reach(tree, &format!("{below}/mod.rs"), &below, reached);
-    }
+    let Some(source) = find(tree, &[path.into()]) else { return };
+    visit(tree, (source, folder, &[]), Scope::All, &mut |_, source, items| {
+        reached.insert(source.path.clone());
+        let beside = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        reached.extend(items.iter().filter_map(named_path).map(|name| format!("{beside}/{name}")));
+    });
 }
 
-/// Reads the modules of a crate, from its `lib.rs`, or its `main.rs` where it has no library.
+/// Reads the modules of a crate, from its `lib.rs`, or its `main.rs` if it has no library.
 ///
 /// # Panics
-/// On a source that is not Rust: the compiler has refused it before.
+/// A source is not Rust: the compiler has refused it before.
 pub fn modules(tree: &Tree, name: &str) -> Modules {
     let mut modules = Modules::default();
-    for root in ["lib.rs", "main.rs"] {
-        let path = format!("crates/{name}/src/{root}");
-        if let Some(source) = tree.sources.iter().find(|source| source.path == path) {
-            let folder = format!("crates/{name}/src");
-            add(tree, &mut modules, source, Vec::new(), &folder);
-            break;
-        }
+    let folder = format!("crates/{name}/src");
+    let roots = ["lib.rs", "main.rs"].map(|root| format!("{folder}/{root}"));
+    if let Some(source) = roots.into_iter().find_map(|root| find(tree, &[root])) {
+        visit(tree, (source, &folder, &[]), Scope::WithoutTests, &mut |at, source, items| {
+            modules.files.insert(at.to_vec(), Module { path: source.path.clone(), items });
+        });
     }
     modules
 }
 
-fn add(tree: &Tree, modules: &mut Modules, source: &Source, at: Vec<String>, folder: &str) {
-    let file = syn::parse_file(&source.text);
-    let file = file.unwrap_or_else(|error| panic!("{}: {error}", source.path));
-    let items: Vec<Item> = file.items.into_iter().filter(|item| !is_for_tests(item)).collect();
-    for item in &items {
-        let Item::Mod(child) = item else { continue };
-        if child.content.is_some() {
-            continue;
-        }
-        let name = child.ident.to_string();
-        let below = format!("{folder}/{name}");
-        let paths = [format!("{below}.rs"), format!("{below}/mod.rs")];
-        let found = tree.sources.iter().find(|source| paths.contains(&source.path));
-        if let Some(found) = found {
-            let mut at = at.clone();
-            at.push(name);
-            add(tree, modules, found, at, &below);
-        }
-    }
-    modules.files.insert(at, Module { path: source.path.clone(), items });
+/// The items that a visit sees.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// All of them.
+    All,
+    /// Those that exist outside of tests.
+    WithoutTests,
 }
 
-/// Whether only tests see the item.
+/// Calls `found` with the path, the source and the items of a module, and of each module below it
+/// that has a file in `folder`.
+fn visit(
+    tree: &Tree,
+    (source, folder, at): (&Source, &str, &[String]),
+    scope: Scope,
+    found: &mut impl FnMut(&[String], &Source, Vec<Item>),
+) {
+    let file = syn::parse_file(&source.text);
+    let mut items = file.unwrap_or_else(|error| panic!("{}: {error}", source.path)).items;
+    items.retain(|item| scope == Scope::All || !is_for_tests(item));
+    for item in &items {
+        let Item::Mod(child) = item else { continue };
+        let below = format!("{folder}/{}", child.ident);
+        let file = find(tree, &[format!("{below}.rs"), format!("{below}/mod.rs")]);
+        if let Some(file) = file.filter(|_| child.content.is_none()) {
+            let at = [at, &[child.ident.to_string()]].concat();
+            visit(tree, (file, &below, &at), scope, found);
+        }
+    }
+    found(at, source, items);
+}
+
+fn find<'t>(tree: &'t Tree, paths: &[String]) -> Option<&'t Source> {
+    tree.sources.iter().find(|source| paths.contains(&source.path))
+}
+
+/// The file that a module's attribute `#[path = "FILE"]` names.
+fn named_path(item: &Item) -> Option<String> {
+    let Item::Mod(child) = item else { return None };
+    child.attrs.iter().find_map(|attribute| match &attribute.meta {
+        syn::Meta::NameValue(syn::MetaNameValue {
+            path,
+            value: syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(file), .. }),
+            ..
+        }) if path.is_ident("path") => Some(file.value()),
+        _ => None,
+    })
+}
+
+/// Whether the item exists in tests alone.
 pub fn is_for_tests(item: &Item) -> bool {
     attributes(item).iter().any(is_test_attribute)
 }
