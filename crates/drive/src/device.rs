@@ -27,7 +27,7 @@ use crate::Model;
 use crate::completion::{Done, Parts, Tag};
 use crate::firmware::{Firmware, MediaCache};
 use crate::in_progress::InProgressCommand;
-use crate::mechanism::{Access, Feed, Mechanism, Order as Transfer};
+use crate::mechanism::{Access, Feed, Mechanism, Transfer};
 use crate::media_cache::Log;
 use crate::queue::{Choice, Command, Order, Queue, Scene};
 use crate::read_buffer::{Found, ReadBuffer};
@@ -539,7 +539,7 @@ impl Device {
         }
         self.reads.advance(&self.model, &mut self.mechanism, at);
         self.reads.stop();
-        let extent = self.writes.take_next(self.mechanism.behind())?;
+        let extent = self.writes.take_next(self.mechanism.next_lba())?;
         let cache = self.model.firmware().media_cache;
         let access = match cache {
             Some(cache) if self.is_logged(&cache, extent, at) => {
@@ -558,7 +558,7 @@ impl Device {
     /// Whether a run that goes to the disk at `at` goes into the log there.
     fn is_logged(&mut self, cache: &MediaCache, extent: Extent, at: Instant) -> bool {
         extent.len <= cache.run_max
-            && extent.start != self.mechanism.behind()
+            && extent.start != self.mechanism.next_lba()
             && self.log.has_room(cache, self.mechanism.free(), at)
     }
 }

@@ -1,149 +1,157 @@
-//! The firmware's use of buffer and bus, beyond a data sheet.
+//! The parameters of a drive's firmware that a data sheet does not state: buffer policies, bus
+//! protocol.
 //!
-//! The default is a simple drive: it reads ahead until its buffer is full, waits for sectors that
+//! The default is a simple drive. It reads ahead until its buffer is full, waits for sectors that
 //! are about to pass the head, keeps writes in separate memory, and has no bus overhead. SCSI
-//! drives of the 1990s differ from it and from each other measurably; these values come from
-//! extraction.
+//! drives of the 1990s differ from it and from each other measurably; the library's values for
+//! them were extracted from such drives.
 
 use units::{Duration, Sectors, Share};
 
-/// How a drive reads ahead, what counts as a hit, and what its bus costs.
+/// The policies of read-ahead, cache hits and cached writes, and the times of the bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a trait of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a policy of its own")]
 pub struct Firmware {
-    /// Where reading ahead stops.
+    /// The end of read-ahead.
     pub read_ahead: ReadAhead,
-    /// Whether a read whose first sector has yet to pass the head is a miss, even if it passes
-    /// next.
+    /// Whether a read is a miss if its first sector has not passed the head yet. Otherwise a read
+    /// of sectors that are about to pass waits for them and is a hit.
     pub strict_hits: bool,
-    /// Whether a read that is served from the buffer alone leaves the arm at rest.
+    /// Whether read-ahead that has reached its limit stays there after a hit. Otherwise a hit
+    /// extends the limit.
     pub rest_on_hit: bool,
-    /// Whether what was read makes room for what is read ahead, and is not there to be read again.
+    /// Whether sectors leave the segment once the host has read them, in favour of read-ahead.
     pub discard_after_read: bool,
-    /// Whether all that passes the head on a track is kept, from where the head came down on it.
+    /// Whether a read buffers all sectors that pass the head on its track, from the sector at which
+    /// the head settles.
     pub whole_track: bool,
-    /// Whether a read begins at whichever of its sectors comes first.
+    /// Whether a read begins with the first of its sectors to pass the head.
     pub zero_latency_read: bool,
-    /// Whether a write begins at whichever of its sectors comes first.
+    /// Whether a write begins with the first of its sectors to pass the head.
     pub zero_latency_write: bool,
-    /// Whether writes go through a segment of the read buffer, and can be read there afterwards.
+    /// Whether writes pass through a segment of the read buffer and stay readable there.
     pub writes_in_segments: bool,
-    /// How many runs of cached writes there may be, which go to the disk in the order in which they
-    /// came; 0 means that memory alone limits them, and that the disk is swept.
+    /// The largest number of runs of cached writes, which are destaged in the order of arrival. 0
+    /// means that the size of the write buffer is the only limit and that destaging sweeps the
+    /// disk.
     pub write_segments: u32,
-    /// The least time between the decoding of a write and its media's work, unless it goes on where
-    /// the write before it ended.
+    /// The shortest time between the decoding of a write and its first access to the media. A
+    /// write that continues the write before it is exempt.
     pub write_seek_min: Duration,
-    /// The log on the disk for scattered cached writes, if there is one.
+    /// The log on the disk for scattered cached writes, if the drive has one.
     pub media_cache: Option<MediaCache>,
-    /// What the bus costs.
+    /// The times of the bus protocol.
     pub bus: Bus,
 }
 
-/// Most records that a log on the disk may hold.
+/// The largest number of records of a log on the disk.
 pub const LOG_RECORDS_MAX: u32 = 1 << 24;
 
-/// A log on the disk for scattered cached writes: a vendor's "media cache". Each short run out of
-/// the write buffer is appended to it on its own, wherever it belongs.
+/// A log on the disk for scattered cached writes: a vendor's "media cache". Each short run of the
+/// write buffer is appended to it as one record, whatever its addresses are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MediaCache {
-    /// A run of up to this length is logged; a longer one goes to its home location, as does one
-    /// that continues where the heads are.
+    /// The longest run that is logged. A longer run goes to its home location, as does a run that
+    /// begins at the position of the heads.
     pub run_max: Sectors,
-    /// How long one record occupies the media: one revolution, because the next place has just
-    /// passed when the next record is ready, plus the time to prepare it.
+    /// The time for which one record occupies the media: its preparation, and one revolution,
+    /// because the end of the log has just passed the head when the next record is ready.
     pub append: Duration,
-    /// How long a flush takes, after the last record, to make what was logged findable.
+    /// The time that a flush takes after the last record, to write the index of the log.
     pub close: Duration,
-    /// How many records there is room for.
+    /// The largest number of records in the log.
     pub records_max: u32,
     /// The time to write one record back to its home location, while the media are idle.
     pub write_back: Duration,
 }
 
-/// Where reading ahead stops, after a read.
+/// Where the read-ahead that follows a read stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAhead {
-    /// When the segment is full; what was asked for stays in it as long as it fills no more than
-    /// half.
+    /// When the segment is full. The sectors of the read stay in the segment if they fill at most
+    /// half of it.
     #[default]
     Segment,
     /// At once.
     Never,
-    /// This number of sectors after the read, in any case.
+    /// After the largest number of sectors of read-ahead, also across tracks and cylinders.
     Fixed,
-    /// At the end of the track, or sooner.
+    /// At the end of the track, or before it when the largest read-ahead is reached.
     Track,
-    /// At the end of the cylinder, or sooner.
+    /// At the end of the cylinder, or before it when the largest read-ahead is reached.
     Cylinder,
-    /// At the end of the track; if all of that track before it is in the segment, at the end of the
-    /// next.
+    /// At the end of the track. If the segment holds the whole track, at the end of the next track.
     TrackAndNext,
 }
 
-/// The times of arbitration: to get the bus, to release it, and to request it again.
+/// The times of the bus protocol: disconnecting from the bus, reselecting it, messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bus {
-    /// Time for one sector of a write; nothing means as long as for a read.
+    /// The time for one sector of a write; `None` if it equals that of a read.
     pub write_sector: Option<Duration>,
-    /// Releasing it after a read command was received, if the previous command was a read.
+    /// Disconnecting after a read command was received, if the previous command was a read.
     pub read_disconnect: Duration,
-    /// The same after a write.
+    /// Disconnecting after a read command was received, if the previous command was a write.
     pub read_disconnect_after_write: Duration,
-    /// Releasing it after the data of a write.
+    /// Disconnecting after the data of a write.
     pub write_disconnect: Duration,
-    /// Requesting the bus again.
+    /// Reselecting the bus.
     pub reselect: Duration,
-    /// What comes before data; beside asking for the bus, where that is needed.
+    /// The preparation of a data transfer. It runs in parallel with a reselection.
     pub prepare: Duration,
     /// The message that ends a read.
     pub read_done: Duration,
     /// The message that ends a write.
     pub write_done: Duration,
-    /// How much of a read must have come off the media before its data goes on the bus.
+    /// The share of a read that has left the media before its data goes on the bus.
     pub read_share: Share,
-    /// How many sectors of a write must be there before the media begins.
+    /// The number of sectors of a write that are in the buffer before the media begins.
     pub write_ahead: WriteAhead,
-    /// The extra cost of a write that follows another write elsewhere.
+    /// The additional times of a write that follows a write of other addresses, if the drive
+    /// disconnects once more before its data.
     pub extra_disconnect: Option<ExtraDisconnect>,
 }
 
-/// How many sectors of a write must have crossed the bus before the first goes to the media.
+/// The number of sectors of a write that have crossed the bus before the first goes to the media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteAhead {
-    /// The first.
+    /// One.
     #[default]
     One,
-    /// This number, or all of a shorter write; a longer write needs more.
+    /// A number that depends on the length of the write. A shorter write is complete before.
     Sectors {
-        /// Of a write of up to `long` sectors.
+        /// The number of sectors of a write shorter than `long`.
         short: Sectors,
-        /// A write as long as this is a long one.
+        /// The length from which a write is a long one.
         long: Sectors,
-        /// Of a long write.
+        /// The number of sectors of a long write.
         of_long: Sectors,
     },
 }
 
-/// The bus is given up once more before the data of a write, when it follows a write elsewhere.
+/// An additional disconnection before the data of a write that follows a write of other addresses.
+///
+/// ```text
+/// command | disconnect | pause | reselect | data | second disconnect | media | second reselect
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtraDisconnect {
-    /// The electronics' part of the command, in place of the usual.
+    /// The command overhead, in place of that of other writes to the media.
     pub command: Duration,
-    /// Releasing the bus.
+    /// Disconnecting from the bus.
     pub disconnect: Duration,
-    /// The time until it is requested again.
+    /// The time from the disconnection to the reselection.
     pub pause: Duration,
-    /// Releasing it after the data.
+    /// Disconnecting after the data.
     pub second_disconnect: Duration,
-    /// Requesting it to report the end of the write.
+    /// Reselecting the bus to report the end of the write.
     pub second_reselect: Duration,
     /// The delay from the end of the command to the start of the arm movement.
     pub seek_delay: Duration,
 }
 
 impl WriteAhead {
-    /// Of a write of `len` sectors.
+    /// The number for a write of `len` sectors.
     pub(crate) fn of(self, len: Sectors) -> Sectors {
         match self {
             Self::One => Sectors(len.0.min(1)),
@@ -154,7 +162,7 @@ impl WriteAhead {
 }
 
 impl Bus {
-    /// All its times, for checking.
+    /// Each time with the key of the drive file, for checking.
     pub(crate) fn times(&self) -> impl Iterator<Item = (&'static str, Duration)> {
         let extra = self.extra_disconnect.unwrap_or_default();
         [
@@ -176,7 +184,7 @@ impl Bus {
         .into_iter()
     }
 
-    /// The most that the bus adds to a command, besides its data.
+    /// The longest time that the bus adds to a command, besides that of its data.
     pub(crate) fn longest(&self) -> Duration {
         self.times().map(|(_, time)| time).sum()
     }

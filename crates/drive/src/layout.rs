@@ -1,7 +1,7 @@
-//! Where each sector lies: cylinder, surface, sector and angle of every address.
+//! The layout: cylinder, surface, sector and angle of every address.
 //!
-//! A zone is its physical sectors in the order in which they are filled; some of them (spares,
-//! slipped defects) hold no data. Invariants: addresses rise with physical sectors, and
+//! A zone is a sequence of physical sectors, in the order in which addresses fill them. Spares and
+//! slipped defects hold no data. Invariants: addresses rise with physical sectors, and
 //! [`Layout::place`] and [`Layout::lba`] are each other's inverse.
 //!
 //! ```text
@@ -16,7 +16,7 @@ use units::{Angle, Extent, FULL_REVOLUTION, Lba, Sectors};
 use crate::rotation::Sweep;
 use crate::spec::{Mapping, Remap, Spec};
 
-/// Where a sector lies.
+/// The physical location of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Cylinder, from 0 at the outside.
@@ -25,26 +25,27 @@ pub struct Position {
     pub surface: u32,
     /// Physical sector on the track, from 0.
     pub sector: u32,
-    /// Where it begins, from the index mark.
+    /// The angle of its first edge, from the index mark.
     pub angle: Angle,
 }
 
-/// A position, and how far a transfer goes on from it without a break.
+/// The position of an address, and the number of addresses that follow without a gap.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) position: Position,
-    /// Addresses from this one on that lie on consecutive sectors of this track; at least one.
+    /// The number of addresses from this one on that lie on consecutive sectors of this track; at
+    /// least one.
     pub(crate) run: u64,
-    /// Rotation that one sector takes.
+    /// The rotation during one sector.
     pub(crate) sector: Sweep,
 }
 
-/// Cylinders of one recording density, checked, with its addresses.
+/// A checked zone, with its addresses.
 #[derive(Clone, Debug)]
 pub(crate) struct ZoneTable {
     /// The addresses of the zone.
     pub(crate) lbas: Extent,
-    /// The address behind its last.
+    /// The first address behind the zone.
     behind: Lba,
     pub(crate) first_cylinder: u32,
     pub(crate) last_cylinder: u32,
@@ -54,11 +55,11 @@ pub(crate) struct ZoneTable {
     track_skew_remainder: u32,
     cylinder_skew_remainder: u32,
     first_angle: Angle,
-    /// Angle of one sector, rounded down as the servo's own divider does.
+    /// The angle of one sector, rounded down, as by the divider of a drive's servo.
     sector: u32,
     skips: Box<[Gap]>,
-    /// Gaps to a physical sector, times 2³²: where spares are spread evenly it leads right to the
-    /// gap.
+    /// Gaps per data sector, times 2³². If spares are spread evenly, it gives the index of the gap
+    /// of a sector.
     gap_rate: u64,
     track_slips: Box<[u64]>,
     remaps: Box<[Remap]>,
@@ -69,9 +70,9 @@ pub(crate) struct ZoneTable {
 struct Gap {
     /// The first of them, from the first sector of the zone.
     physical: u64,
-    /// How many data sectors lie before it in the zone.
+    /// The number of data sectors before it in the zone.
     data: u64,
-    /// How many sectors without data lie before its end in the zone.
+    /// The number of sectors without data before its end in the zone.
     skipped: u64,
 }
 
@@ -82,18 +83,18 @@ pub(crate) struct Layout {
     surfaces: u32,
     mapping: Mapping,
     capacity: Sectors,
-    /// The first zone that may hold an address, by its upper bits: cheaper than a search, which no
-    /// branch predictor sees through.
+    /// The first zone that may hold an address, by the address's upper bits. A binary search costs
+    /// more, because its branches are not predictable.
     hints: Box<[u16]>,
     hint_shift: u32,
 }
 
-/// Hints there are at most: a few to each zone of any drive.
+/// The largest number of hints: a few for each zone of any drive.
 const HINTS_MAX: u64 = 1_024;
 
 impl ZoneTable {
-    /// The physical sector of the zone that holds the zone's data sector `data`, and how many data
-    /// sectors follow it before the next gap, with itself.
+    /// The physical sector of the zone's data sector `data`, and the number of data sectors from it
+    /// to the next gap.
     fn physical(&self, data: u64) -> (u64, u64) {
         if self.skips.is_empty() {
             return (data, self.lbas.len.0 - data);
@@ -104,9 +105,11 @@ impl ZoneTable {
         (data + skipped, next - data)
     }
 
-    /// How many gaps lie before the data sector. A search from where the gap would be if gaps were
-    /// spread evenly: in a zone with spares on each track one by halves would look at a dozen far
-    /// apart.
+    /// The number of gaps before the data sector.
+    ///
+    /// The search begins at the index that evenly spread gaps would have. In a zone with spares on
+    /// each track it ends there at once, whereas a binary search would read a dozen distant
+    /// entries.
     fn gaps_up_to(&self, data: u64) -> usize {
         let gaps = &self.skips[..];
         let is_before = |nth: usize| gaps[nth].data <= data;
@@ -126,7 +129,7 @@ impl ZoneTable {
         low + gaps[low..high].partition_point(|gap| gap.data <= data)
     }
 
-    /// The data sector of the zone that the physical sector holds, if it holds one.
+    /// The number of the data sector on the physical sector, if it holds data.
     fn data(&self, physical: u64) -> Option<u64> {
         let before = self.skips.partition_point(|gap| gap.physical <= physical);
         let (start, skipped) = match before {
@@ -137,15 +140,15 @@ impl ZoneTable {
         (data >= start && data < self.lbas.len.0).then_some(data)
     }
 
-    /// How many data sectors lie before this physical one.
+    /// The number of data sectors before a physical sector.
     fn data_before(&self, physical: u64) -> u64 {
         let before = self.skips.partition_point(|gap| gap.physical < physical);
         let Some(gap) = before.checked_sub(1).map(|nth| &self.skips[nth]) else { return physical };
         physical.saturating_sub(gap.skipped).max(gap.data)
     }
 
-    /// The addresses on the `unit` physical sectors in a row, counted in such units from the zone's
-    /// first, among which the data sector `data` is.
+    /// The addresses of the track or cylinder, of `unit` physical sectors, that holds the data
+    /// sector `data`.
     fn around(&self, data: u64, unit: u64) -> Extent {
         let nth = self.physical(data).0 / unit;
         let first = self.data_before(nth * unit);
@@ -153,15 +156,15 @@ impl ZoneTable {
         Extent::new(self.lbas.start + Sectors(first), Sectors(behind - first))
     }
 
-    /// The most physical sectors that `len` data sectors in a row span.
+    /// The largest number of physical sectors that `len` consecutive data sectors span.
     pub(crate) fn span_max(&self, len: Sectors) -> u64 {
-        // Before the first data sector of the zone and behind its last nothing passes.
+        // No transfer passes a gap before the zone's first data sector or behind its last one.
         let inner = |gap: &&Gap| gap.data > 0 && gap.data < self.lbas.len.0;
         let mut most = 0;
         let mut first = self.skips.partition_point(|gap| gap.data == 0);
         for gap in self.skips.iter().filter(inner) {
-            // A transfer passes both gaps only if it has a data sector before the one and behind
-            // the other.
+            // A transfer passes both gaps only if it has a data sector before the first of them and
+            // one behind the second.
             while gap.data - self.skips[first].data + 1 >= len.0.max(2) {
                 first += 1;
             }
@@ -171,8 +174,8 @@ impl ZoneTable {
         len.0 + if len.0 > 1 { most } else { 0 }
     }
 
-    /// By how much the disk rotates between the end of a track and the start of the next, as laid
-    /// out: over a change of surface, and over a change of cylinder.
+    /// The rotation between the end of a track and the start of the next one in the layout: at a
+    /// head switch, and at a change of cylinder.
     pub(crate) fn skew_gaps(&self) -> (u64, u64) {
         let (per_track, sector) = (u64::from(self.sectors_per_track), u64::from(self.sector));
         let gap = |skew, rest| (skew % per_track * sector + u64::from(rest)) % FULL_REVOLUTION;
@@ -182,14 +185,14 @@ impl ZoneTable {
         )
     }
 
-    /// The number of track changes with more than the skew, and the number of remapped runs.
+    /// The number of track slips and the number of remapped runs.
     pub(crate) fn irregular(&self) -> (usize, usize) {
         (self.track_slips.len(), self.remaps.len())
     }
 
-    /// Where the physical sector's data is kept, and how many of `run` data sectors from it on are
-    /// kept in a row with it.
-    fn kept(&self, physical: u64, run: u64) -> (u64, u64) {
+    /// The physical sector that holds the data of this one after remapping, and the number of
+    /// sectors, of `run` from it on, that are consecutive there too.
+    fn remapped(&self, physical: u64, run: u64) -> (u64, u64) {
         let next = self.remaps.partition_point(|remap| remap.from + remap.count <= physical);
         match self.remaps.get(next) {
             Some(remap) if remap.from <= physical => {
@@ -201,9 +204,8 @@ impl ZoneTable {
         }
     }
 
-    /// The physical sector whose data is kept on this one; none if this one is not used for its
-    /// own.
-    fn kept_here(&self, physical: u64) -> Option<u64> {
+    /// The physical sector whose data this one holds; `None` if this one is remapped.
+    fn original(&self, physical: u64) -> Option<u64> {
         let inside = |first: u64, count: u64| (first..first + count).contains(&physical);
         if self.remaps.iter().any(|remap| inside(remap.from, remap.count)) {
             return None;
@@ -212,7 +214,7 @@ impl ZoneTable {
         Some(here.map_or(physical, |remap| physical - remap.to + remap.from))
     }
 
-    /// Rotation that one sector takes.
+    /// The rotation during one sector.
     pub(crate) fn sector_sweep(&self) -> Sweep {
         Sweep(u64::from(self.sector))
     }
@@ -282,7 +284,7 @@ impl Layout {
         self.zones.last().map_or(0, |zone| zone.last_cylinder + 1)
     }
 
-    /// The zone of an address under the capacity.
+    /// The zone of an address, which is below the capacity.
     pub(crate) fn zone_index(&self, lba: Lba) -> usize {
         debug_assert!(lba.0 < self.capacity.0, "{lba} is on the disk");
         let upper = usize::try_from(lba.0 >> self.hint_shift).expect("under HINTS_MAX");
@@ -293,12 +295,12 @@ impl Layout {
         zone
     }
 
-    /// Where an address under the capacity lies, and how far a transfer goes on from there.
+    /// The place of an address, which is below the capacity.
     pub(crate) fn place(&self, lba: Lba) -> Place {
         let zone = &self.zones[self.zone_index(lba)];
         let (mut physical, mut until_gap) = zone.physical(lba.0 - zone.lbas.start.0);
         if !zone.remaps.is_empty() {
-            (physical, until_gap) = zone.kept(physical, until_gap);
+            (physical, until_gap) = zone.remapped(physical, until_gap);
         }
         let per_track = u64::from(zone.sectors_per_track);
         let (track, sector) = (physical / per_track, physical % per_track);
@@ -315,21 +317,21 @@ impl Layout {
         Place { position, run, sector: zone.sector_sweep() }
     }
 
-    /// The addresses of the track on which this one, under the capacity, lies.
+    /// The addresses of the track of an address, which is below the capacity.
     pub(crate) fn track(&self, lba: Lba) -> Extent {
         let zone = &self.zones[self.zone_index(lba)];
         zone.around(lba.0 - zone.lbas.start.0, zone.sectors_per_track.into())
     }
 
-    /// The addresses of the cylinder on which this one, under the capacity, lies.
+    /// The addresses of the cylinder of an address, which is below the capacity.
     pub(crate) fn cylinder(&self, lba: Lba) -> Extent {
         let zone = &self.zones[self.zone_index(lba)];
         let sectors = u64::from(zone.sectors_per_track) * u64::from(self.surfaces);
         zone.around(lba.0 - zone.lbas.start.0, sectors)
     }
 
-    /// The address that lies at this cylinder, surface and sector, if one does. The angle is not
-    /// looked at.
+    /// The address at this cylinder, surface and sector, if the sector holds data. The angle is
+    /// ignored.
     pub(crate) fn lba(&self, position: Position) -> Option<Lba> {
         let behind = self.zones.partition_point(|zone| zone.first_cylinder <= position.cylinder);
         let zone = &self.zones[behind.checked_sub(1)?];
@@ -340,14 +342,14 @@ impl Layout {
             return None;
         }
         let relative = u64::from(position.cylinder - zone.first_cylinder);
-        // Going down is its own inverse, so the order of surfaces is undone by doing it again.
+        // The order of surfaces is its own inverse.
         let nth = self.surface(zone, relative, position.surface.into());
         let track = relative * u64::from(self.surfaces) + nth;
         let physical = track * u64::from(zone.sectors_per_track) + u64::from(position.sector);
-        zone.data(zone.kept_here(physical)?).map(|data| zone.lbas.start + Sectors(data))
+        zone.data(zone.original(physical)?).map(|data| zone.lbas.start + Sectors(data))
     }
 
-    /// The surface that is the `nth` to be filled on a cylinder.
+    /// The surface of track number `nth` of a cylinder, in the order of addresses.
     fn surface(&self, zone: &ZoneTable, relative: u64, nth: u64) -> u64 {
         let down = match self.mapping {
             Mapping::Cylinder => false,
@@ -357,9 +359,9 @@ impl Layout {
         if down { u64::from(self.surfaces) - 1 - nth } else { nth }
     }
 
-    /// Skews add up: every cylinder before this one in the zone has turned the layout on by one
-    /// cylinder skew and by a track skew for each change of surface. A change of surface does so
-    /// whichever way the surfaces are filled: tracks count in the order in which they are.
+    /// The angle of a sector. Each change of cylinder before it in the zone adds the cylinder skew,
+    /// each head switch the track skew, each track slip one sector. Tracks count in the order of
+    /// addresses, whatever the order of the surfaces is.
     fn angle(&self, zone: &ZoneTable, (relative, nth): (u64, u64), sector: u64) -> Angle {
         let last = u64::from(self.surfaces) - 1;
         let switches = nth + last * relative;
@@ -369,7 +371,7 @@ impl Layout {
             sectors += zone.track_slips.partition_point(|slip| *slip <= track) as u64;
         }
         let on = sectors % u64::from(zone.sectors_per_track);
-        // What skews have beyond whole sectors adds up on its own, modulo a revolution.
+        // The parts of the skews beyond whole sectors add up separately, modulo a revolution.
         let rest = small(switches).wrapping_mul(zone.track_skew_remainder);
         let rest = rest.wrapping_add(small(relative).wrapping_mul(zone.cylinder_skew_remainder));
         Angle(small(on * u64::from(zone.sector))) + Angle(rest) + zone.first_angle

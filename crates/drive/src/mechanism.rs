@@ -1,7 +1,7 @@
-//! The arm, the heads and the spindle: where they are, since when, and how a transfer moves them.
+//! The position of arm, heads and spindle, and its change by transfers and seeks.
 //!
-//! Invariant: the mechanism's phase never goes back. A movement that takes no time keeps the phase
-//! exactly, so that a transfer that goes on where the last one ended loses no revolution.
+//! Invariant: the mechanism's phase never decreases. A movement that takes no time keeps the phase
+//! exactly, so that a transfer that begins where the last one ended loses no revolution.
 
 use units::{Angle, Duration, Extent, FULL_REVOLUTION, Instant, Lba, Sectors};
 
@@ -11,71 +11,72 @@ use crate::model::Move;
 use crate::rotation::{Phase, Rotation, Sweep};
 use crate::seek_jitter::SeekJitter;
 
-/// Where the heads are, and since when.
+/// The position of the heads, and the instant from which they are free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mechanism {
     cylinder: u32,
     surface: u32,
     phase: Phase,
-    /// `phase` in time, rounded up.
+    /// The instant of `phase`, rounded up.
     free: Instant,
-    /// The address behind the last one that was under the heads: where a sweep over the disk goes
-    /// on.
-    behind: Lba,
-    /// How many addresses from there on lie on the sectors that come next under the heads, at this
-    /// very phase, and what one of them sweeps.
-    ahead: u64,
+    /// The address behind the last transfer, or that of the last seek.
+    next_lba: Lba,
+    /// The number of addresses from `next_lba` on that lie on the sectors after the heads: the
+    /// first of them begins at `phase`.
+    consecutive: u64,
+    /// The rotation during one of these sectors.
     sector: Sweep,
-    /// How its movements vary; nothing in a drive that always takes as long as its curve says.
+    /// The variation of seek times; `None` for a drive whose seeks follow its curve exactly.
     jitter: Option<SeekJitter>,
 }
 
-/// A transfer that has been worked out.
+/// The instants of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
-    /// When the arm began to move.
+    /// The start of the arm's movement.
     pub(crate) begin: Instant,
-    /// When the heads were on the first track.
+    /// The instant at which the heads have settled on the first track.
     pub(crate) settled: Instant,
-    /// When the first sector came under them.
+    /// The start of the first sector under the heads.
     pub(crate) first: Instant,
-    /// When the last sector had passed.
+    /// The end of the last sector.
     pub(crate) end: Instant,
-    /// When as many sectors had passed as the order marks.
+    /// The end of the sector number [`Transfer::mark`].
     pub(crate) marked: Instant,
-    /// How many sectors of the first track had come by before the first that was asked for.
+    /// The number of sectors of the first track that passed the heads before the first sector of
+    /// the transfer.
     pub(crate) passed: u64,
 }
 
-/// How a transfer is to be done.
+/// The conditions of a transfer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Order {
+pub(crate) struct Transfer {
     pub(crate) write: bool,
-    /// The arm does not move before.
+    /// The earliest start of the arm's movement.
     pub(crate) at: Instant,
-    /// The heads are not ready before.
+    /// The earliest instant at which the heads have settled.
     pub(crate) settled: Instant,
     pub(crate) feed: Feed,
-    /// After how many sectors to look at the time.
+    /// The number of the sector, from 1, whose end is [`Access::marked`]; 0 for the last.
     pub(crate) mark: u64,
-    /// Whether to begin with whichever sector comes first.
+    /// Whether the transfer begins with the first of its sectors to pass the heads.
     pub(crate) zero_latency: bool,
 }
 
-/// When the sectors of a write arrive.
+/// The arrival of a write's sectors over the bus.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Feed {
-    /// Nothing is written before.
+    /// The earliest start of the write to the media.
     pub(crate) gate: Instant,
-    /// The first sector has arrived.
+    /// The arrival of the first sector.
     pub(crate) first: Instant,
-    /// One sector's time on the bus.
+    /// The time of one sector on the bus.
     pub(crate) sector: Duration,
 }
 
 impl Feed {
-    /// How many of `run` sectors, from the `done`th on, can be written when the first begins at
-    /// `from`: the media must not overtake the bus.
+    /// The number of sectors, of `run` sectors from number `done` on, that have arrived whenever
+    /// the media needs them, if the first begins at `from`.
     fn count(&self, rotation: Rotation, from: Phase, sweep: Sweep, done: u64, run: u64) -> u64 {
         let media = rotation.time(sweep);
         if self.sector <= media {
@@ -86,19 +87,19 @@ impl Feed {
         (1 + slack.as_nanos() / (self.sector - media).as_nanos()).min(run)
     }
 
-    /// How far the disk has rotated when the `nth` sector has arrived.
+    /// The phase at the arrival of sector number `nth`.
     fn phase(&self, rotation: Rotation, nth: u64) -> Phase {
         rotation.phase(self.first + self.sector * nth)
     }
 }
 
-/// The heads as they are at an instant, or as soon as they are free.
+/// The position of the heads at an instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heads {
     pub(crate) cylinder: u32,
     pub(crate) surface: u32,
     pub(crate) at: Instant,
-    /// What is under them then.
+    /// The angle under the heads at this instant.
     pub(crate) angle: Angle,
 }
 
@@ -117,7 +118,7 @@ impl Access {
 }
 
 impl Mechanism {
-    /// At rest over the first track at time zero.
+    /// Heads on the first track, at time zero.
     pub(crate) fn new(rotation: Rotation, jitter: Option<SeekJitter>) -> Self {
         let phase = rotation.phase(Instant::ZERO);
         Self {
@@ -125,8 +126,8 @@ impl Mechanism {
             surface: 0,
             phase,
             free: Instant::ZERO,
-            behind: Lba(0),
-            ahead: 0,
+            next_lba: Lba(0),
+            consecutive: 0,
             sector: Sweep(0),
             jitter,
         }
@@ -136,48 +137,48 @@ impl Mechanism {
         self.jitter = jitter;
     }
 
-    /// When the last transfer ended or will end.
+    /// The end of the last transfer or movement.
     pub(crate) const fn free(&self) -> Instant {
         self.free
     }
 
-    pub(crate) const fn behind(&self) -> Lba {
-        self.behind
+    /// The address behind the last transfer, or that of the last seek.
+    pub(crate) const fn next_lba(&self) -> Lba {
+        self.next_lba
     }
 
-    /// The heads at `at`, or when they are free.
+    /// The position of the heads at `at`, or at the end of the last transfer if that is later.
     pub(crate) fn heads(&self, rotation: Rotation, at: Instant) -> Heads {
         let (at, phase) =
             if at > self.free { (at, rotation.phase(at)) } else { (self.free, self.phase) };
         Heads { cylinder: self.cylinder, surface: self.surface, at, angle: phase.angle() }
     }
 
-    /// Lets the disk rotate until `at`, if it has not come so far.
+    /// Keeps the heads in place until `at`, unless the last transfer ends later.
     pub(crate) fn rest_until(&mut self, rotation: Rotation, at: Instant) {
         if at > self.free {
             self.phase = rotation.phase(at);
             self.free = at;
-            self.ahead = 0;
+            self.consecutive = 0;
         }
     }
 
-    /// Keeps the heads where they are for `time`, from `at` on or from when they are free: what is
-    /// written there is the drive's own affair.
+    /// Occupies the heads for `time` without a movement, from `at` on or from the end of the last
+    /// transfer: the drive writes its log.
     pub(crate) fn stay(&mut self, rotation: Rotation, at: Instant, time: Duration) -> Access {
         let begin = at.max(self.free);
         self.rest_until(rotation, begin + time);
         Access { begin, settled: begin, first: begin, end: self.free, marked: self.free, passed: 0 }
     }
 
-    /// Moves to `extent` from `order.at` on (or from when the mechanism is free) and transfers it.
-    /// No sector is written before it has arrived.
-    pub(crate) fn access(&mut self, model: &Model, extent: Extent, order: &Order) -> Access {
+    /// Moves to `extent` from `order.at` on, or from the end of the last transfer, and transfers
+    /// it. No sector is written before its arrival.
+    pub(crate) fn access(&mut self, model: &Model, extent: Extent, order: &Transfer) -> Access {
         let rotation = model.rotation();
         let begin = order.at.max(self.free);
         let place = model.place(extent.start);
         let settled = (begin + self.movement(model, place, order.write)).max(order.settled);
-        // Movement and waiting are rounded once; where they take no time the exact phase is left
-        // alone.
+        // Movement and waiting are rounded once. If they take no time, the exact phase stays.
         self.rest_until(rotation, settled.max(order.feed.gate));
         (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
         let landed = self.phase;
@@ -201,7 +202,7 @@ impl Mechanism {
                 break;
             }
             self.phase = self.phase.max(order.feed.phase(rotation, done));
-            (next, from) = self.next(model, self.behind, order.write);
+            (next, from) = self.next(model, self.next_lba, order.write);
         }
         self.free = rotation.instant(self.phase);
         let first = rotation.instant(start);
@@ -215,19 +216,19 @@ impl Mechanism {
         }
     }
 
-    /// Moves to where `lba` lies, from `at` on or from when the mechanism is free, and says when it
-    /// began and when the heads have settled.
+    /// Moves to the track of `lba`, from `at` on or from the end of the last transfer. Returns the
+    /// start of the movement and the instant at which the heads have settled.
     pub(crate) fn seek(&mut self, model: &Model, lba: Lba, at: Instant) -> (Instant, Instant) {
         let begin = at.max(self.free);
         let place = model.place(lba);
         let settled = begin + self.movement(model, place, false);
         self.rest_until(model.rotation(), settled);
         (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
-        (self.behind, self.ahead) = (lba, 0);
+        (self.next_lba, self.consecutive) = (lba, 0);
         (begin, settled)
     }
 
-    /// What the movement to `place` takes, this time.
+    /// The time of the next movement to `place`, with its jitter.
     fn movement(&mut self, model: &Model, place: Place, write: bool) -> Duration {
         let to = self.move_to(place, write);
         let time = model.movement(to);
@@ -237,21 +238,22 @@ impl Mechanism {
         }
     }
 
-    /// The heads came down inside of the run: what they had missed of it came last, and one
-    /// revolution was enough.
+    /// Ends a run in which the heads settled, at `landed`, behind its first sector. The transfer
+    /// began with the sectors behind the heads and ended with those before them, so that it took
+    /// one revolution at most.
     fn wrap(&mut self, place: Place, landed: Phase, start: Phase, run: u64) {
         let missed = FULL_REVOLUTION.saturating_sub(start.since(landed).0);
         let missed = missed.div_ceil(place.sector.0);
         if missed < run {
             self.phase = start + Sweep(place.sector.0 * missed);
-            // What comes next under the heads is not what comes next in order.
-            self.ahead = 0;
+            // The sector that follows under the heads is not the one that follows in address.
+            self.consecutive = 0;
         }
     }
 
-    /// Reads on from `lba`, up to `limit` or until `stop` as far as whole sectors pass, and returns
-    /// the first address that has not passed.
-    pub(crate) fn read_on(
+    /// Reads from `lba` to `limit`, or all sectors that end by `stop`. Returns the first address
+    /// that has not passed the heads.
+    pub(crate) fn read_ahead(
         &mut self,
         model: &Model,
         lba: Lba,
@@ -261,38 +263,38 @@ impl Mechanism {
         let rotation = model.rotation();
         let stop = stop.map(|at| rotation.phase(at));
         let mut next = lba;
-        if lba == self.behind && self.ahead > 0 && lba < limit {
-            // On the same track: no need to look up where.
-            let mut count = self.ahead.min(limit.0 - lba.0);
+        if lba == self.next_lba && self.consecutive > 0 && lba < limit {
+            // The sectors follow on the same track: the layout need not be consulted.
+            let mut count = self.consecutive.min(limit.0 - lba.0);
             if let Some(stop) = stop {
                 count = count.min(stop.since(self.phase).0 / self.sector.0);
             }
-            self.ahead -= count;
+            self.consecutive -= count;
             self.phase += Sweep(self.sector.0 * count);
-            self.behind = lba + Sectors(count);
-            next = self.behind;
+            self.next_lba = lba + Sectors(count);
+            next = self.next_lba;
         }
-        while next < limit && (self.ahead == 0 || next != self.behind) {
+        while next < limit && (self.consecutive == 0 || next != self.next_lba) {
             let (place, start) = self.next(model, next, false);
             let mut count = place.run.min(limit.0 - next.0);
             if let Some(stop) = stop {
                 let whole = stop.since(start).0 / place.sector.0;
                 if whole == 0 {
-                    self.head_for(model, place);
+                    self.begin_move(model, place);
                     break;
                 }
                 count = count.min(whole);
             }
             self.pass(place, start, count, next);
-            next = self.behind;
+            next = self.next_lba;
         }
         self.free = rotation.instant(self.phase);
         next
     }
 
-    /// Begins to move to where the next sector to be read lies, if that is elsewhere: a movement
-    /// that has begun is finished.
-    fn head_for(&mut self, model: &Model, place: Place) {
+    /// Moves to the track of the next sector, if it is another. A movement that has begun is
+    /// completed even if the read-ahead stops.
+    fn begin_move(&mut self, model: &Model, place: Place) {
         let to = self.move_to(place, false);
         if to.distance > 0 || to.head_differs {
             self.phase += model.rotation().sweep(model.movement(to));
@@ -300,7 +302,8 @@ impl Mechanism {
         }
     }
 
-    /// The place of `lba` and when its sector begins, if the heads go there from where they are.
+    /// The place of `lba`, and the phase at which its sector begins after a movement from the
+    /// present position.
     fn next(&self, model: &Model, lba: Lba, write: bool) -> (Place, Phase) {
         let place = model.place(lba);
         let to = self.move_to(place, write);
@@ -319,13 +322,13 @@ impl Mechanism {
         }
     }
 
-    /// Lets `count` sectors from `lba` on pass, which begin at `start`.
+    /// Transfers `count` sectors from `lba` on, the first of which begins at `start`.
     fn pass(&mut self, place: Place, start: Phase, count: u64, lba: Lba) {
-        debug_assert!(start >= self.phase, "the disk rotates one way");
+        debug_assert!(start >= self.phase, "the phase never decreases");
         (self.cylinder, self.surface) = (place.position.cylinder, place.position.surface);
         self.phase = start + Sweep(place.sector.0 * count);
-        self.behind = lba + Sectors(count);
-        self.ahead = place.run - count;
+        self.next_lba = lba + Sectors(count);
+        self.consecutive = place.run - count;
         self.sector = place.sector;
     }
 }

@@ -1,8 +1,8 @@
-//! The read buffer: segments of sectors that were read, one of which the drive may still read ahead
-//! into.
+//! The read buffer: segments of sectors that were read, one of which may still receive read-ahead.
 //!
-//! A [`Stream`] reads ahead into a segment after a read. It is computed on demand, without events
-//! of its own. Invariant: a segment's sectors are contiguous, and only the stream's segment grows.
+//! A [`Stream`] is the read-ahead into a segment after a read. It is computed on demand, without
+//! events of its own. Invariant: a segment's sectors are contiguous, and only the stream's segment
+//! grows.
 
 use units::{Extent, Instant, Lba, Sectors};
 
@@ -11,16 +11,16 @@ use crate::firmware::ReadAhead;
 use crate::mechanism::Mechanism;
 use crate::spec::SECTORS_PER_TRACK_MAX;
 
-/// What a read finds in the buffer.
+/// The part of a read that the buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Nothing of use.
+    /// None.
     Miss,
     /// All of it.
     All,
-    /// The stream is just before it or in it.
+    /// The rest is on its way: the stream has reached the read, or reaches it on this track.
     Arriving,
-    /// Its head, up to this address, in a segment that no longer grows.
+    /// Its first sectors, up to this address, in the segment of this index, which does not grow.
     Head(usize, Lba),
 }
 
@@ -30,24 +30,25 @@ struct Segment {
     end: Lba,
     /// The number of the read that last used it.
     used: u64,
-    /// Whether it holds what was written.
+    /// Whether its sectors come from writes.
     written: bool,
 }
 
-/// The media reading on.
+/// The read-ahead.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     segment: usize,
     /// The first address that has not passed the head.
     next: Lba,
+    /// The address at which the read-ahead stops, unless a hit extends it.
     limit: Lba,
-    /// Where the limit stays, however much room there is.
+    /// The largest limit, whatever the free space of the segment is.
     boundary: Lba,
-    /// Until then the arm is not given to the destaging of writes.
+    /// The instant before which destaging does not move the arm.
     hold: Instant,
 }
 
-/// All segments, and the stream into one of them.
+/// All segments, and the read-ahead into one of them.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadBuffer {
     segments: Box<[Segment]>,
@@ -62,24 +63,24 @@ impl ReadBuffer {
         Self { segments: vec![empty; count].into_boxed_slice(), stream: None, reads: 0 }
     }
 
-    /// Until when the stream keeps the arm from background work, if there is one.
+    /// The instant before which destaging does not interrupt the stream, if there is one.
     pub(crate) fn hold(&self) -> Option<Instant> {
         self.stream.map(|stream| stream.hold)
     }
 
-    /// Whether the stream still has something to read.
+    /// Whether the stream is below its limit.
     pub(crate) fn is_reading(&self) -> bool {
         self.stream.is_some_and(|stream| stream.next < stream.limit)
     }
 
-    /// Reads on until `at`.
+    /// Continues the read-ahead until `at`.
     pub(crate) fn advance(&mut self, model: &Model, mechanism: &mut Mechanism, at: Instant) {
         if self.is_reading() && at > mechanism.free() {
-            self.go_on(model, mechanism, Lba(u64::MAX), Some(at));
+            self.read_ahead(model, mechanism, Lba(u64::MAX), Some(at));
         }
     }
 
-    fn go_on(
+    fn read_ahead(
         &mut self,
         model: &Model,
         mechanism: &mut Mechanism,
@@ -88,19 +89,19 @@ impl ReadBuffer {
     ) {
         let Some(stream) = &mut self.stream else { return };
         let limit = stream.limit.min(until);
-        stream.next = mechanism.read_on(model, stream.next, limit, stop);
+        stream.next = mechanism.read_ahead(model, stream.next, limit, stop);
         let segment = &mut self.segments[stream.segment];
         segment.end = stream.next;
         let oldest = segment.end.0.saturating_sub(model.read_buffer().segment.0);
         segment.start = segment.start.max(Lba(oldest));
     }
 
-    /// Ends the stream at once: another operation moves the arm.
+    /// Ends the stream, because another operation moves the arm.
     pub(crate) fn stop(&mut self) {
         self.stream = None;
     }
 
-    /// What a read of `extent` finds.
+    /// The part of a read of `extent` that the buffer holds.
     pub(crate) fn find(&self, model: &Model, extent: Extent) -> Found {
         let mut head = Found::Miss;
         for (index, segment) in self.segments.iter().enumerate() {
@@ -116,14 +117,14 @@ impl ReadBuffer {
             }
         }
         if let Some(stream) = self.stream {
-            // What the stream reaches on this track is waited for: to seek there would take no
-            // less.
+            // A read waits for sectors that the stream reaches on this track: a seek to them would
+            // take no less time.
             let segment = self.segments[stream.segment];
             let ahead = extent.start.0.saturating_sub(stream.next.0);
             let reach =
                 || ahead <= u64::from(SECTORS_PER_TRACK_MAX) && ahead <= stream.on_track(model);
             let arriving = if model.firmware().strict_hits {
-                // What stands still has to be sought, and what has yet to come is no hit.
+                // A stopped stream needs a seek, and a sector that has not passed is no hit.
                 extent.start < stream.next && stream.next < stream.limit
             } else {
                 extent.start <= stream.next || reach()
@@ -135,8 +136,8 @@ impl ReadBuffer {
         head
     }
 
-    /// A read of `extent` at `at` was found [`Found::All`]: keeps its segment, and lets the stream
-    /// go on.
+    /// Serves a read of `extent` at `at` that was found [`Found::All`]: marks its segment as used
+    /// and extends the stream.
     pub(crate) fn hit(
         &mut self,
         model: &Model,
@@ -156,10 +157,11 @@ impl ReadBuffer {
                 self.extend(model, mechanism, extent, at);
             }
         }
-        self.consume(model, extent);
+        self.discard_read(model, extent);
     }
 
-    /// A read of `extent` at `at` was found [`Found::Arriving`]: waits for its last sector.
+    /// Serves a read of `extent` at `at` that was found [`Found::Arriving`]: continues the stream
+    /// to its last sector.
     pub(crate) fn arrive(
         &mut self,
         model: &Model,
@@ -169,31 +171,31 @@ impl ReadBuffer {
     ) {
         self.reads += 1;
         self.extend(model, mechanism, extent, at);
-        self.go_on(model, mechanism, extent.end(), None);
+        self.read_ahead(model, mechanism, extent.end(), None);
         if let Some(stream) = self.stream {
             self.segments[stream.segment].used = self.reads;
         }
     }
 
-    /// What the host has taken makes room for more: the stream's limit goes on with it.
+    /// Raises the stream's limit: the sectors that the host has read free space in the segment.
     fn extend(&mut self, model: &Model, mechanism: &mut Mechanism, extent: Extent, at: Instant) {
         let Some(stream) = &mut self.stream else { return };
-        let rests = stream.next >= stream.limit;
-        if !rests || !model.firmware().rest_on_hit {
+        let is_stopped = stream.next >= stream.limit;
+        if !is_stopped || !model.firmware().rest_on_hit {
             stream.boundary = boundary(model, extent, self.segments[stream.segment].start);
         }
-        let limit = room(model, extent).min(stream.boundary);
-        if rests && limit > stream.limit {
-            // It stood still, full, and the disk has rotated meanwhile.
+        let limit = space_end(model, extent).min(stream.boundary);
+        if is_stopped && limit > stream.limit {
+            // The stream had stopped at its limit, and the disk has rotated since.
             mechanism.rest_until(model.rotation(), at);
         }
         stream.limit = stream.limit.max(limit);
     }
 
-    /// A read of `extent` came off the media, of which `from` on was not in segment `head` before:
-    /// keeps it, and reads on.
+    /// Keeps a read of `extent` from the media, whose first sectors were in segment `head` before,
+    /// and begins the read-ahead.
     ///
-    /// `passed` sectors came by on the track before the first that was asked for.
+    /// `passed` sectors passed the head on the track before the first sector of the read.
     pub(crate) fn fill(&mut self, model: &Model, extent: Extent, head: Option<usize>, passed: u64) {
         self.reads += 1;
         self.stream = None;
@@ -218,7 +220,7 @@ impl ReadBuffer {
             written: false,
         };
         let boundary = boundary(model, extent, segment.start).max(extent.end());
-        let limit = room(model, extent).min(boundary).max(extent.end());
+        let limit = space_end(model, extent).min(boundary).max(extent.end());
         self.stream = Some(Stream {
             segment: index,
             next: extent.end(),
@@ -228,7 +230,7 @@ impl ReadBuffer {
         });
     }
 
-    /// `extent` was taken in as a write, through a segment where the firmware does so.
+    /// Keeps the sectors of a write of `extent`, if the firmware passes writes through segments.
     pub(crate) fn written(&mut self, model: &Model, extent: Extent) {
         if !model.firmware().writes_in_segments || self.segments.is_empty() {
             return;
@@ -248,9 +250,8 @@ impl ReadBuffer {
         };
     }
 
-    /// What the host has read makes room for what is read ahead, where the firmware keeps no more
-    /// of it.
-    fn consume(&mut self, model: &Model, extent: Extent) {
+    /// Discards the sectors of `extent`, which the host has read, if the firmware does so.
+    fn discard_read(&mut self, model: &Model, extent: Extent) {
         for segment in &mut self.segments {
             let has = segment.start <= extent.start && extent.end() <= segment.end;
             if has && model.firmware().discard_after_read && !segment.written {
@@ -259,7 +260,7 @@ impl ReadBuffer {
         }
     }
 
-    /// The segment least recently used.
+    /// The least recently used segment.
     fn oldest(&self) -> usize {
         let mut oldest = 0;
         for (index, segment) in self.segments.iter().enumerate() {
@@ -270,14 +271,15 @@ impl ReadBuffer {
         oldest
     }
 
-    /// Keeps the arm with the stream until `at`, if there is a stream.
+    /// Keeps destaging from interrupting the stream until `at`, if there is a stream.
     pub(crate) fn hold_until(&mut self, at: Instant) {
         if let Some(stream) = &mut self.stream {
             stream.hold = stream.hold.max(at);
         }
     }
 
-    /// `extent` is about to be written: what is buffered of it and behind it is out of date.
+    /// Discards the sectors of `extent`, which is about to be written, and the segment's sectors
+    /// behind it.
     pub(crate) fn invalidate(&mut self, model: &Model, extent: Extent) {
         let whole = model.firmware().strict_hits;
         for segment in &mut self.segments {
@@ -300,14 +302,14 @@ impl ReadBuffer {
 }
 
 impl Stream {
-    /// How many addresses are left on the track that is being read.
+    /// The number of addresses from the stream's next one to the end of the track.
     fn on_track(&self, model: &Model) -> u64 {
         if self.next.0 >= model.capacity().0 { 0 } else { model.place(self.next).run }
     }
 }
 
-/// Where the disk makes an end of reading on after a read of `extent` into a segment that begins at
-/// `start`.
+/// The address at which the firmware's policy ends the read-ahead after a read of `extent` into a
+/// segment that begins at `start`.
 fn boundary(model: &Model, extent: Extent, start: Lba) -> Lba {
     let disk = Lba(model.capacity().0);
     let last = Lba(extent.end().0 - 1);
@@ -327,15 +329,15 @@ fn boundary(model: &Model, extent: Extent, start: Lba) -> Lba {
     }
 }
 
-/// How far the segment has room for what is read on after a read of `extent`: what the host has yet
-/// to ask for is not overwritten.
-fn room(model: &Model, extent: Extent) -> Lba {
+/// The address up to which the segment has space for read-ahead after a read of `extent`, without
+/// overwriting sectors that the host has not read.
+fn space_end(model: &Model, extent: Extent) -> Lba {
     let buffer = model.read_buffer();
     let ahead = extent.end() + buffer.read_ahead_max;
     match model.firmware().read_ahead {
         ReadAhead::Segment => {
-            // What was asked for stays, so that it can be asked for again; but no more than half of
-            // the segment, as a long read must be read ahead of, too.
+            // The sectors of the read stay for the next read of them, but in no more than half of
+            // the segment: the other half is for read-ahead.
             let half = extent.end() + Sectors(buffer.segment.0 / 2);
             ahead.min((extent.start + buffer.segment).max(half))
         }

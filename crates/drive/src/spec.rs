@@ -101,9 +101,9 @@ pub struct Choosing {
     /// others wait: the stream's next command may be on its way. Commands that the buffers can
     /// serve continue meanwhile.
     pub stream_hold: Duration,
-    /// The age of the head position that a choice is based on: the time that firmware takes to act
-    /// on it. A sector that passes meanwhile was expected to be reached, and costs a revolution.
-    /// Zero for an ideal drive.
+    /// The time between the head position that a choice is based on and the choice's effect. A
+    /// sector that passes in this time costs a revolution, although the choice expected to reach
+    /// it. Zero for an ideal drive.
     pub decision_latency: Duration,
 }
 
@@ -143,17 +143,17 @@ pub struct Zone {
     /// Sectors by which the first track of a cylinder begins later than the last of the cylinder
     /// before.
     pub cylinder_skew: u32,
-    /// What the track skew has beyond whole sectors.
+    /// The part of the track skew beyond whole sectors.
     pub track_skew_remainder: Angle,
-    /// What the cylinder skew has beyond whole sectors.
+    /// The part of the cylinder skew beyond whole sectors.
     pub cylinder_skew_remainder: Angle,
     /// Where the first sector of the zone begins.
     pub first_sector_angle: Angle,
     /// Physical sectors that hold no data, in order: spares, slipped defects, reserved tracks.
     pub skips: Vec<Skip>,
-    /// Tracks from which on all tracks of the zone begin one sector later: a slipped sector before
-    /// them turned the layout on. Counted from the first of the zone in the order in which they are
-    /// filled, and in that order; a track that two slips precede stands twice.
+    /// The tracks from which on all tracks of the zone begin one sector later, because a slipped
+    /// sector before them shifts the layout. They are numbered from the zone's first track in the
+    /// order of addresses, and rise; a track after two slips is listed twice.
     pub track_slips: Vec<u64>,
     /// Defects that were found later: their data is kept elsewhere. In order.
     pub remaps: Vec<Remap>,

@@ -11,7 +11,8 @@ use super::tree::{Block, Node, Tree};
 use input::InputError;
 
 const SEGMENT_SECTORS_MAX: u64 = 1 << 24;
-/// With an extra disconnection, the media waits for this part of a write.
+/// The sectors of a write that are in the buffer before the media begins, for a drive with an extra
+/// disconnection.
 const AHEAD: WriteAhead =
     WriteAhead::Sectors { short: Sectors(10), long: Sectors(45), of_long: Sectors(15) };
 
@@ -69,7 +70,7 @@ pub(crate) fn read(disk: &Block, path: Path) -> Result<Controller, InputError> {
     }
     firmware.bus = bus(disk, &times)?;
     firmware.bus.write_sector = (write_sector != bus_sector).then_some(write_sector);
-    // Its mechanical times have the same scale as its overheads.
+    // The scale of overheads applies to this delay too.
     firmware.write_seek_min = times.of("Minimum seek delay")?;
     let depth = disk.whole_or("Max queue length", (0, QUEUE_DEPTH_MAX.into()), 1)?.max(1);
     let overheads_after_read = overheads(&times, "read", fast)?;

@@ -1,9 +1,8 @@
 //! `dm_layout_g1`: zones, skews, spares, slips and defects.
 //!
-//! A DiskSim zone is sectors of data with spares at positions that one of eleven schemes
-//! determines, and slips that are counted in sectors (or tracks) of the zone. Here it is physical
-//! sectors with runs that hold no data, tracks that begin later and remapped sectors: every scheme
-//! can be expressed so.
+//! A zone of DiskSim has sectors of data, spares whose location depends on one of eleven schemes,
+//! and slips that are counted in sectors (or tracks) of the zone. [`Zone`] has physical sectors,
+//! runs without data, track slips and remapped sectors, which express all schemes.
 
 use drive::{CYLINDERS_MAX, Mapping, SECTORS_PER_TRACK_MAX, SURFACES_MAX, ZONES_MAX, Zone};
 use units::Angle;
@@ -12,21 +11,19 @@ use super::sparing::{self, DEFECTS_MAX, Misfit, Scheme, push};
 use super::tree::{Block, Kind, Value};
 use input::InputError;
 
-/// A stated capacity with a larger error belongs to another drive: those of real files are off by 1
-/// %.
+/// The largest accepted error of a stated capacity, in per cent; published files have up to 1 %.
 const CAPACITY_PER_CENT_MAX: u64 = 5;
 /// The largest index of a sector or a track, so that products do not overflow.
 const NUMBER_MAX: u64 = u64::MAX >> 24;
 
-/// A skew as it is laid out: whole sectors, each as wide as in the format's own reader, and the
-/// rest.
+/// A skew: whole sectors, each of the angle that DiskSim gives it, and the remainder.
 #[derive(Clone, Copy, Debug, Default)]
 struct Skew {
     sectors: u64,
     rest: Angle,
 }
 
-/// A zone as written.
+/// A zone with the parameters of its block.
 struct Written<'b> {
     block: &'b Block,
     first: u32,
@@ -74,7 +71,7 @@ pub(crate) fn read(model: &Block) -> Result<(u32, Mapping, Vec<Zone>), InputErro
         zone.follow(&mut zones, surfaces, mapping)?;
         zones.push(zone.zone(zones.is_empty(), surfaces, scheme)?);
     }
-    agree(model, &zones, surfaces)?;
+    check_capacity(model, &zones, surfaces)?;
     Ok((u32::try_from(surfaces).expect("in its range"), mapping, zones))
 }
 
@@ -91,9 +88,9 @@ fn revolutions(block: &Block) -> Result<Option<bool>, InputError> {
     }
 }
 
-/// The format's own reader ignores the stated capacity, which is slightly wrong in real files; if
-/// it is far off it is another drive's.
-fn agree(model: &Block, zones: &[Zone], surfaces: u64) -> Result<(), InputError> {
+/// Checks the stated capacity. DiskSim ignores it and published files state it with small errors; a
+/// large error means that the zones belong to another drive.
+fn check_capacity(model: &Block, zones: &[Zone], surfaces: u64) -> Result<(), InputError> {
     let key = "Block count";
     let Some(stated) = model.find(key) else { return Ok(()) };
     let stated = stated.whole(key, 0, u64::MAX)?;
@@ -146,8 +143,8 @@ impl<'b> Written<'b> {
         u64::from(self.last - self.first) + 1
     }
 
-    /// The end of the previous zones: cylinders between two zones are skipped at the end of the
-    /// first.
+    /// Extends the last of the previous zones to this one: the cylinders between the two hold no
+    /// data.
     fn follow(
         &self,
         zones: &mut [Zone],
@@ -261,7 +258,7 @@ impl<'b> Written<'b> {
         zone.first_cylinder = 0;
     }
 
-    /// The angle of the sectors, each rounded down as in the format's own reader, and the rest.
+    /// The angle of a skew. The angle of one sector is rounded down, as in DiskSim.
     fn angle(&self, skew: Skew) -> Angle {
         let whole = skew.sectors % self.per_track * ((1_u64 << 32) / self.per_track);
         Angle(small(whole)) + skew.rest
@@ -269,7 +266,8 @@ impl<'b> Written<'b> {
 }
 
 impl Skew {
-    /// In sectors the decimals are truncated, as in the format's own reader; revolutions are exact.
+    /// The skew under a key. A number of sectors is truncated, as in DiskSim; revolutions are
+    /// exact.
     fn read(
         block: &Block,
         key: &str,

@@ -6,11 +6,11 @@ use units::Duration;
 use super::tree::{self, At, Block, Read};
 use input::InputError;
 
-/// A measured curve scatters (one published curve has a point 29 % below its predecessor); a larger
-/// fall than this is an error in the file.
+/// The largest accepted fall from a point of a measured curve to the next, in per cent: one
+/// published curve has a fall of 29 %.
 const FALL_PER_CENT_MAX: u64 = 40;
 const POINTS_MAX: usize = 1 << 16;
-/// Distances whose times `hplplus10` lists individually.
+/// The number of distances whose times `hplplus10` lists individually.
 const LISTED: u32 = 10;
 
 /// The mechanics of the block.
@@ -63,7 +63,7 @@ pub(crate) fn read(block: &Block, cylinders: u32, read: Read<'_>) -> Result<Mech
     let milliseconds_more = block.number(settle)?.unwrap_or(0.0);
     let mut write_settle = Duration::ZERO;
     if milliseconds_more < 0.0 {
-        // A write that settles sooner has a curve of its own, lower by this time.
+        // A negative delay gives writes a seek curve of their own, lower by this time.
         let less = milliseconds(block.at(settle), settle, -milliseconds_more)?;
         let mut lower = seek_write.take().unwrap_or_else(|| seek.clone());
         lower.points.iter_mut().for_each(|point| point.1 = point.1.saturating_sub(less));
@@ -119,7 +119,7 @@ fn measured(
         }
         let fields: Vec<&str> =
             line.split(|c: char| c == ',' || c.is_whitespace()).filter(|f| !f.is_empty()).collect();
-        // Distance zero takes no time, whatever was measured.
+        // A seek over no distance takes no time, whatever the file says.
         if fields[0].parse() == Ok(0) {
             continue;
         }
@@ -201,7 +201,7 @@ fn formula(block: &Block, cylinders: u32) -> Result<SeekCurve, InputError> {
     while distance < cylinders {
         points.push((distance, at(distance)?));
         let line = f64::from(distance) >= equation[0];
-        // The line is straight from its first point to the last.
+        // The linear part needs its first point and its last.
         distance = if line && distance + 1 < cylinders { cylinders - 1 } else { distance + 1 };
         if points.len() > POINTS_MAX {
             let expected = format!("a root that ends under {POINTS_MAX} cylinders");

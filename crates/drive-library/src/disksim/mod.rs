@@ -123,7 +123,7 @@ fn spec(disk: &Block, above: controller::Path, read: Read<'_>) -> Result<Spec, I
         write_buffer: controller.write_buffer,
         write_cache: controller.write_cache,
         queue_depth_max: controller.queue_depth_max,
-        // The queue of a controller above is not part of the drive.
+        // The queue of a controller on the path is not part of the drive.
         discipline: controller.discipline,
         firmware: controller.firmware,
         // All of them are SCSI drives, which have a seek command.

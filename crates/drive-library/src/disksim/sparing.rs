@@ -1,41 +1,40 @@
-//! Sparing: which physical sectors of a zone hold data, which shift the layout, and which are
-//! kept elsewhere.
+//! Sparing: the physical sectors of a zone without data, its track slips and its remapped sectors.
 //!
 //! ```text
-//! scheme  spares lie                    a slip is taken up by
+//! scheme  location of the spares        sectors that a slip consumes
 //! 0       nowhere                       -
 //! 1       at the end of the zone        its spares; slips and spares are whole tracks
-//! 2, 4    at the end of each cylinder   2: the cylinder's spares; 4: what follows in the zone
+//! 2, 4    at the end of each cylinder   2: the cylinder's spares; 4: the sectors that follow
 //! 3       at the end of each track      the track's spares
-//! 5, 6    at the front of each cylinder 5: the cylinder's spares; 6: what follows in the zone
-//! 7       at the end of the disk        what follows in the zone
+//! 5, 6    at the front of each cylinder 5: the cylinder's spares; 6: the sectors that follow
+//! 7       at the end of the disk        the sectors that follow in the zone
 //! 8       at the end of a cylinder range their spares
-//! 9, 10   at the end of the zone        9: the spares; 10: what follows in the zone
+//! 9, 10   at the end of the zone        9: the spares; 10: the sectors that follow
 //! ```
 //!
-//! Where a track, a cylinder or a range has fewer spares than slips, the next one's spares take up
-//! the rest; at the end of the zone, those before it.
+//! If a track, a cylinder or a range has fewer spares than slips, its remaining sectors move to the
+//! next one; at the end of the zone, to the last free spares before it.
 
 use std::collections::BTreeMap;
 
 use drive::{Remap, Skip};
 
-/// Runs without data that a zone may have.
+/// The largest number of runs without data in a zone.
 const SKIPS_MAX: u64 = 1 << 20;
-/// Defects that a zone may have.
+/// The largest number of defects in a zone.
 pub(super) const DEFECTS_MAX: usize = 1 << 12;
 
 /// One of the eleven schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scheme {
     unit: Unit,
-    /// Whether spares lie at the front of the unit.
+    /// Whether the spares are at the front of the unit.
     front: bool,
-    /// Whether a slip moves all that follows it in the zone, and leaves the spares alone.
+    /// Whether a slip shifts all following sectors of the zone, instead of consuming a spare.
     to_end: bool,
 }
 
-/// What has spares of its own.
+/// The unit that has spares of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     None,
@@ -48,33 +47,33 @@ enum Unit {
     Track,
 }
 
-/// A zone, as far as sparing goes. Slips are in order, and each stands once.
+/// The properties of a zone that sparing depends on. Slips are in order, without duplicates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Zone<'a> {
     pub(super) surfaces: u64,
     pub(super) per_track: u64,
     pub(super) cylinders: u64,
-    /// Sectors at the front that are not used.
+    /// The number of unused sectors at the front.
     pub(super) dead: u64,
     pub(super) spares: u64,
     pub(super) slips: &'a [u64],
 }
 
-/// Why a zone cannot be.
+/// The reason why a zone is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Misfit {
-    /// There are no spares that could take up a slip or a defect.
+    /// The zone has no free spare for a slip or a defect.
     NoSpares,
-    /// Spares and dead space leave no sector with data; the zone's sectors.
+    /// Spares and unused sectors leave no sector for data; the number of the zone's sectors.
     NoData(u64),
-    /// There would be more runs of spares than this.
+    /// The zone has more runs of spares than this number.
     TooManyRuns(u64),
-    /// Slips do not fit in.
+    /// The slips exceed the spares.
     TooManySlips,
 }
 
 impl Scheme {
-    /// By its number; scheme 8 has its spares in ranges of this number of cylinders.
+    /// The scheme of a number. `range` is the number of cylinders that share spares in scheme 8.
     pub(super) fn of(number: u64, range: u64) -> Self {
         let unit = match number {
             0 => Unit::None,
@@ -88,14 +87,14 @@ impl Scheme {
         Self { unit, front: matches!(number, 5 | 6), to_end: matches!(number, 4 | 6 | 10) }
     }
 
-    /// Sectors that a slip or a defect of this scheme stands for.
+    /// The number of sectors of one slip or defect.
     pub(super) fn hole(self, zone: &Zone<'_>) -> u64 {
         if self.unit == Unit::Tracks { zone.per_track } else { 1 }
     }
 
-    /// The tracks from which on the layout begins a sector later: where spares belong to a cylinder
-    /// or a track, what follows a slip's is turned on (but not where they belong to a range, even
-    /// of one cylinder).
+    /// The tracks from which on the layout begins one sector later. If spares belong to a cylinder
+    /// or a track, a slip shifts all later cylinders or tracks of the zone. Ranges of cylinders,
+    /// even of one cylinder, do not shift.
     pub(super) fn track_slips(self, zone: &Zone<'_>) -> Vec<u64> {
         let (unit, tracks) = match self.unit {
             Unit::Cylinder => (zone.cylinder(), zone.surfaces),
@@ -138,7 +137,7 @@ impl Scheme {
             let window = match (self.front, self.to_end) {
                 (false, false) => (start, end),
                 (false, true) => (start, end - kept),
-                (true, false) => (late(inside, (start, end), capacity), end),
+                (true, false) => (window_start(inside, (start, end), capacity), end),
                 (true, true) => (start + kept, end),
             };
             let unplaced = runs.fill(window, inside, hole, capacity);
@@ -146,15 +145,15 @@ impl Scheme {
             (start, holes) = (end, rest);
         }
         push(&mut runs.skips, runs.end, physical - runs.end);
-        match give_back(&mut runs.skips, runs.data, zone.dead, &holes_of(zone, hole)) {
+        match place_on_last_spares(&mut runs.skips, runs.data, zone.dead, &holes_of(zone, hole)) {
             0 => Ok(runs.skips),
             _ => Err(Misfit::TooManySlips),
         }
     }
 
-    /// Defects, as pairs of where they are and where their data is kept, as runs of sectors. One
-    /// without data is left out. One whose place holds data, or is a slip or another's place, goes
-    /// to the next behind it that is free: no sector holds two.
+    /// The remapped sectors. A defect is a pair: its location, and the spare that holds its data.
+    /// Defects without data are omitted. If the spare is in use (it holds data, is a slip or
+    /// belongs to another defect), the next free one takes its place.
     pub(super) fn remaps(
         self,
         zone: &Zone<'_>,
@@ -172,7 +171,7 @@ impl Scheme {
             if pieces.is_empty() {
                 continue;
             }
-            let spare = free(to, hole, skips, &used).ok_or(Misfit::NoSpares)?;
+            let spare = free_spare(to, hole, skips, &used).ok_or(Misfit::NoSpares)?;
             used.insert(spare, spare + hole);
             let kept =
                 |(first, end)| Remap { from: first, to: spare + first - from, count: end - first };
@@ -181,7 +180,7 @@ impl Scheme {
         Ok(all)
     }
 
-    /// Sectors that spares and slips take from the zone's capacity.
+    /// The number of sectors by which spares and slips reduce the zone's capacity.
     fn lost(self, zone: &Zone<'_>, unit: u64) -> u64 {
         let slips = zone.slips.len() as u64;
         let spares = match self.unit {
@@ -210,9 +209,9 @@ fn holes_of(zone: &Zone<'_>, hole: u64) -> Vec<u64> {
     zone.slips.iter().map(|slip| slip.saturating_mul(hole)).collect()
 }
 
-/// Makes data of the last spares of the zone, where slips at its end (behind the last unit that has
-/// spares) have pushed `count` sectors out of it; returns the number that does not fit.
-fn give_back(skips: &mut Vec<Skip>, mut data: u64, dead: u64, slips: &[u64]) -> u64 {
+/// Places `data` sectors, for which slips behind the last unit with spares have left no space, on
+/// the last spares of the zone. Returns the number of sectors without a spare.
+fn place_on_last_spares(skips: &mut Vec<Skip>, mut data: u64, dead: u64, slips: &[u64]) -> u64 {
     for skip in skips.iter_mut().rev() {
         while data > 0
             && skip.count > 0
@@ -226,8 +225,8 @@ fn give_back(skips: &mut Vec<Skip>, mut data: u64, dead: u64, slips: &[u64]) -> 
     data
 }
 
-/// The first sector such that `count` sectors of data, without holes, end at the end.
-fn late(holes: &[u64], (start, end): (u64, u64), capacity: u64) -> u64 {
+/// The start of a window that ends at `end` and has `capacity` sectors besides its holes.
+fn window_start(holes: &[u64], (start, end): (u64, u64), capacity: u64) -> u64 {
     let (mut need, mut at) = (capacity, end);
     for hole in holes.iter().rev() {
         let run = at - (hole + 1);
@@ -239,20 +238,20 @@ fn late(holes: &[u64], (start, end): (u64, u64), capacity: u64) -> u64 {
     at.saturating_sub(need).max(start)
 }
 
-/// Runs of data as they come, turned into the gaps between them.
+/// Collects the gaps between runs of data that are added in order.
 struct Runs {
-    /// Sectors at the front that are not used.
+    /// The number of sectors at the front that remain unused.
     dead: u64,
-    /// Sectors of data that are still to come.
+    /// The number of sectors of data that are not placed yet.
     data: u64,
     skips: Vec<Skip>,
-    /// Behind the last sector of data.
+    /// The sector behind the last one with data.
     end: u64,
 }
 
 impl Runs {
-    /// Fills the window, holes aside, with at most `count` sectors, and returns how many did not
-    /// fit in.
+    /// Fills the window, except for its holes of `hole` sectors, with `capacity` sectors. Returns
+    /// the number of sectors that do not fit.
     fn fill(&mut self, (start, end): (u64, u64), holes: &[u64], hole: u64, capacity: u64) -> u64 {
         let (mut at, mut remaining) = (start, capacity);
         for next in holes.iter().copied().chain([end]) {
@@ -275,7 +274,7 @@ impl Runs {
     }
 }
 
-/// Adds a run; one that touches the last is part of it.
+/// Adds a run, which extends the last one if it touches it.
 pub(super) fn push(skips: &mut Vec<Skip>, first: u64, count: u64) {
     match skips.last_mut() {
         _ if count == 0 => {}
@@ -302,9 +301,9 @@ fn with_data((mut at, end): (u64, u64), skips: &[Skip]) -> Vec<(u64, u64)> {
     pieces
 }
 
-/// The first of `count` sectors in a row without data that is unused, from `to` on; failing that,
-/// from the front.
-fn free(to: u64, count: u64, skips: &[Skip], used: &BTreeMap<u64, u64>) -> Option<u64> {
+/// The first of `count` consecutive unused sectors without data, from `to` on; if there are none,
+/// from the front of the zone.
+fn free_spare(to: u64, count: u64, skips: &[Skip], used: &BTreeMap<u64, u64>) -> Option<u64> {
     let behind = skips.partition_point(|skip| skip.first + skip.count <= to);
     let from = |skip: &Skip, least: u64| {
         let mut at = skip.first.max(least);

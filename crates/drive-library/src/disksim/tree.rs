@@ -7,10 +7,10 @@
 //! value  = words | block | "[" { value [","] } "]" | "source" FILE
 //! ```
 //!
-//! Words run up to the next of `{ } [ ] , =`, or stand in quotes; `#` begins a comment. A key may
-//! consist of several words. A file's name is looked for beside the file that names it, and then
-//! one directory up: the format's own reader starts at the directory it is called from, which is
-//! either. Invariant: everything in a tree knows its file and its line, and no input makes it
+//! A word ends before the next of `{ } [ ] , =`, or is in quotes; `#` begins a comment. A key may
+//! have several words. A file that another one names is looked up in that one's directory, then in
+//! the parent directory: DiskSim resolves names from its working directory, which is one of the
+//! two. Invariants: each value and block of a tree has its file and line; no input makes a tree
 //! deeper than [`DEPTH_MAX`] or larger than [`BYTES_MAX`].
 
 use std::path::{Path, PathBuf};
@@ -18,20 +18,20 @@ use std::rc::Rc;
 
 use input::{InputError, Problem};
 
-/// How deep blocks, lists and includes may nest: a real file needs eight.
+/// The largest depth of nested blocks, lists and includes: published files need eight.
 pub(crate) const DEPTH_MAX: usize = 32;
-/// How many bytes a file and all that it includes may have.
+/// The largest size of a file together with the files that it includes.
 pub(crate) const BYTES_MAX: usize = 16 << 20;
 const FOUND_CHARS_MAX: usize = 60;
 
-/// Where something stands.
+/// A location in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct At {
     pub(crate) file: Rc<str>,
     pub(crate) line: usize,
 }
 
-/// What stands behind a `=` or in a list.
+/// The kinds of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Words(String),
@@ -39,6 +39,7 @@ pub(crate) enum Kind {
     Block(Block),
 }
 
+/// The right-hand side of a `=`, or an element of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Value {
     pub(crate) kind: Kind,
@@ -61,16 +62,16 @@ pub(crate) struct Node {
     pub(crate) children: Vec<Node>,
 }
 
-/// A whole file with what it includes.
+/// A file together with the files that it includes.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) blocks: Vec<Block>,
-    /// Instances and the block that each is one of.
+    /// Each instance's name and the name of its block.
     pub(crate) instances: Vec<(String, String)>,
     pub(crate) topology: Vec<Node>,
 }
 
-/// How the text of a file is come by.
+/// The function that reads a file's text. Its error is what was expected of the file.
 pub(crate) type Read<'a> = &'a mut dyn FnMut(&Path) -> Result<String, String>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,26 +80,27 @@ enum Token<'t> {
     Mark(char),
 }
 
-/// What all files read so far came to.
+/// The state that the parsers of all files share.
 struct Shared<'r> {
     read: Read<'r>,
+    /// The size of all files so far.
     bytes: usize,
     tree: Tree,
 }
 
-/// One file being read.
+/// The parser of one file.
 struct Parser<'a, 'r, 't> {
     shared: &'a mut Shared<'r>,
     tokens: &'t [(Token<'t>, usize)],
     next: usize,
     file: Rc<str>,
     directory: PathBuf,
-    /// How many files, blocks and lists this one stands in.
+    /// The number of files, blocks and lists around the next token.
     depth: usize,
 }
 
 impl At {
-    /// An error about what stands here.
+    /// An error at this location.
     pub(crate) fn refuse(
         &self,
         field: &str,
@@ -116,12 +118,12 @@ impl At {
     }
 }
 
-/// On one line of a message: short, and without characters that would do something to a terminal.
+/// The text for one line of a message: short, and without control characters.
 fn shortened(text: &str) -> String {
     text.chars().take(FOUND_CHARS_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// Reads `path` and what it includes.
+/// Reads the file at `path` and the files that it includes.
 pub(crate) fn parse(path: &Path, read: Read<'_>) -> Result<Tree, InputError> {
     let at = At { file: path.display().to_string().into(), line: 1 };
     let text = read(path).map_err(|why| at.refuse("source", Some(&at.file), why))?;
@@ -130,7 +132,7 @@ pub(crate) fn parse(path: &Path, read: Read<'_>) -> Result<Tree, InputError> {
     Ok(shared.tree)
 }
 
-/// The text of a file that another names, from the same directory.
+/// The path and text of a file that is named at `at`.
 pub(crate) fn beside(at: &At, name: &str, read: Read<'_>) -> Result<(Rc<str>, String), InputError> {
     let directory = Path::new(&*at.file).parent().unwrap_or(Path::new(""));
     let (path, text) =
@@ -145,7 +147,7 @@ pub(crate) fn beside(at: &At, name: &str, read: Read<'_>) -> Result<(Rc<str>, St
     Ok((path.display().to_string().into(), text))
 }
 
-/// The text of a file that is named in this directory, and where it was: there or one directory up.
+/// The path and text of a file, from this directory or its parent.
 fn find(directory: &Path, name: &str, read: Read<'_>) -> Result<(PathBuf, String), String> {
     let path = directory.join(name);
     match read(&path) {
@@ -158,7 +160,7 @@ fn find(directory: &Path, name: &str, read: Read<'_>) -> Result<(PathBuf, String
     }
 }
 
-/// Reads the text of a file at an include depth, named at `include`, into the tree.
+/// Parses the text of a file into the tree. The file is included at `include`, at this depth.
 fn file(
     shared: &mut Shared<'_>,
     path: &Path,
@@ -228,7 +230,7 @@ impl Parser<'_, '_, '_> {
         Ok(())
     }
 
-    /// Reads another file; what it holds is added to the tree.
+    /// Adds the blocks of another file to the tree.
     fn include(&mut self, at: &At, name: &str) -> Result<(), InputError> {
         self.deeper(at)?;
         let found = find(&self.directory, name, &mut *self.shared.read);
@@ -328,7 +330,7 @@ impl Parser<'_, '_, '_> {
         }
     }
 
-    /// The one block of a file that stands for a value.
+    /// The only block of a file that is named as a value.
     fn included_value(&mut self, at: &At, name: &str) -> Result<Value, InputError> {
         let before = self.shared.tree.blocks.len();
         self.include(at, name)?;
@@ -352,7 +354,7 @@ impl Parser<'_, '_, '_> {
         self.tokens.get(self.next).map(|(token, _)| *token)
     }
 
-    /// Where the next token stands; at the end of the file, where the last one stood.
+    /// The location of the next token; at the end of the file, of the last token.
     fn at(&self) -> At {
         let token = self.tokens.get(self.next).or(self.tokens.last());
         At { file: Rc::clone(&self.file), line: token.map_or(1, |(_, line)| *line) }
@@ -368,7 +370,7 @@ impl Parser<'_, '_, '_> {
         if self.take(mark) { Ok(()) } else { Err(self.refuse(format!("`{mark}`"))) }
     }
 
-    /// All words up to the next mark, with one blank between them.
+    /// All words up to the next mark, separated by one space.
     fn words(&mut self) -> String {
         let mut all = String::new();
         while let Some((Token::Word(word), _)) = self.tokens.get(self.next) {
@@ -404,7 +406,7 @@ impl Parser<'_, '_, '_> {
 }
 
 impl Block {
-    /// The value of a key; keys differ in case from version to version.
+    /// The value of a key. The case of keys differs between versions of the format.
     pub(crate) fn find(&self, key: &str) -> Option<&Value> {
         self.entries.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value)
     }
@@ -424,7 +426,7 @@ impl Block {
         self.need(key, &expected)?.whole(key, least, most)
     }
 
-    /// The same, or `default` where the key has no value.
+    /// A whole number from `least` to `most`, or `default` if the key is absent.
     pub(crate) fn whole_or(
         &self,
         key: &str,
@@ -434,8 +436,7 @@ impl Block {
         self.find(key).map_or(Ok(default), |value| value.whole(key, least, most))
     }
 
-    /// A switch: off at 0 and where it is not written, on at any other number, as the format's own
-    /// reader has it.
+    /// A switch, as DiskSim reads it: off if the key is absent or 0, on at any other number.
     pub(crate) fn flag(&self, key: &str) -> Result<bool, InputError> {
         Ok(self.whole_or(key, (0, u8::MAX.into()), 0)? > 0)
     }
@@ -457,7 +458,7 @@ impl Block {
         }
     }
 
-    /// The elements of a list; none where the key has no value.
+    /// The elements of a list; none if the key is absent.
     pub(crate) fn list(&self, key: &str) -> Result<&[Value], InputError> {
         match self.find(key).map(|value| (&value.kind, &value.at)) {
             None => Ok(&[]),
@@ -466,7 +467,7 @@ impl Block {
         }
     }
 
-    /// Where the value of the key stands, or else the block.
+    /// The location of the key's value; of the block if the key is absent.
     pub(crate) fn at(&self, key: &str) -> &At {
         self.find(key).map_or(&self.at, |value| &value.at)
     }
@@ -487,7 +488,7 @@ impl Value {
         number.ok_or_else(|| self.at.refuse(key, Some(words), expected))
     }
 
-    /// A whole number; what stands behind its point is cut off, as the format's own readers do.
+    /// A whole number. Decimals are truncated, as in DiskSim.
     pub(crate) fn whole(&self, key: &str, least: u64, most: u64) -> Result<u64, InputError> {
         let number = self.number(key)?;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
