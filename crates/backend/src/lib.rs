@@ -25,7 +25,6 @@ mod disk;
 mod emulated;
 mod layers;
 mod memory;
-mod open;
 mod real;
 
 pub use disk::{Allocation, Completion, Disk, Failure, IoMethod, Job, ServiceTimes, Tag, Waker};
@@ -37,5 +36,4 @@ pub use layers::random_faults::{FaultRates, RandomFaults};
 pub use layers::reopen::{OpenFn, ReopenRequest};
 pub use layers::scripted_faults::{FaultKind, FaultRule, FaultScript, ScriptedFaults};
 pub use memory::{MemoryDisk, NullDisk};
-pub use open::{Backend, OpenError, Opened, open};
 pub use real::{RealDisk, RealError, RealOptions};

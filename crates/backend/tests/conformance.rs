@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use spindle_backend::{
-    Allocation, Backend, Completion, Disk, FaultRates, FaultScript, HealthMonitor, HealthState,
-    IoMethod, Job, RandomFaults, RealOptions, ScriptedFaults, Tag, open,
+    Allocation, Completion, Disk, EmulatedDisk, FaultRates, FaultScript, FileStore, HealthMonitor,
+    HealthState, IoMethod, Job, MemoryDisk, NullDisk, RamStore, RandomFaults, RealDisk,
+    RealOptions, ScriptedFaults, Store, Tag,
 };
 use tempfile::TempDir;
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors, Share};
@@ -45,10 +46,6 @@ fn subject(
     Subject { name: name.to_owned(), open: Box::new(open), stores, survives }
 }
 
-fn opened(backend: Backend<'_>) -> Box<dyn Disk> {
-    open(backend).expect("a scratch directory takes every backend").disk
-}
-
 fn model(name: &str) -> drive::AnyModel {
     drive_library::find(name).expect("in the library").check().expect("sound")
 }
@@ -65,11 +62,16 @@ fn real(dir: &Path, buffered: bool, ring: bool) -> Box<dyn Disk> {
         adopt: false,
         ring,
     };
-    let disk = opened(Backend::Real(&path, options));
+    let disk = RealDisk::open(&path, options).expect("a scratch directory takes every backend");
     if ring && disk.io_method() == Some(IoMethod::Threads) {
         eprintln!("note: this machine has no io_uring; threads are tested instead");
     }
-    disk
+    Box::new(disk)
+}
+
+/// A drive model with its data in `store`.
+fn emulated(name: &str, store: impl Store + 'static) -> Box<dyn Disk> {
+    Box::new(EmulatedDisk::new(model(name), Box::new(store)))
 }
 
 const NO_FAULTS: FaultRates = FaultRates {
@@ -84,15 +86,17 @@ const NO_FAULTS: FaultRates = FaultRates {
 
 /// Every backend.
 fn backends() -> Vec<Subject> {
-    let emulated =
-        |name: &'static str| move |_: &Path| opened(Backend::EmulatedInMemory(model(name)));
     vec![
-        subject("emulated in memory, mechanical", (true, false), emulated("barracuda-2t")),
-        subject("emulated in a file", (true, true), |dir| {
-            opened(Backend::EmulatedInFile(model("barracuda-2t"), &dir.join("emulated.img")))
+        subject("emulated in memory, mechanical", (true, false), |_| {
+            emulated("barracuda-2t", RamStore::default())
         }),
-        subject("memory", (true, false), |_| opened(Backend::Memory(Sectors(SECTORS)))),
-        subject("null", (false, false), |_| opened(Backend::Null(Sectors(SECTORS)))),
+        subject("emulated in a file", (true, true), |dir| {
+            let capacity = model("barracuda-2t").capacity();
+            let store = FileStore::open(&dir.join("emulated.img"), capacity);
+            emulated("barracuda-2t", store.expect("a scratch directory takes a sparse file"))
+        }),
+        subject("memory", (true, false), |_| Box::new(MemoryDisk::new(Sectors(SECTORS)))),
+        subject("null", (false, false), |_| Box::new(NullDisk::new(Sectors(SECTORS)))),
         subject("real file, io_uring", (true, true), |dir| real(dir, false, true)),
         subject("real file, threads", (true, true), |dir| real(dir, false, false)),
         subject("real file, page cache", (true, true), |dir| real(dir, true, false)),
@@ -421,7 +425,7 @@ fn an_extent_past_the_end_is_refused() {
 #[test]
 fn a_fault_behind_a_layer_reaches_the_client_and_the_health_once() {
     let script = FaultScript::default();
-    let memory = opened(Backend::Memory(Sectors(SECTORS)));
+    let memory = Box::new(MemoryDisk::new(Sectors(SECTORS)));
     let faults = ScriptedFaults::new(memory, script.clone());
     let mut monitor = HealthMonitor::new(Box::new(faults));
     let failure = spindle_backend::Failure::Io;

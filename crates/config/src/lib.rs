@@ -29,8 +29,8 @@ pub use edit::{Document, NamedVolume, PoolVolumeEdit, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
 pub use input::size_text;
 pub use plan::{
-    Access, Arrival, Backing, Disk, DiskContract, DiskIndex, DriveRef, Faults, IoMethod, Log,
-    LogFormat, Mix, Nbd, PlacementSpec, Plan, PoolPlan, PoolStream, PoolVolume, ProfileRef,
-    RealDisk, RecordSettings, Remap, Replay, Requests, Stream, Synthetic, Tls, Volume, VolumeIndex,
-    Workload, layout_name, zone_name,
+    Access, Arrival, Backing, BackingCapabilities, Disk, DiskContract, DiskIndex, DriveRef, Faults,
+    IoMethod, Log, LogFormat, Mix, Nbd, PlacementSpec, Plan, PoolPlan, PoolStream, PoolVolume,
+    ProfileRef, RealDisk, RecordSettings, Remap, Replay, Requests, Retention, Stream, Synthetic,
+    Tls, Volume, VolumeIndex, Workload, layout_name, zone_name,
 };

@@ -36,6 +36,7 @@ pub use backend::{Health, HealthState as DiskState};
 pub use changes::error::ChangeError;
 pub use changes::operator::Operator;
 pub use changes::volumes::{Created, NewVolume, Setting};
+pub use disk::open::{BackendError, OpenedBackend, open_backend};
 pub use host::Clock;
 pub use observe::breakdown::{Breakdown, Part};
 pub use observe::status::{DiskStatus, Lateness, Status, VolumeStatus};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args as ClapArgs;
-use config::{Backing, Plan};
+use config::{BackingCapabilities, Plan};
 use console::{ExitStatus, bad_input, eprintln, print, println, table};
 use serde::Serialize;
 use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
@@ -147,46 +147,27 @@ fn open_all(disks: &Disks, write: bool) -> anyhow::Result<Vec<Device>> {
 /// The disks of a config's pool, with the sizes of their drives.
 fn of_config(config: &Path, write: bool) -> anyhow::Result<Vec<Device>> {
     let plan = Plan::read(config).and_then(Plan::for_serve).map_err(bad_input)?;
-    let place = |line: usize| format!("{}:{line}", plan.file);
     let Some(pool) = &plan.pool else {
         return Err(bad_input(format_args!("{}: found no table `[pool]`", plan.file)));
     };
     let open = |index: &config::DiskIndex| {
         let disk = &plan.disks[index.0];
         let size = disk.drive.model.capacity();
-        let (name, place) = (&disk.name, place(disk.line));
-        let refused = |error: &dyn std::fmt::Display| {
-            bad_input(format_args!("{place}: [[disk]] \"{name}\": {error}"))
+        let name = &disk.name;
+        let BackingCapabilities { path, is_real, .. } = disk.backing.capabilities();
+        let Some(path) = path else {
+            return Err(bad_input(format_args!(
+                "{}:{}: [[disk]] \"{name}\": found a disk in memory, expected a file: a pool in \
+                 memory is created when it is served",
+                plan.file, disk.line
+            )));
         };
-        let (path, kind) = match &disk.backing {
-            Backing::Ram | Backing::Memory | Backing::Null => {
-                return Err(refused(
-                    &"found a disk in memory, expected a file: a pool in memory is created when \
-                      it is served",
-                ));
-            }
-            Backing::File(path) => {
-                if write {
-                    // As when it is served: the file is created, or extended to the drive's size.
-                    backend::FileStore::open(path, size).map_err(|error| refused(&error))?;
-                }
-                (path, Kind::File)
-            }
-            Backing::Real(real) => {
-                // Writing needs the same checks as serving.
-                let config::RealDisk { buffered, adopt, io_method, .. } = *real;
-                let ring = io_method == config::IoMethod::IoUring;
-                let opening = backend::RealOptions {
-                    capacity: size,
-                    depth: disk.depth,
-                    buffered,
-                    adopt,
-                    ring,
-                };
-                backend::RealDisk::open(&real.path, opening).map_err(|error| refused(&error))?;
-                (&real.path, Kind::Any)
-            }
-        };
+        // A real disk passes the same checks as when it is served. A file that is to be written is
+        // created, or extended to the drive's size.
+        if write || is_real {
+            daemon::open_backend(&plan, disk).map_err(bad_input)?;
+        }
+        let kind = if is_real { Kind::Any } else { Kind::File };
         let device = Device::open(path, kind, write)?;
         if device.size < size {
             let shown = path.display();

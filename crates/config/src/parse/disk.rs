@@ -81,7 +81,7 @@ fn disk(
     };
     let nominal = nominal(table, worst, policy(table)?, period)?;
     let by = estimator(table, &drive.model)?;
-    let faults = faults::check(table, matches!(backing, Backing::Real(_)))?;
+    let faults = faults::check(table, backing.capabilities().is_real)?;
     let (host_lateness, best_effort, slack_range) = deadlines::check(table, policy(table)?)?;
     let disk = Disk {
         name,

@@ -1,11 +1,11 @@
 //! A disk of the plan, and how its time is divided.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{BestEffortServer, EstimatorName, Execution, PolicyName};
 use units::{Duration, Rate, Share};
 
+use super::backing::Backing;
 use super::faults::Faults;
 
 /// A disk, by its index in [`crate::Plan::disks`].
@@ -99,42 +99,3 @@ impl PartialEq for DriveRef {
 }
 
 impl Eq for DriveRef {}
-
-/// Where a disk's data is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Backing {
-    /// In memory: lost when the process ends.
-    Ram,
-    /// In a file; the path is already relative to the working directory rather than to the config.
-    File(PathBuf),
-    /// In memory, and every command completes at once.
-    Memory,
-    /// Nowhere, and every command completes at once: written data is discarded.
-    Null,
-    /// On a real disk, which is not emulated.
-    Real(RealDisk),
-}
-
-/// How a real disk's commands reach the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IoMethod {
-    /// Through io_uring if it is available and the page cache is not used; otherwise by threads.
-    IoUring,
-    /// By a pool of threads, each with one blocking command at a time.
-    Threads,
-}
-
-/// A real disk: a block device, or a file used as one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RealDisk {
-    /// Its path, already relative to the working directory rather than to the config.
-    pub path: PathBuf,
-    /// Whether commands pass through the page cache.
-    pub buffered: bool,
-    /// Whether a disk with a partition table is accepted, and overwritten.
-    pub adopt: bool,
-    /// How its commands reach the kernel.
-    pub io_method: IoMethod,
-    /// Whether zeroing changes a mapping and moves no data.
-    pub fast_zero: bool,
-}

@@ -8,6 +8,7 @@
 //! The `line` fields are for errors that are found later (a backing file on a full file system):
 //! they name the file and the line as the parser does.
 
+mod backing;
 mod disk;
 mod faults;
 mod log;
@@ -17,7 +18,8 @@ mod top;
 mod volume;
 mod workload;
 
-pub use disk::{Backing, Disk, DiskIndex, DriveRef, IoMethod, ProfileRef, RealDisk};
+pub use backing::{Backing, BackingCapabilities, IoMethod, RealDisk, Retention};
+pub use disk::{Disk, DiskIndex, DriveRef, ProfileRef};
 pub use faults::Faults;
 pub use log::{Log, LogFormat, RecordSettings};
 pub use nbd::{Nbd, Tls};

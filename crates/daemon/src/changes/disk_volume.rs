@@ -11,7 +11,7 @@ use crate::disk::inbox::Inbox;
 use crate::disk::message::Change;
 use crate::disk::terms::VolumeTerms;
 use crate::routing::placement::{ExtentPlacement, Placement};
-use crate::routing::routes::{DeviceInfo, Route, clients};
+use crate::routing::routes::Route;
 
 /// A volume that is to be created on a disk.
 pub(super) struct NewDiskVolume<'a> {
@@ -45,8 +45,8 @@ impl NewVolumeBackend for NewDiskVolume<'_> {
         let (operator, plan) = (self.operator, after.plan());
         let volume = plan.volumes.last().expect("the volume was added");
         assert_eq!(volume.name, self.name, "a new volume is the config's last");
-        let (disk, routes) = (volume.disk, &operator.state.routes);
-        let inbox = operator.state.inbox(disk);
+        let routes = &operator.state.routes;
+        let inbox = operator.state.inbox(volume.disk);
         let export = routes.next_export();
         let attach = Change::Attach { export, terms: VolumeTerms::of(volume) };
         let id = inbox.change(attach).expect("a volume is attached without the disk");
@@ -58,15 +58,7 @@ impl NewVolumeBackend for NewDiskVolume<'_> {
             inbox.change(Change::Detach { volume: id }).expect("detaching does not need the disk");
             return Err(error);
         }
-        let extent = ExtentPlacement { disk, volume: id, extent: volume.place };
-        let route = Route {
-            name: self.name.to_owned(),
-            size: volume.size,
-            placement: Placement::Extent(extent),
-            device: DeviceInfo::of(&plan.disks[disk.0]),
-            clients: clients(volume.clients.as_ref()),
-        };
-        routes.publish(export, route);
+        routes.publish(export, Route::of_extent(plan, volume, id));
         Ok(())
     }
 }

@@ -2,13 +2,12 @@
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 
-use backend::{Disk, OpenFn, ReopenRequest};
-use config::Backing;
+use backend::ReopenRequest;
 
 use super::error::ChangeError;
 use super::operator::Operator;
 use crate::disk::message::{Change, Message};
-use crate::disk::open::open_real;
+use crate::disk::open::reopening;
 
 /// How long a reopening waits for the commands in flight. The disk is reopened when they complete,
 /// even if that is later.
@@ -54,37 +53,10 @@ impl Operator {
         if plan.pool.as_ref().is_some_and(|pool| pool.disks.contains(&index)) {
             return Err(refused("is one of the pool, which wants a restart"));
         }
-        let open: OpenFn = match &plan.disks[index.0].backing {
-            Backing::Real(_) => {
-                Box::new(move |old| {
-                    // The old disk's lock is released first.
-                    drop(old);
-                    let plan = document.plan();
-                    let disk = &plan.disks[index.0];
-                    let Backing::Real(real) = &disk.backing else {
-                        unreachable!("the backing does not change")
-                    };
-                    // The server's threads poll the completion file of the old io_uring: threads
-                    // need none.
-                    let real =
-                        config::RealDisk { io_method: config::IoMethod::Threads, ..real.clone() };
-                    let opened = open_real(plan, disk, &real);
-                    opened
-                        .map(|disk| Box::new(disk) as Box<dyn Disk>)
-                        .map_err(|error| error.to_string())
-                })
-            }
-            Backing::Ram | Backing::File(_) | Backing::Memory | Backing::Null => {
-                Box::new(|mut old| {
-                    old.reopen();
-                    Ok(old)
-                })
-            }
-        };
         let (to, from) = sync_channel(1);
         // The receiver may have stopped waiting.
         let done = move |result| drop(to.try_send(result));
-        let reopen = Message::Reopen(ReopenRequest::new(open, done));
+        let reopen = Message::Reopen(ReopenRequest::new(reopening(&document, index), done));
         self.state.inbox(index).send(&mut vec![reopen]);
         match from.recv_timeout(REOPEN_MAX) {
             Ok(result) => result.map_err(|reason| refused(&reason)),

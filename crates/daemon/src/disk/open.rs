@@ -4,20 +4,23 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use backend::{
-    Disk, EmulatedDisk, FaultRates, FileStore, MemoryDisk, NullDisk, RamStore, RandomFaults,
-    RealDisk, RealOptions,
+    Disk, EmulatedDisk, FaultRates, FileStore, MemoryDisk, NullDisk, OpenFn, RamStore,
+    RandomFaults, RealDisk, RealOptions,
 };
-use config::{Backing, Plan};
+use config::{Backing, DiskIndex, Document, Plan};
 
 /// A disk's backend cannot be used.
 #[derive(Debug)]
-pub(crate) struct BackendError {
+pub struct BackendError {
     /// The config's file, and the line of the disk's table.
-    pub(crate) place: String,
+    pub place: String,
     /// The disk's name.
-    pub(crate) disk: String,
-    pub(crate) reason: String,
+    pub disk: String,
+    /// The reason, with its remedy.
+    pub reason: String,
 }
+
+impl std::error::Error for BackendError {}
 
 impl fmt::Display for BackendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,27 +48,65 @@ impl Drop for NewFiles {
     }
 }
 
-/// Opens a disk's backend, with injected faults if the config asks for them.
-pub(crate) fn open(
-    plan: &Plan,
-    disk: &config::Disk,
-    new: &mut NewFiles,
-) -> Result<Box<dyn Disk>, BackendError> {
+/// A disk's backend, open.
+pub struct OpenedBackend {
+    /// The disk.
+    pub disk: Box<dyn Disk>,
+    /// The file that opening it has created, if it has.
+    pub created_file: Option<PathBuf>,
+}
+
+/// Opens a disk's backend, without injected faults. The only `match` that opens backings.
+///
+/// # Errors
+/// See [`BackendError`].
+pub fn open_backend(plan: &Plan, disk: &config::Disk) -> Result<OpenedBackend, BackendError> {
     let model = disk.drive.model.clone();
+    let mut created_file = None;
     let opened: Box<dyn Disk> = match &disk.backing {
         Backing::Ram => Box::new(EmulatedDisk::new(model, Box::<RamStore>::default())),
         Backing::File(path) => {
             let store = open_file(plan, disk, path)?;
-            new.0.extend(store.is_new().then(|| path.clone()));
+            created_file = store.is_new().then(|| path.clone());
             Box::new(EmulatedDisk::new(model, Box::new(store)))
         }
         Backing::Memory => Box::new(MemoryDisk::new(model.capacity())),
         Backing::Null => Box::new(NullDisk::new(model.capacity())),
         Backing::Real(real) => Box::new(open_real(plan, disk, real)?),
     };
+    Ok(OpenedBackend { disk: opened, created_file })
+}
+
+/// Opens a disk's backend, with injected faults if the config asks for them.
+pub(crate) fn open(
+    plan: &Plan,
+    disk: &config::Disk,
+    new: &mut NewFiles,
+) -> Result<Box<dyn Disk>, BackendError> {
+    let opened = open_backend(plan, disk)?;
+    new.0.extend(opened.created_file);
     Ok(match disk.faults {
-        Some(faults) => with_faults(&disk.name, faults, opened),
-        None => opened,
+        Some(faults) => with_faults(&disk.name, faults, opened.disk),
+        None => opened.disk,
+    })
+}
+
+/// How a disk that has failed is opened again while it is served.
+pub(crate) fn reopening(document: &Document, index: DiskIndex) -> OpenFn {
+    let Some(backing) = document.plan().disks[index.0].backing.reopened() else {
+        return Box::new(|mut old| {
+            old.reopen();
+            Ok(old)
+        });
+    };
+    let document = document.clone();
+    Box::new(move |old| {
+        // The old disk's lock is released first.
+        drop(old);
+        let plan = document.plan();
+        let disk = config::Disk { backing, ..plan.disks[index.0].clone() };
+        let opened = open_backend(plan, &disk).map_err(|error| error.to_string())?;
+        Ok(opened.disk)
     })
 }
 
@@ -95,8 +136,7 @@ fn open_file(plan: &Plan, disk: &config::Disk, path: &Path) -> Result<FileStore,
     })
 }
 
-/// Opens a real disk.
-pub(crate) fn open_real(
+fn open_real(
     plan: &Plan,
     disk: &config::Disk,
     real: &config::RealDisk,
@@ -110,7 +150,106 @@ pub(crate) fn open_real(
     })
 }
 
-/// Whether a disk's data is lost when the daemon ends.
-pub(crate) const fn is_volatile(disk: &config::Disk) -> bool {
-    matches!(disk.backing, Backing::Ram | Backing::Memory)
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use backend::{Job, Tag};
+    use config::Retention;
+    use units::{Extent, Instant, Lba, Operation, SECTOR_BYTES, Sectors};
+
+    use super::*;
+
+    /// One disk of each kind of backing.
+    const CONFIG: &str = r#"
+[[disk]]
+name = "ram"
+drive = "samsung-870evo-1t"
+
+[[disk]]
+name = "file"
+drive = "samsung-870evo-1t"
+backing = "emulated.img"
+
+[[disk]]
+name = "memory"
+drive = "memory"
+size = "1MiB"
+
+[[disk]]
+name = "null"
+drive = "null"
+size = "1MiB"
+
+[[disk]]
+name = "real"
+path = "real.img"
+buffered = true
+io_uring = false
+"#;
+
+    fn plan(dir: &Path) -> Plan {
+        let file = std::fs::File::create(dir.join("real.img")).expect("a file");
+        file.set_len(1 << 20).expect("a sparse one");
+        Plan::parse(CONFIG, "plan.toml", dir).expect("a sound config")
+    }
+
+    const BLOCK: Extent = Extent::new(Lba(8), Sectors(8));
+
+    fn write(disk: &mut dyn Disk) {
+        let operation = Operation::write(BLOCK);
+        let data = vec![7; BLOCK.len.bytes_usize()];
+        disk.submit(Job { tag: Tag(1), operation, data, no_hole: false }, Instant::ZERO);
+        disk.start();
+        let done = std::iter::repeat_with(|| {
+            let now = disk.next_event().unwrap_or(Instant::ZERO);
+            std::thread::yield_now();
+            disk.reap(now)
+        });
+        let completion = done.flatten().next().expect("the job completes");
+        completion.result.expect("it is written");
+    }
+
+    fn holds_data(disk: &mut dyn Disk) -> bool {
+        disk.read_blocking(BLOCK).expect("it is read").iter().all(|byte| *byte == 7)
+    }
+
+    #[test]
+    fn each_backing_keeps_data_as_long_as_its_retention_says() {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let plan = plan(dir.path());
+        for disk in &plan.disks {
+            let open = || open_backend(&plan, disk).map(|opened| opened.disk);
+            let mut opened = open().expect("the backend opens");
+            write(opened.as_mut());
+            let before = holds_data(opened.as_mut());
+            drop(opened);
+            let after = holds_data(open().expect("the backend opens again").as_mut());
+            let expected = match disk.backing.capabilities().retention {
+                Retention::Discarded => (false, false),
+                Retention::UntilExit => (true, false),
+                Retention::Durable => (true, true),
+            };
+            assert_eq!((before, after), expected, "disk {}", disk.name);
+        }
+    }
+
+    #[test]
+    fn a_backing_with_a_path_holds_its_data_at_that_path() {
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        let plan = plan(dir.path());
+        for disk in &plan.disks {
+            let capabilities = disk.backing.capabilities();
+            let is_durable = capabilities.retention == Retention::Durable;
+            assert_eq!(capabilities.path.is_some(), is_durable, "disk {}", disk.name);
+            let Some(path) = capabilities.path else { continue };
+            let mut opened = open_backend(&plan, disk).expect("the backend opens").disk;
+            write(opened.as_mut());
+            drop(opened);
+            let mut bytes = vec![0; BLOCK.len.bytes_usize()];
+            let file = std::fs::File::open(path).expect("a file");
+            file.read_exact_at(&mut bytes, BLOCK.start.0 * SECTOR_BYTES).expect("it is read");
+            assert!(bytes.iter().all(|byte| *byte == 7), "disk {}", disk.name);
+        }
+    }
 }

@@ -8,10 +8,12 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use config::{BackingCapabilities, Plan};
+use engine::VolumeId;
 use nbd::{ClientName, Export, ExportId, Exports};
 use units::Bytes;
 
-use super::placement::Placement;
+use super::placement::{ExtentPlacement, Placement};
 
 /// A volume as clients reach it.
 #[derive(Clone, Debug)]
@@ -22,6 +24,20 @@ pub(crate) struct Route {
     pub(crate) device: DeviceInfo,
     /// The clients that may open it; `None`: all.
     pub(crate) clients: Option<Vec<ClientName>>,
+}
+
+impl Route {
+    /// The route of a volume that is one extent on one disk, where its number is `id`.
+    pub(crate) fn of_extent(plan: &Plan, volume: &config::Volume, id: VolumeId) -> Self {
+        let placement = ExtentPlacement { disk: volume.disk, volume: id, extent: volume.place };
+        Self {
+            name: volume.name.clone(),
+            size: volume.size,
+            placement: Placement::Extent(placement),
+            device: DeviceInfo::of(&plan.disks[volume.disk.0]),
+            clients: clients(volume.clients.as_ref()),
+        }
+    }
 }
 
 /// The clients that a volume's config names.
@@ -44,12 +60,12 @@ pub(crate) struct DeviceInfo {
 impl DeviceInfo {
     pub(crate) fn of(disk: &config::Disk) -> Self {
         let rotational = disk.drive.model.rotational();
-        let (description, fast_zero) = match &disk.backing {
-            config::Backing::Real(real) => {
-                (format!("on disk {}, {}", disk.name, real.path.display()), real.fast_zero)
-            }
-            _ => (format!("on disk {}, a {}", disk.name, disk.drive.name), !rotational),
+        let BackingCapabilities { is_real, path, fast_zero, .. } = disk.backing.capabilities();
+        let description = match path.filter(|_| is_real) {
+            Some(path) => format!("on disk {}, {}", disk.name, path.display()),
+            None => format!("on disk {}, a {}", disk.name, disk.drive.name),
         };
+        let fast_zero = fast_zero.unwrap_or(!rotational);
         Self { description, rotational, fast_zero }
     }
 }

@@ -27,9 +27,8 @@ use crate::observe::recorder::Recorder;
 use crate::observe::status::{DiskSnapshot, Status};
 use crate::observe::subscribers::Subscribers;
 use crate::pool::service::PoolService;
-use crate::routing::placement::{ExtentPlacement, Placement};
 use crate::routing::router::Router;
-use crate::routing::routes::{DeviceInfo, Route, Routes, clients};
+use crate::routing::routes::{Route, Routes};
 use crate::state::DaemonState;
 
 const _: () = assert!(config::limits::MEMORY_SIZE_MAX.0 <= backend::RAM_BYTES_MAX.0);
@@ -209,15 +208,7 @@ fn attach_volumes(plan: &Plan, disks: &mut [OpenedDisk], now: Instant) -> Routes
     for volume in &plan.volumes {
         let (disk, export) = (volume.disk, routes.next_export());
         let id = disks[disk.0].scheduler.attach(export, VolumeTerms::of(volume), now);
-        let placement = ExtentPlacement { disk, volume: id, extent: volume.place };
-        let route = Route {
-            name: volume.name.clone(),
-            size: volume.size,
-            placement: Placement::Extent(placement),
-            device: DeviceInfo::of(&plan.disks[disk.0]),
-            clients: clients(volume.clients.as_ref()),
-        };
-        routes.publish(export, route);
+        routes.publish(export, Route::of_extent(plan, volume, id));
     }
     routes
 }

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use backend::Disk;
-use config::{DiskIndex, Plan};
+use config::{DiskIndex, Plan, Retention};
 use units::Instant;
 use volume::DiskId;
 use volume::pool::{Operation, Pool, PoolVolumeId, Volume};
 
 use super::error::StartError;
 use crate::changes::error::ChangeError;
-use crate::disk::open::is_volatile;
 use crate::disk::scheduler::DiskScheduler;
 use crate::pool::accounts::{PoolDisk, PoolVolumeAccounts, internal_terms, volume_terms};
 use crate::pool::discovery::{self, OpenedPool};
@@ -32,7 +31,9 @@ pub(super) fn find_pool(
     let Some(planned) = &plan.pool else { return Ok(None) };
     let members = disks.iter_mut().enumerate().map(|(index, disk)| (DiskIndex(index), disk));
     let members: Vec<_> = members.filter(|(disk, _)| planned.disks.contains(disk)).collect();
-    let is_volatile = |(disk, _): &(DiskIndex, _)| is_volatile(&plan.disks[disk.0]);
+    let is_volatile = |(disk, _): &(DiskIndex, _)| {
+        plan.disks[disk.0].backing.capabilities().retention == Retention::UntilExit
+    };
     if members.iter().all(is_volatile) {
         let sizes: Vec<_> =
             members.iter().map(|(index, opened)| (*index, opened.disk.capacity())).collect();
