@@ -229,7 +229,8 @@ impl RequestHeader {
         out.extend_from_slice(&length.to_be_bytes());
     }
 
-    /// Encodes it with extended headers.
+    /// Encodes it with extended headers, as tests and fuzzers send it.
+    #[cfg(any(test, feature = "fuzz"))]
     pub(crate) fn encode_extended(&self, out: &mut Vec<u8>) {
         self.encode_head(EXTENDED_REQUEST_MAGIC, out);
         out.extend_from_slice(&self.length.to_be_bytes());
