@@ -36,8 +36,8 @@ pub use resources::pool::{
 pub use resources::stream::{Stream, StreamSpec};
 pub use resources::trace::LiveQuery;
 pub use resources::volume::{
-    Admission, AdmissionAnswer, Headroom, Volume, VolumeAnswer, VolumeChange, VolumeSpec,
-    VolumesAnswer,
+    Admission, AdmissionAnswer, Headroom, Volume, VolumeAnswer, VolumesAnswer,
 };
+pub use resources::volume_spec::{VolumeChange, VolumeSpec};
 pub use routes::description;
 pub use server::{Bound, Server, Token, TokenError};

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use common::{CONFIG, Served, TOKEN};
 use nbd::Address;
 use serde_json::{Value, json};
-use spindle_api::{Answer, Bound, Token};
+use spindle_api::{Answer, Bound, DiskAnswer, DiskHealth, Token, VolumeAnswer};
 use units::{Extent, Lba, Operation, Sectors};
 
 fn create(served: &Served, spec: &Value) -> Answer {
@@ -438,4 +438,94 @@ fn a_disk_is_opened_again_where_something_is_wrong_with_it() {
     assert_eq!((answer.status, &answer.body["disk"]["state"]), (200, &json!("well")));
     client.write(blocks(0, 8), &vec![1; 8 * 512]).expect("it is written again");
     served.stop();
+}
+
+/// Two disks in memory that are a pool, and one beside them.
+const POOL: &str = r#"[[disk]]
+name = "d0"
+drive = "samsung-870evo-1t"
+
+[[disk]]
+name = "d1"
+drive = "samsung-870evo-1t"
+
+[[disk]]
+name = "single"
+drive = "samsung-870evo-1t"
+
+[pool]
+disks = ["d0", "d1"]
+"#;
+
+#[test]
+fn a_volume_of_the_pool_is_created_read_changed_and_removed_as_one_on_a_disk_is() {
+    let served = Served::start(POOL);
+    let read = |name: &str| served.client.get("volumes", Some(name)).expect("an answer");
+    let plain = json!({ "name": "plain", "disk": "single", "size": "4MiB", "reserve": "10%" });
+    let pooled = json!({
+        "name": "pooled", "size": "4MiB", "reserve": "10%", "layout": "stripe", "zone": "any"
+    });
+    for spec in [&plain, &pooled] {
+        let name = spec["name"].as_str().expect("text");
+        let created = create(&served, spec);
+        assert_eq!(created.status, 201, "{created:?}");
+        assert_eq!(create(&served, spec).status, 200, "an equal volume is there");
+        let volume = &read(name).body["volume"];
+        let found = [&volume["name"], &volume["size"], &volume["reserve"], &volume["health"]];
+        assert_eq!(found, [name, "4MiB", "10%", "healthy"]);
+
+        let mut client = open(&served, name);
+        client.write(blocks(8, 8), &[7; 4_096]).expect("it is written");
+        let change = json!({ "size": "8MiB", "reserve": "20%", "limit": "50%", "weight": 3 });
+        let changed = set(&served, name, &change);
+        assert_eq!(changed.status, 200, "{changed:?}");
+        let volume = &read(name).body["volume"];
+        let found = [&volume["size"], &volume["reserve"], &volume["limit"]];
+        assert_eq!(found, ["8MiB", "20%", "50%"]);
+        assert_eq!((&volume["weight"], &volume["size_bytes"]), (&json!(3), &json!(8 << 20)));
+        assert_eq!(client.read(blocks(8, 8)).expect("it is read"), [7; 4_096]);
+        faulty(&set(&served, name, &json!({ "reserve": "101%" })), 422, "invalid", Some("reserve"));
+    }
+    let volume = &read("pooled").body["volume"];
+    assert_eq!((&volume["disk"], &volume["pool"]["layout"]), (&json!("d0+d1"), &json!("stripe")));
+    assert_eq!(read("plain").body["volume"]["pool"], Value::Null);
+    let both = json!({ "name": "c", "disk": "single", "size": "4MiB", "layout": "stripe" });
+    faulty(&create(&served, &both), 422, "invalid", Some("disk"));
+    for name in ["plain", "pooled"] {
+        faulty(
+            &served.client.delete("volumes", "c", None).expect("an answer"),
+            404,
+            "missing",
+            Some("name"),
+        );
+        let removed = served.client.delete("volumes", name, Some(true)).expect("an answer");
+        assert_eq!(removed.status, 204, "{removed:?}");
+        assert_eq!(read(name).status, 404);
+    }
+    assert!(names(&served).is_empty());
+    assert_eq!(served.text(), POOL, "nothing of them remains in the config");
+    served.stop();
+}
+
+#[test]
+fn a_client_reads_the_health_that_a_daemon_of_the_previous_version_sends_as_state() {
+    let served = Served::start(CONFIG);
+    let mut disk = served.client.get("disks", Some("d0")).expect("an answer").body;
+    let mut volume = served.client.get("volumes", Some("a")).expect("an answer").body;
+    served.stop();
+    for (state, health) in [
+        ("well", DiskHealth::Healthy),
+        ("poisoned", DiskHealth::Poisoned),
+        ("gone", DiskHealth::Offline),
+    ] {
+        for (answer, key) in [(&mut disk, "disk"), (&mut volume, "volume")] {
+            let fields = answer[key].as_object_mut().expect("an object");
+            fields.remove("health");
+            fields.insert("state".to_owned(), json!(state));
+        }
+        let read: DiskAnswer = serde_json::from_value(disk.clone()).expect("an answer");
+        assert_eq!(read.disk.health(), health);
+        let read: VolumeAnswer = serde_json::from_value(volume.clone()).expect("an answer");
+        assert_eq!(read.volume.health(), health);
+    }
 }

@@ -1,6 +1,6 @@
 //! `spindle disk`: the disks of a running daemon.
 
-use api::{Disk, DiskAnswer, DiskChange, DiskState, DisksAnswer};
+use api::{Disk, DiskAnswer, DiskChange, DiskHealth, DisksAnswer};
 use clap::{Args, Subcommand};
 use console::{ExitStatus, table};
 use units::Bytes;
@@ -55,10 +55,10 @@ fn drive(disk: &Disk) -> String {
 /// The health of a disk, and a command that is in progress for longer than any command should be.
 fn state(disk: &Disk) -> String {
     const LONG_MS: f64 = 1_000.0;
-    let state = match disk.state {
-        DiskState::Well => "healthy",
-        DiskState::Poisoned => "poisoned",
-        DiskState::Gone => "offline",
+    let state = match disk.health() {
+        DiskHealth::Healthy => "healthy",
+        DiskHealth::Poisoned => "poisoned",
+        DiskHealth::Offline => "offline",
     };
     match (disk.oldest_command_ms, &disk.oldest_command) {
         (Some(age), Some(op)) if age > LONG_MS => format!("{state}, {op} for {:.1} s", age / 1e3),

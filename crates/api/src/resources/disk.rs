@@ -72,7 +72,10 @@ pub struct Disk {
     /// Deprecated: its state as `well`, `poisoned` or `gone`.
     pub state: DiskState,
     /// Its state.
-    pub health: DiskHealth,
+    // `None`: a daemon of the previous version omits it, see `Disk::health`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required, value_type = DiskHealth)]
+    pub health: Option<DiskHealth>,
     /// The number of failed reads.
     pub read_failures: u64,
     /// The number of failed writes, trims and flushes.
@@ -85,6 +88,13 @@ pub struct Disk {
     /// The operation of that command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_command: Option<String>,
+}
+
+impl Disk {
+    /// Its state, by whichever name the daemon has sent it.
+    pub fn health(&self) -> DiskHealth {
+        self.health.unwrap_or_else(|| self.state.into())
+    }
 }
 
 /// Deprecated: the state of a disk by its old names.
@@ -117,6 +127,16 @@ impl From<DiskHealth> for DiskState {
             DiskHealth::Healthy => Self::Well,
             DiskHealth::Poisoned => Self::Poisoned,
             DiskHealth::Offline => Self::Gone,
+        }
+    }
+}
+
+impl From<DiskState> for DiskHealth {
+    fn from(state: DiskState) -> Self {
+        match state {
+            DiskState::Well => Self::Healthy,
+            DiskState::Poisoned => Self::Poisoned,
+            DiskState::Gone => Self::Offline,
         }
     }
 }
@@ -170,7 +190,7 @@ fn all_disks(operator: &Operator) -> Vec<Disk> {
             uptime_s: told.at.since(Instant::ZERO).as_secs_f64(),
             access: told.access.map(|access| access.to_string()),
             state: DiskHealth::from(told.health.state).into(),
-            health: told.health.state.into(),
+            health: Some(told.health.state.into()),
             read_failures: told.health.read_failures,
             write_failures: told.health.write_failures,
             refused: told.health.refused,

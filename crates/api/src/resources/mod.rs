@@ -7,3 +7,4 @@ pub(crate) mod pool;
 pub(crate) mod stream;
 pub(crate) mod trace;
 pub(crate) mod volume;
+pub(crate) mod volume_spec;

@@ -8,8 +8,8 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use config::{DiskIndex, Document, Plan, PoolVolumeEdit, StreamEdit, VolumeEdit};
-use daemon::{Created, DiskStatus, NewVolume, Operator, PoolView, Setting, Status, VolumeStatus};
+use config::{DiskIndex, Document, Plan};
+use daemon::{Created, DiskStatus, NewVolume, Operator, PoolView, Status, VolumeStatus};
 use engine::stream::{RequestedStream, Span, Task};
 use nbd::ExportId;
 use serde::{Deserialize, Serialize};
@@ -21,117 +21,12 @@ use volume::NoSpace;
 
 use super::disk::{DiskHealth, DiskState, available};
 use super::pool::PoolVolume;
-use super::stream::{Stream, StreamSpec, stream_edit, stream_of};
+use super::stream::{Stream, stream_of};
+use super::volume_spec::{VolumeChange, VolumeSpec, missing_disk};
 use crate::answers::answers;
 use crate::context::{Answered, Api};
 use crate::extract::{named, read};
 use crate::problem::{Fault, Problem};
-
-/// A volume to be created, or to be checked for admission. It lies on one `disk`, or in the pool if
-/// it has any of `disks`, `layout`, `zone` and `thin` instead.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct VolumeSpec {
-    /// The name that clients open it by: 1 to 255 bytes, printable, without `/`, `\\` and quotes.
-    #[schema(example = "vm1")]
-    pub name: String,
-    /// The disk that it lies on, for a volume on one disk.
-    #[schema(example = "d0")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disk: Option<String>,
-    /// Its size: whole sectors of 512 bytes, or whole MiB in the pool.
-    #[schema(example = "10GiB")]
-    pub size: String,
-    /// The disks that it is placed on, for a volume of the pool. Default: all of the pool's disks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disks: Option<Vec<String>>,
-    /// For a volume of the pool: `single`, `stripe` or `random`. Default: `single`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub layout: Option<String>,
-    /// For a volume of the pool: `fast`, `slow` or `any`. Default: `any`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zone: Option<String>,
-    /// For a volume of the pool: whether blocks are allocated when they are first written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub thin: Option<bool>,
-    /// Its share of the time of each of its disks in every period. Default: none.
-    #[schema(example = "30%")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reserve: Option<String>,
-    /// Its largest share, at least the reserve. Default: all.
-    #[schema(example = "60%")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<String>,
-    /// Its weight in the division of slack, 1 to 1000. Default: 1.
-    #[schema(example = 2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub weight: Option<i64>,
-    /// A stream in place of a reserve; in the pool without a range.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream: Option<StreamSpec>,
-}
-
-impl VolumeSpec {
-    /// The volume to be created at its placement. `in_pool` if the caller asks for the pool.
-    fn placed(self, in_pool: bool) -> Result<(String, NewVolume), Problem> {
-        let Self { name, disk, size, disks, layout, zone, thin, .. } = self;
-        let has_pool_fields =
-            disks.is_some() || layout.is_some() || zone.is_some() || thin.is_some();
-        let Self { reserve, limit, weight, stream, .. } = self;
-        let stream = stream.map(stream_edit);
-        let edit = VolumeEdit { size: Some(size), reserve, limit, weight, stream };
-        let new = match disk {
-            Some(disk) if in_pool || has_pool_fields => {
-                let accepted = "no `disk` for a volume of the pool: use `disks`".to_owned();
-                return Err(Problem::invalid("disk", Some(disk), accepted));
-            }
-            Some(disk) => NewVolume::OnDisk { disk, edit },
-            None if in_pool || has_pool_fields => {
-                let thin = thin.filter(|thin| *thin);
-                NewVolume::InPool(PoolVolumeEdit { volume: edit, disks, layout, zone, thin })
-            }
-            None => return Err(missing_disk()),
-        };
-        Ok((name, new))
-    }
-}
-
-fn missing_disk() -> Problem {
-    Problem::invalid("disk", None, "the name of a disk, or fields of a pool's volume".to_owned())
-}
-
-/// The changed fields of a volume. Missing fields keep their values.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct VolumeChange {
-    /// Its size. A volume on one disk grows into the free space behind it. No client may have a
-    /// volume open that shrinks.
-    #[schema(example = "20GiB")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<String>,
-    /// Its share of the disk's time in every period; of the nominal rate, as `20/s`, if the policy
-    /// is `throughput`. It replaces an `iops` or `bandwidth` that it was derived from.
-    #[schema(example = "30%")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reserve: Option<String>,
-    /// Its largest share, at least the reserve.
-    #[schema(example = "60%")]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<String>,
-    /// Its weight in the division of slack, 1 to 1000.
-    #[schema(example = 2)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub weight: Option<i64>,
-    /// A stream in place of a reserve or another stream.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stream: Option<StreamSpec>,
-    /// Remove its stream: it becomes best effort.
-    #[serde(default)]
-    pub drop_stream: bool,
-    /// Disconnect the clients of a volume that shrinks.
-    #[serde(default)]
-    pub force: bool,
-}
 
 /// A volume: its placement, its contract, and its use of disk time since the daemon's start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -143,7 +38,10 @@ pub struct Volume {
     /// Deprecated: the state of its worst disk as `well`, `poisoned` or `gone`.
     pub state: DiskState,
     /// The state of its worst disk.
-    pub health: DiskHealth,
+    // `None`: a daemon of the previous version omits it, see `Volume::health`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required, value_type = DiskHealth)]
+    pub health: Option<DiskHealth>,
     /// Its size, in the form in which it can be set.
     pub size: String,
     /// Its size in bytes.
@@ -184,6 +82,13 @@ pub struct Volume {
     /// Times from a request's arrival to its reply; only in the reply about a single volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<LatencyMs>,
+}
+
+impl Volume {
+    /// The state of its worst disk, by whichever name the daemon has sent it.
+    pub fn health(&self) -> DiskHealth {
+        self.health.unwrap_or_else(|| self.state.into())
+    }
 }
 
 /// Latencies since the daemon's start, in milliseconds.
@@ -356,7 +261,7 @@ fn one(
         name: told.name.clone(),
         disk: on,
         state: health.into(),
-        health,
+        health: Some(health),
         size: config::size_text(size),
         size_bytes: size.0,
         at_bytes: place.map(|place| place.0),
@@ -521,18 +426,7 @@ async fn set(
     body: Body,
 ) -> Answered<VolumeAnswer> {
     let name = named(name)?;
-    let VolumeChange { size, reserve, limit, weight, stream, drop_stream, force } =
-        read(body).await?;
-    let stream = match (stream, drop_stream) {
-        (Some(_), true) => {
-            let accepted = "no `drop_stream` beside a `stream`".to_owned();
-            return Err(Problem::invalid("drop_stream", Some("true".to_owned()), accepted));
-        }
-        (Some(stream), false) => Some(stream_edit(stream)),
-        (None, true) => Some(StreamEdit::Drop),
-        (None, false) => None,
-    };
-    let setting = Setting { edit: VolumeEdit { size, reserve, limit, weight, stream }, force };
+    let setting = read::<VolumeChange>(body).await?.setting()?;
     let changed = api.work(move |operator| {
         operator.set(&name, &setting)?;
         one_volume(&operator, &name)
