@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use rng::SeededRng;
 use spindle_drive::{
     Arm, Choosing, Device, Discipline, Firmware, Mapping, Model, Overheads, ReadBuffer, SeekCurve,
     Spec, SpecError, Tag, Zone,
@@ -63,11 +64,8 @@ fn large(discipline: Discipline) -> Result<Model, SpecError> {
 fn main() -> Result<(), SpecError> {
     let model = Arc::new(large(Discipline::Fifo)?);
     let blocks = model.capacity().0 / 8;
-    let mut rng = 1_u64;
-    let mut random = || {
-        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Lba((rng >> 20) % blocks * 8)
-    };
+    let mut rng = SeededRng::new(1, 0);
+    let mut random = || Lba(rng.below(blocks) * 8);
     measure("random 4 KiB read", &model, |_| Operation::read(Extent::new(random(), Sectors(8))));
     measure("sequential 4 KiB read", &model, |n| {
         Operation::read(Extent::new(Lba(n % blocks * 8), Sectors(8)))

@@ -389,6 +389,7 @@ mod tests {
     use crate::samples::small as sample;
     use crate::spec::Skip;
     use proptest::prelude::*;
+    use rng::SeededRng;
 
     fn layout(change: impl FnOnce(&mut Spec)) -> Layout {
         let mut spec = sample();
@@ -434,11 +435,8 @@ mod tests {
 
     #[test]
     fn gaps_are_counted_however_they_are_spread() {
-        let mut rng = 9_u64;
-        let mut below = |most: u64| {
-            rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (rng >> 33) % most
-        };
+        let mut rng = SeededRng::new(9, 0);
+        let mut below = |most: u64| rng.below(most);
         for _ in 0..50 {
             let mut skips: Vec<Skip> = Vec::new();
             let mut next = below(3);

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use rng::SeededRng;
 use spindle_drive::{
     Arm, Choosing, Device, Discipline, Mapping, Model, Overheads, ReadBuffer, SeekCurve, Skip,
     Spec, Tag, Zone,
@@ -208,11 +209,8 @@ fn run(discipline: Discipline, depth: u64) -> (u64, u64, u64) {
     const COUNT: u64 = 20_000;
     let model = cheetah(discipline);
     let blocks = model.capacity().0 / 8;
-    let mut rng = 1_u64;
-    let mut operation = || {
-        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Operation::read(Extent::new(Lba((rng >> 20) % blocks * 8), Sectors(8)))
-    };
+    let mut rng = SeededRng::new(1, 0);
+    let mut operation = || Operation::read(Extent::new(Lba(rng.below(blocks) * 8), Sectors(8)));
     let mut device = Device::new(model);
     let mut now = Instant::ZERO;
     (0..depth).for_each(|n| device.submit(now, Tag(n), operation()));

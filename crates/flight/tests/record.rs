@@ -7,6 +7,7 @@ use config::Plan;
 use drive::AnyDevice;
 use engine::{Action, Contract, Event, Outcome, Priority, Request, RequestId, VolumeId};
 use proptest::prelude::*;
+use rng::SeededRng;
 use spindle_flight::{
     Decision, Encoder, End, Entry, Header, Input, ReadError, Reader, RecordSink, RecordedEngine,
     ReplayError, ReplayOutcome, SinkClosed, replay,
@@ -21,16 +22,6 @@ impl RecordSink for Memory {
     fn write(&mut self, bytes: Vec<u8>) -> Result<(), SinkClosed> {
         self.0.lock().expect("not poisoned").extend(bytes);
         Ok(())
-    }
-}
-
-struct SeededRng(u64);
-
-impl SeededRng {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
     }
 }
 
@@ -67,7 +58,7 @@ fn header(disk: &str) -> (Header, AnyDevice) {
 /// bytes of its record.
 fn serve(disk: &str, seed: u64, turns: u64) -> Vec<u8> {
     let (header, mut device) = header(disk);
-    let (memory, mut rng) = (Memory::default(), SeededRng(seed));
+    let (memory, mut rng) = (Memory::default(), SeededRng::new(seed, 0));
     let mut engine =
         RecordedEngine::new(&header, Box::new(memory.clone())).expect("memory takes all");
     let mut now = header.started_at;
@@ -214,7 +205,7 @@ fn wherever_a_record_is_torn_all_before_is_replayed_and_the_end_is_told() {
     let bytes = serve(DISKS[2], 2, 2_500);
     let whole = replayed(&bytes).expect("it is whole");
     let first = 12 + 12 + u32::from_le_bytes(bytes[12..16].try_into().expect("four")) as usize;
-    let mut rng = SeededRng(1);
+    let mut rng = SeededRng::new(1, 0);
     for _ in 0..200 {
         let end = first + place(&mut rng, bytes.len() - first);
         let done = replayed(&bytes[..end]).unwrap_or_else(|error| panic!("cut at {end}: {error}"));
@@ -231,7 +222,7 @@ fn wherever_a_record_is_torn_all_before_is_replayed_and_the_end_is_told() {
 #[test]
 fn a_byte_that_is_another_is_noticed_wherever_it_is() {
     let bytes = serve(DISKS[0], 4, 2_500);
-    let mut rng = SeededRng(8);
+    let mut rng = SeededRng::new(8, 0);
     for _ in 0..300 {
         let mut damaged = bytes.clone();
         let at = place(&mut rng, bytes.len());
@@ -263,7 +254,7 @@ proptest! {
     #[test]
     fn entries_that_were_made_up_are_refused_or_differ(seed: u64, disk in 0..DISKS.len()) {
         let (header, mut entries) = entries(&serve(DISKS[disk], seed % 5, 120));
-        let mut rng = SeededRng(seed);
+        let mut rng = SeededRng::new(seed, 0);
         for _ in 0..=rng.below(3) {
             let (one, other) = (place(&mut rng, entries.len()), place(&mut rng, entries.len()));
             match rng.below(3) {

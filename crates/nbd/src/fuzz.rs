@@ -10,6 +10,7 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rng::WeylRng;
 use rustls::ServerConfig;
 use rustls::server::ResolvesServerCertUsingSni;
 use units::{Bytes, Extent, Lba, Op, Sectors};
@@ -108,16 +109,12 @@ pub fn run_input(input: &[u8]) {
     }
 }
 
-/// A seeded random number generator: a Weyl sequence, scrambled by multiplications and shifts.
-struct SeededRng(u64);
+/// A generator of values for messages.
+struct MessageRng(WeylRng);
 
-impl SeededRng {
+impl MessageRng {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        mixed ^ (mixed >> 32)
+        self.0.draw()
     }
 
     fn word(&mut self) -> u32 {
@@ -165,7 +162,7 @@ impl Outstanding {
 }
 
 struct Case {
-    rng: SeededRng,
+    rng: MessageRng,
     exports: Fuzzed,
     settings: Settings,
     opened: BTreeMap<ExportId, usize>,
@@ -183,7 +180,7 @@ struct Case {
 
 impl Case {
     fn new(seed: u64) -> Self {
-        let mut rng = SeededRng(seed);
+        let mut rng = MessageRng(WeylRng::new(seed));
         let memory = rng.among(&[1 << 30, 1 << 26, 1 << 16]);
         let sectors = rng.among(&[0, 1, 64, 1 << 17, 1 << 40]);
         let mut export = OneExport(sectors * units::SECTOR_BYTES).list().remove(0);
@@ -367,7 +364,7 @@ impl Case {
     }
 
     fn reply_block_status(&mut self, query: BlockStatusRequest) -> (u64, bool) {
-        let segment = |rng: &mut SeededRng| Segment {
+        let segment = |rng: &mut MessageRng| Segment {
             len: Sectors(rng.among(&[0, 1, 8, 1 << 22, 1 << 40])),
             allocation: rng.among(&[Allocation::Data, Allocation::Zeroes, Allocation::Hole]),
         };
@@ -509,7 +506,7 @@ impl Case {
 }
 
 /// Any settings that a server may have. TLS has no certificate that any client accepts.
-fn settings(rng: &mut SeededRng) -> Settings {
+fn settings(rng: &mut MessageRng) -> Settings {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let no_certificate = std::sync::Arc::new(ResolvesServerCertUsingSni::new());
     let tls = rng.one_in(4).then(|| {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, channel};
 
+use rng::SeededRng;
 use spindle_nbd::client::{Client, Receiver as Answers, Sender};
 use spindle_nbd::memory::FixedExports;
 use spindle_nbd::{
@@ -20,15 +21,9 @@ const THREADS: usize = 3;
 /// Concurrent writes in each round.
 const WRITES: u64 = 12;
 
-/// A seeded random number generator: a Weyl sequence, scrambled.
-struct SeededRng(u64);
-
-impl SeededRng {
-    fn under(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        usize::try_from((mixed ^ (mixed >> 29)) % end as u64).expect("under an index")
-    }
+/// A number below `end`.
+fn under(rng: &mut SeededRng, end: usize) -> usize {
+    usize::try_from(rng.below(end as u64)).expect("under an index")
 }
 
 #[derive(Clone)]
@@ -50,7 +45,7 @@ fn disk(requests: &Receiver<Request>, handle: &Handle, mut rng: SeededRng) {
             waiting.push(request);
         }
         waiting.extend(requests.try_iter());
-        let request: Request = waiting.swap_remove(rng.under(waiting.len()));
+        let request: Request = waiting.swap_remove(under(&mut rng, waiting.len()));
         let extent = request.operation.extent;
         let start = usize::try_from(extent.start.0).expect("small") * SECTOR;
         let place = &mut bytes[start..start + extent.len.bytes_usize()];
@@ -88,15 +83,16 @@ impl Connection {
 
     /// Sends a write to a random range, without waiting. Returns the bytes and their range.
     fn write(&mut self, cookie: u64, rng: &mut SeededRng) -> (core::ops::Range<usize>, u8) {
-        let value = u8::try_from(1 + rng.under(255)).expect("a byte");
-        let longest = [7, 300, 1_500, BYTES][rng.under(4)];
-        let mut start = rng.under(BYTES);
-        let mut len = 1 + rng.under(longest.min(BYTES - start));
-        if rng.under(4) == 0 {
+        let value = u8::try_from(1 + under(rng, 255)).expect("a byte");
+        let longest = [7, 300, 1_500, BYTES][under(rng, 4)];
+        let mut start = under(rng, BYTES);
+        let mut len = 1 + under(rng, longest.min(BYTES - start));
+        if under(rng, 4) == 0 {
             start = start / SECTOR * SECTOR;
             len = len.next_multiple_of(SECTOR).min(BYTES - start);
         }
-        let (op, value) = if rng.under(4) == 0 { (Op::WriteZeroes, 0) } else { (Op::Write, value) };
+        let (op, value) =
+            if under(rng, 4) == 0 { (Op::WriteZeroes, 0) } else { (Op::Write, value) };
         let data = if op == Op::Write { vec![value; len] } else { Vec::new() };
         let sent = self.sender.queue_bytes(cookie, (op, false), span(start, len), &data);
         sent.and_then(|()| self.sender.flush()).expect("it is sent");
@@ -114,7 +110,7 @@ impl Connection {
 fn what_several_connections_write_into_one_sector_is_all_there() {
     let seed = std::env::var("SPINDLE_SEED").map_or(1, |seed| seed.parse().expect("a seed"));
     println!("seed {seed}");
-    let mut rng = SeededRng(seed);
+    let mut rng = SeededRng::new(seed, 0);
     let directory = TempDir::new().expect("a directory");
     let address = Address::Unix(directory.path().join("socket"));
     let server = Server::bind(std::slice::from_ref(&address)).expect("it is free");
@@ -123,7 +119,7 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
     let export = Export::new(ExportId(0), "vol", Bytes(BYTES as u64 + 100));
     let (handle, stop) = (server.handle(), server.handle());
     let (sender, requests) = channel();
-    let order = SeededRng(seed + 1);
+    let order = SeededRng::new(seed, 1);
     std::thread::scope(|scope| {
         scope.spawn(move || disk(&requests, &handle, order));
         scope.spawn(move || {
@@ -137,7 +133,7 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
             let mut may: Vec<BTreeSet<u8>> = vec![BTreeSet::new(); BYTES];
             let mut asked = [0; CONNECTIONS];
             for cookie in 0..WRITES {
-                let connection = rng.under(CONNECTIONS);
+                let connection = under(&mut rng, CONNECTIONS);
                 let (bytes, value) = connections[connection].write(cookie, &mut rng);
                 may[bytes].iter_mut().for_each(|may| may.extend([value]));
                 asked[connection] += 1;
@@ -148,7 +144,7 @@ fn what_several_connections_write_into_one_sector_is_all_there() {
                 }
             }
             // In two pieces, most of which are no whole number of sectors.
-            let cut = 1 + rng.under(BYTES - 1);
+            let cut = 1 + under(&mut rng, BYTES - 1);
             let first = connections[0].read(WRITES, 0, cut);
             let found = [first, connections[1].read(WRITES, cut, BYTES - cut)].concat();
             for (place, (now, may)) in found.iter().zip(&may).enumerate() {

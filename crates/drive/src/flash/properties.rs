@@ -5,6 +5,7 @@ use units::{Duration, Instant, Op, Operation, Sectors};
 
 use super::tests::{at, device, extent, us_of};
 use super::{Amplification, FlashSpec, Suspend};
+use crate::device_tests::RecordedRng;
 use crate::{Done, Tag};
 
 #[derive(Clone, Copy, Debug)]
@@ -197,11 +198,8 @@ proptest! {
 
 #[test]
 fn the_same_commands_give_the_same_nanoseconds_on_every_machine_and_in_every_build() {
-    let mut rng = 3_u64;
-    let mut roll = |below: u64| {
-        rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (rng >> 33) % below
-    };
+    let mut rng = RecordedRng(3);
+    let mut roll = |below: u64| rng.below(below);
     let ops = [Op::Read, Op::Read, Op::Write, Op::Write, Op::Flush, Op::Trim, Op::WriteZeroes];
     let mut steps = Vec::new();
     let mut end = 0;

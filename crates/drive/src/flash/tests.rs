@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rng::SeededRng;
 use units::{Bytes, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use super::{Amplification, FlashDevice, FlashSpec, Host, Memory, Nand, Suspend};
@@ -319,11 +320,8 @@ fn one_way_at_a_time_reads_and_writes_share_the_link() {
 fn more_outstanding_read_more_until_every_die_is_busy() {
     let rate = |depth: u64| {
         let mut device = device(|_| {});
-        let mut rng = 1_u64;
-        let mut place = || {
-            rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            read((rng >> 20) % 12_500 * 8, 8)
-        };
+        let mut rng = SeededRng::new(1, 0);
+        let mut place = || read(rng.below(12_500) * 8, 8);
         (0..depth).for_each(|tag| device.submit(at(0), Tag(tag), place()));
         let mut now = at(0);
         for _ in 0..5_000 {
