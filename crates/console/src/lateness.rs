@@ -35,6 +35,6 @@ impl LatenessUs {
 impl fmt::Display for LatenessUs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { p50, p99, max } = self;
-        write!(f, "the drive was late by p50 {p50:.0} µs, p99 {p99:.0} µs, max {max:.0} µs")
+        write!(f, "completions were late by p50 {p50:.0} µs, p99 {p99:.0} µs, max {max:.0} µs")
     }
 }

@@ -26,9 +26,9 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Reproduce published experiments by name: figures as SVG, numbers as CSV, checks as JSON.
     Reproduce(Reproduce),
-    /// Replay a trace of measured requests against a drive model, and compare service times.
+    /// Replay a trace of measured requests against a drive model and compare service times.
     Validate(Validate),
-    /// A camera recorder, live: sixteen streams with deadlines beside best-effort load.
+    /// A live camera recorder: sixteen streams with deadlines beside best-effort load.
     Recorder(Recorder),
     /// Draw figures as SVG.
     #[command(subcommand)]
@@ -37,10 +37,10 @@ pub(crate) enum Command {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Reproduce {
-    /// Which experiments; none: all of them.
+    /// The experiments to run. Without IDs all of them run.
     #[arg(value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Where the files go.
+    /// The directory for the files.
     #[arg(long, default_value = "out", value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
@@ -50,23 +50,23 @@ pub(crate) enum Bench {
     /// Shares and insulation with fio: two exports at 50/50, 70/30 and 90/10, against each job
     /// alone.
     Shares(Shares),
-    /// The waiting time of a high-priority reader beside long reads, with preemption and without,
-    /// at 1 and 10 requests a second.
+    /// The waiting time of a high-priority reader beside long reads, with and without preemption,
+    /// at 1 and 10 requests per second.
     Preempt(Preempt),
-    /// Figures 4 and 11 of Zygaria (RTAS 2008) with fio, beside the simulation of the same
+    /// Figures 4 and 11 of Zygaria (RTAS 2008) with fio, compared with the simulation of the same
     /// scenarios.
     Vdisk(LiveVdisk),
-    /// Figure 4 of Clockwise (RTAS 2000): latency of best effort beside streams, by policy, beside
-    /// the simulation of the same load.
+    /// Figure 4 of Clockwise (RTAS 2000): best-effort latency beside streams, by policy, compared
+    /// with the simulation of the same load.
     Clockwise(Clockwise),
-    /// Isolation: a volume's share beside a neighbour with a changing load, in windows of 2 and 5
-    /// s; and a limit.
+    /// Isolation: a volume's share and throughput beside a neighbour with a changing load, in
+    /// windows of 2 and 5 s; and the accuracy of a limit.
     Insulation(Insulation),
-    /// A stripe over three disks against one disk, and a share while blocks are relocated off its
-    /// disk, with fio.
+    /// The throughput of a stripe over three disks relative to one disk, and a volume's share while
+    /// blocks of another are relocated off its disk, with fio.
     Pool(Pooled),
-    /// Requests a second and CPU time per request over NBD on a disk in memory, beside nbdkit,
-    /// nbd-server and qemu-nbd.
+    /// Requests per second and CPU time per request over NBD on a disk in memory, compared with
+    /// nbdkit, nbd-server and qemu-nbd.
     Nbd(NbdBench),
     /// The throughput of a file or device over NBD relative to direct access with fio: at least
     /// 0.97.
@@ -74,10 +74,10 @@ pub(crate) enum Bench {
     /// The shares of two volumes while clients attack: malformed messages, slow clients, floods of
     /// connections, and all connections taken.
     Attack(Attack),
-    /// 256 connections to 64 volumes on four disks, and whether each volume has its share.
+    /// The shares of 64 volumes on four disks under 256 connections.
     Connections(Connections),
-    /// A drive of the library, emulated in real time and profiled over NBD: each figure beside the
-    /// model's.
+    /// A drive of the library, emulated in real time and profiled over NBD: each measured figure
+    /// compared with the model.
     Profile(LiveProfile),
 }
 
@@ -86,27 +86,27 @@ pub(crate) struct LiveProfile {
     /// A mechanical drive of the library, or a drive file.
     #[arg(long, default_value = "atlas-ii")]
     pub(crate) drive: String,
-    /// A quick profile of a minute, instead of up to ten.
+    /// A quick profile: at most one minute instead of ten.
     #[arg(long)]
     pub(crate) quick: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct NbdBench {
-    /// Only rows with one of these in their names, such as randread, d32, 128k or c4.
+    /// Run only rows whose names contain one of these, such as randread, d32, 128k or c4.
     #[arg(value_name = "ROW")]
     pub(crate) rows: Vec<String>,
-    /// How long each fio run is.
+    /// The duration of each fio run, in seconds.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=60))]
     pub(crate) seconds: u64,
-    /// How often each server runs each row.
+    /// The number of times that each server runs each row.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(crate) rounds: u32,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RealBench {
-    /// The file to make, which is removed at the end; or, with --overwrite, an existing file or
+    /// The file to create, which is removed at the end; or, with --overwrite, an existing file or
     /// device.
     pub(crate) path: PathBuf,
     /// Overwrite an existing file or device: repeat PATH to confirm.
@@ -121,81 +121,82 @@ pub(crate) struct RealBench {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Attack {
-    /// The duration of each attack. A quantum is up to half a second, so that a short run alone
-    /// deviates by some points.
+    /// The duration of each attack, in seconds. A quantum is up to half a second, so that a short
+    /// run alone deviates by some points.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=600))]
     pub(crate) seconds: u64,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Connections {
-    /// The duration over which the shares are measured.
+    /// The duration of the measurement, in seconds.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(10..=600))]
     pub(crate) seconds: u64,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct LiveVdisk {
-    /// Which figures; none: both.
+    /// The figures to measure. Without IDs both are measured.
     #[arg(value_name = "ID")]
     pub(crate) ids: Vec<Figure>,
-    /// How long each of figure 4's five runs is; figure 11's takes its own 60.
+    /// The duration of each of figure 4's five runs, in seconds. Figure 11's run takes 60 s.
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u64).range(2..=600))]
     pub(crate) seconds: u64,
-    /// Where the files go.
+    /// The directory for the files.
     #[arg(long, default_value = "out", value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
 
-/// A figure that can be had live.
+/// A figure that can be measured live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Figure {
     /// Achieved against reserved share.
     #[value(name = "vdisk-fig4")]
     Fig4,
-    /// Three streams that come and go.
+    /// Three streams that start and stop.
     #[value(name = "vdisk-fig11")]
     Fig11,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Insulation {
-    /// The duration of each run; that of the limit is a third of it.
+    /// The duration of each run, in seconds. Runs of the limit take a third of it.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(10..=600))]
     pub(crate) seconds: u64,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Pooled {
-    /// How long each run is.
+    /// The duration of each run, in seconds.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..=600))]
     pub(crate) seconds: u64,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Shares {
-    /// How long each fio run is.
+    /// The duration of each fio run, in seconds.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=600))]
     pub(crate) seconds: u64,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Clockwise {
-    /// How long each run is: four policies at each load.
+    /// The duration of each run, in seconds. There is one run per load and policy, of which there
+    /// are four.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(2..=1200))]
     pub(crate) seconds: u64,
-    /// How many loads, evenly spread up to the highest that is admitted.
+    /// The number of loads, evenly spread up to the highest admitted one.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=20))]
     pub(crate) loads: u8,
-    /// Where the files go.
+    /// The directory for the files.
     #[arg(long, default_value = "out", value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Preempt {
-    /// The duration of each of the four runs: at 1 request a second, the percentile is over this
-    /// many requests.
+    /// The duration of each of the four runs: in seconds. At 1 request per second the percentiles
+    /// are over this many requests.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub(crate) seconds: u64,
     /// The size of each of the two volumes, which are adjacent from the start of the disk.

@@ -3,7 +3,7 @@
 //!
 //! Results go to standard output (one JSON object with `--json`), messages and progress to
 //! standard error. Exit codes: 0 done; 1 a guarantee or a check did not hold; 2 bad usage or
-//! input, with one message that says where it is and what is accepted.
+//! input, with a message that names the location and the accepted values.
 
 mod args;
 mod bench;
@@ -26,7 +26,7 @@ pub fn command() -> clap::Command {
     Args::command()
 }
 
-/// The whole of the binary.
+/// Runs the binary.
 pub fn main() -> ExitCode {
     let args = Args::parse();
     console::run("spindle-lab", || run(args.command, args.json))

@@ -1,10 +1,11 @@
-//! `spindle-lab recorder`: cameras, a playback, a delete and a scrub on one emulated drive, live
+//! `spindle-lab recorder`: cameras, a playback, deletes and a scrub on one emulated drive, live
 //! over NBD.
 //!
-//! The config is `examples/recorder.toml`: what is simulated and served is what is shown. A block
-//! is released when it is sent, or a period after the release of the one before it, whichever is
-//! later, and is due a period after that: as a camera has it, whose one buffer fills while the
-//! other is written. A block later than the emulated drive itself has ever been is a dropped frame.
+//! The config is `examples/recorder.toml`, which can be simulated and served as well. A block is
+//! released when it is sent, or one period after the release of the block before it, whichever
+//! is later. Its deadline is one period after its release, as for a camera with two buffers, one of
+//! which fills while the other is written. A block whose lateness exceeds the largest lateness of
+//! the emulated drive itself counts as a dropped frame.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -28,14 +29,15 @@ use loadgen::Load;
 const PLAN: &str = include_str!("../../../examples/recorder.toml");
 /// The volume whose oldest part is deleted.
 const ARCHIVE: &str = "archive";
-/// What is deleted at a time, and how often.
-const DELETED: Sectors = Sectors(1 << 17);
+/// The length of one delete.
+const DELETE_LENGTH: Sectors = Sectors(1 << 17);
+/// The interval between two deletes.
 const DELETE_EVERY: Duration = Duration::from_secs(1);
 
 /// The arguments of `spindle-lab recorder`.
 #[derive(Debug, Args)]
 pub(crate) struct Recorder {
-    /// How long to run.
+    /// The duration of the run, in seconds.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=3600))]
     seconds: u64,
     /// The scheduling policy, in place of the recorder's own: fcfs, utilization, edf, lst, delta-l
@@ -73,13 +75,13 @@ struct StreamShown {
     period_ms: f64,
     blocks: usize,
     on_time: usize,
-    /// By how much the latest came after it was due; below zero if all came before.
+    /// The largest lateness of a block; negative if all blocks were early.
     worst_lateness_ms: f64,
     frames_dropped: usize,
 }
 
-/// What became of one stream's blocks: how much after it was due each was answered, in ms, below
-/// zero if before.
+/// The lateness of each block of one stream: the time from its deadline to its reply, in ms,
+/// negative if the reply was early.
 struct Played {
     name: String,
     period: Duration,
@@ -88,12 +90,12 @@ struct Played {
 
 pub(crate) fn run(args: &Recorder, json: bool) -> anyhow::Result<ExitStatus> {
     let mut plan = Plan::parse(PLAN, "the recorder's config", Path::new("")).map_err(bad_input)?;
-    under(&mut plan, args.policy);
-    let dir = tempfile::tempdir().context("no place for the demo's socket")?;
+    set_policy(&mut plan, args.policy);
+    let dir = tempfile::tempdir().context("cannot create a directory for the socket")?;
     let address = Address::Unix(dir.path().join("nbd.sock"));
     let daemon = Daemon::start(&plan, &[address]).map_err(bad_input)?;
     let address = daemon.addresses()[0].clone();
-    say(&plan);
+    announce(&plan);
     let (mut loads, mut players) = (Vec::new(), Vec::new());
     for (stream, workload) in (0..).zip(&plan.workloads) {
         let name = &plan.volumes[workload.volume.0].name;
@@ -109,7 +111,7 @@ pub(crate) fn run(args: &Recorder, json: bool) -> anyhow::Result<ExitStatus> {
     let played = players.into_iter().map(Player::stop).collect::<anyhow::Result<Vec<_>>>()?;
     let length = daemon.now().since(from);
     loads.into_iter().try_for_each(Load::stop)?;
-    let status = daemon.stop().context("the sockets")?;
+    let status = daemon.stop().context("cannot stop the daemon")?;
     let archive = status.volumes.iter().find(|volume| volume.name == ARCHIVE);
     let scrubbed = archive.map_or(0, |archive| archive.account.sectors.bytes().0);
     let lateness_us = LatenessUs::of(&status);
@@ -124,9 +126,8 @@ pub(crate) fn run(args: &Recorder, json: bool) -> anyhow::Result<ExitStatus> {
     Ok(shown.holds.into())
 }
 
-/// The same load, scheduled otherwise. A policy that serves no deadlines has no contracts to keep:
-/// all is best effort.
-fn under(plan: &mut Plan, policy: Option<PolicyName>) {
+/// Replaces the disk's policy. Under a policy without deadlines streams become best effort.
+fn set_policy(plan: &mut Plan, policy: Option<PolicyName>) {
     let Some(policy) = policy else { return };
     plan.disks[0].policy = policy;
     if policy.has_deadlines() {
@@ -139,22 +140,22 @@ fn under(plan: &mut Plan, policy: Option<PolicyName>) {
     }
 }
 
-fn say(plan: &Plan) {
+fn announce(plan: &Plan) {
     let disk = &plan.disks[0];
     let streams = plan.workloads.iter().filter(|workload| is_stream(workload)).count();
     eprintln!("{streams} streams, a database, a scrub and a delete on one {}", disk.drive.name);
     match plan.admission_headroom(config::DiskIndex(0), Instant::ZERO) {
-        Some(room) => {
-            let tenths = room.utilization_ppb.div_ceil(1_000_000);
+        Some(headroom) => {
+            let tenths = headroom.utilization_ppb.div_ceil(1_000_000);
             eprintln!(
-                "admitted under {}: {}.{} % of the disk's time in the worst case, {} of slack",
+                "admitted under {}: {}.{} % worst-case utilisation, slack ΔL {}",
                 disk.policy,
                 tenths / 10,
                 tenths % 10,
-                room.slack
+                headroom.slack
             );
         }
-        None => eprintln!("{} guarantees nothing", disk.policy),
+        None => eprintln!("{} gives no guarantees", disk.policy),
     }
 }
 
@@ -163,7 +164,7 @@ fn is_stream(workload: &Workload) -> bool {
     matches!(requests.access, Access::Within { .. })
 }
 
-/// Deletes old recordings for so long, and says how much.
+/// Deletes old recordings for `length` and returns the number of deleted sectors.
 fn delete(daemon: &Daemon, address: &Address, length: Duration) -> anyhow::Result<Sectors> {
     let mut client = Client::connect(address)?;
     let archive = client.go(ARCHIVE)?.size.sectors_floor();
@@ -176,25 +177,28 @@ fn delete(daemon: &Daemon, address: &Address, length: Duration) -> anyhow::Resul
             client.disconnect()?;
             return Ok(deleted);
         }
-        let extent = Extent::new(Lba(deleted.0 % archive.0), DELETED);
+        let extent = Extent::new(Lba(deleted.0 % archive.0), DELETE_LENGTH);
         client.perform(Operation { op: Op::Trim, extent, fua: false }, &[])?;
-        deleted += DELETED;
+        deleted += DELETE_LENGTH;
     }
 }
 
-/// A recording goes by the clock: there is nothing to wait for but time.
-#[expect(clippy::disallowed_methods, reason = "cameras keep time; nothing else depends on it")]
+/// Sleeps until the next delete.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the interval between deletes, not a synchronisation"
+)]
 fn pause(length: Duration) {
     std::thread::sleep(std::time::Duration::from_nanos(length.as_nanos()));
 }
 
-/// A client that plays a stream: one thread sends block after block, another hears the answers.
+/// A client of one stream: one thread sends blocks, another receives the replies.
 struct Player {
     name: String,
     period: Duration,
     stop: mpsc::Sender<()>,
     sending: JoinHandle<anyhow::Result<Sender>>,
-    hearing: JoinHandle<anyhow::Result<Vec<f64>>>,
+    receiving: JoinHandle<anyhow::Result<Vec<f64>>>,
 }
 
 impl Player {
@@ -206,37 +210,37 @@ impl Player {
     ) -> anyhow::Result<Self> {
         let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
         let size = client.go(name).with_context(|| format!("export {name}"))?.size;
-        let Requests::Synthetic(drawn) = &workload.requests else {
-            anyhow::bail!("it is no stream")
+        let Requests::Synthetic(synthetic) = &workload.requests else {
+            anyhow::bail!("the workload is not a stream")
         };
-        let Arrival::Open { interval: period } = drawn.arrival else {
+        let Arrival::Open { interval: period } = synthetic.arrival else {
             anyhow::bail!("a stream has a rate")
         };
-        let generator = Generator::new(drawn, size.sectors_floor(), rng);
+        let generator = Generator::new(synthetic, size.sectors_floor(), rng);
         let (sender, receiver) = client.split();
         let (stop, stopped) = mpsc::channel();
-        let (sent, under_way) = mpsc::channel();
+        let (sent, in_flight) = mpsc::channel();
         let (clock, first) = (Clock::start(), workload.start);
         let thread = || std::thread::Builder::new().name(name.to_owned());
         let send = move || send(sender, generator, (clock, first, period), (&sent, &stopped));
         let sending = thread().spawn(send)?;
-        let hearing = thread().spawn(move || hear(receiver, clock, &under_way))?;
-        Ok(Self { name: name.to_owned(), period, stop, sending, hearing })
+        let receiving = thread().spawn(move || receive(receiver, clock, &in_flight))?;
+        Ok(Self { name: name.to_owned(), period, stop, sending, receiving })
     }
 
-    /// Sends no more, waits for what is under way, and tells how late each block was.
+    /// Stops sending, waits for the requests in flight, and returns the lateness of each block.
     fn stop(self) -> anyhow::Result<Played> {
-        // A client that has failed does not listen; it is joined below and says why.
+        // The send fails if the client has failed; the join below returns the client's error.
         let _ = self.stop.send(());
         let sender = self.sending.join().expect("a client does not panic");
-        let lateness_ms = self.hearing.join().expect("a client does not panic")?;
-        sender?.disconnect().context("goodbye")?;
+        let lateness_ms = self.receiving.join().expect("a client does not panic")?;
+        sender?.disconnect().context("cannot disconnect")?;
         Ok(Played { name: self.name, period: self.period, lateness_ms })
     }
 }
 
-/// Sends until told to stop, the first block `first` from now and one every `period` from then on.
-/// A block's cookie is when it is due.
+/// Sends one block every `period`, the first one `first` from now, until `stopped` receives a
+/// message. The cookie of a block's request is its deadline in nanoseconds.
 fn send(
     mut sender: Sender,
     mut generator: Generator,
@@ -257,19 +261,19 @@ fn send(
         };
         expected = expected.max(clock.now()) + period;
         sender.send(expected.as_nanos(), operation, &payload)?;
-        sent.send(()).context("the receiver of answers is gone")?;
+        sent.send(()).context("the receiving thread has ended")?;
         next += period;
     }
 }
 
-/// Hears one answer for each block that was sent.
-fn hear(
+/// Receives one reply for each block that was sent and returns the lateness of each, in ms.
+fn receive(
     mut receiver: Receiver,
     clock: Clock,
-    under_way: &mpsc::Receiver<()>,
+    in_flight: &mpsc::Receiver<()>,
 ) -> anyhow::Result<Vec<f64>> {
     let mut lateness = Vec::new();
-    while under_way.recv().is_ok() {
+    while in_flight.recv().is_ok() {
         let completion = receiver.receive()?;
         completion.result.map_err(|error| anyhow::anyhow!("a block failed: {error}"))?;
         let (now, due) = (clock.now(), Instant::from_nanos(completion.cookie));
@@ -329,11 +333,8 @@ fn print(shown: &Shown) {
     };
     print!("{}", table::text(&head, &shown.streams.iter().map(row).collect::<Vec<_>>()));
     let (scrubbed, deleted) = (Bytes(shown.scrubbed_bytes), Bytes(shown.deleted_bytes));
-    println!("beside them {scrubbed} were scrubbed and {deleted} deleted");
+    println!("beside the streams, {scrubbed} were scrubbed and {deleted} deleted");
     let late = &shown.lateness_us;
-    println!(
-        "the drive was late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
-        late.p50, late.p99, late.max
-    );
+    println!("{late}");
     println!("frames dropped: {}", shown.frames_dropped);
 }

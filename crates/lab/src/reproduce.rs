@@ -8,7 +8,7 @@ use crate::experiments::{self, Experiment, Outcome};
 
 pub(crate) fn run(args: &args::Reproduce, json: bool) -> anyhow::Result<ExitStatus> {
     let experiments = choose(&args.ids)?;
-    // Before anything is run: what is known to have no place need not be computed.
+    // Before the run, so that a directory that cannot be created costs no computation.
     std::fs::create_dir_all(&args.out)
         .map_err(|error| bad_input(format!("{}: {error}", args.out.display())))?;
     let mut outcomes = Vec::new();
@@ -42,7 +42,7 @@ fn choose(ids: &[String]) -> anyhow::Result<Vec<Experiment>> {
     ids.iter().map(find).collect()
 }
 
-/// One object: the outcome itself for one experiment, or all of them in one.
+/// One JSON object: the outcome of a single experiment, or an object with all outcomes.
 fn to_json(outcomes: &[Outcome]) -> serde_json::Result<String> {
     if let [outcome] = outcomes {
         return serde_json::to_string(outcome);
@@ -80,12 +80,12 @@ fn print(experiment: &Experiment, outcome: &Outcome) {
             println!("{}: {remark}", check.name);
         }
     }
-    let mut told = Vec::new();
+    let mut printed = Vec::new();
     let explained = outcome.checks.iter().filter(|check| check.holds == Some(false));
     for reason in explained.filter_map(|check| check.reason.as_ref()) {
-        if !told.contains(&reason) {
+        if !printed.contains(&reason) {
             println!("explained: {reason}");
-            told.push(reason);
+            printed.push(reason);
         }
     }
     for file in &outcome.files {
@@ -93,7 +93,7 @@ fn print(experiment: &Experiment, outcome: &Outcome) {
     }
 }
 
-/// A bound: three digits behind the point at most, and none that say nothing.
+/// A bound with at most three decimals, without trailing zeros.
 fn shown(bound: f64) -> String {
     let text = format!("{bound:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

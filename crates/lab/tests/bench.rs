@@ -4,7 +4,7 @@ use serde_json::Value;
 use testkit::{Scratch, lab};
 
 #[test]
-fn the_bench_tells_what_it_measured_and_exits_as_it_judges() {
+fn the_bench_prints_its_measurements_and_its_exit_code_is_its_verdict() {
     let scratch = Scratch::new();
     let ran = lab(scratch.path(), &["bench", "preempt", "--seconds", "2", "--json"]);
     let told = ran.json();

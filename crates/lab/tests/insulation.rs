@@ -1,4 +1,4 @@
-//! A volume's throughput is that of its own disk, scaled by its share: neighbours cost it little.
+//! A volume's throughput is that of its own disk, scaled by its share: neighbours reduce it little.
 
 use config::Plan;
 use engine::Contract;

@@ -22,7 +22,7 @@ fn assert_svg(path: &Path) {
     assert_eq!(open, [""; 0], "{}: all is closed", path.display());
 }
 
-/// A table of numbers under a head, all rows as long as that.
+/// A table of numbers under a header row; all rows have the header's length.
 fn assert_csv(path: &Path, rows: usize) {
     let text = std::fs::read_to_string(path).expect("it was written");
     let columns = text.lines().next().expect("a head").split(',').count();
@@ -47,7 +47,7 @@ fn an_unknown_experiment_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn a_place_for_results_that_cannot_be_is_refused_before_anything_is_run() {
+fn a_result_directory_that_cannot_be_created_is_refused_before_the_run() {
     let scratch = Scratch::new();
     scratch.write("file", "");
     let ran = lab(scratch.path(), &["reproduce", "vdisk-fig1", "--out", "file/out"]);
@@ -87,7 +87,7 @@ fn the_papers_figures_are_reproduced_by_their_names() {
 }
 
 #[test]
-fn semi_preemptible_execution_is_held_against_its_paper() {
+fn semi_preemptible_execution_is_compared_with_its_paper() {
     let ids = [
         "spio-example",
         "spio-fig5",
@@ -108,8 +108,8 @@ fn semi_preemptible_execution_is_held_against_its_paper() {
     for experiment in told["experiments"].as_array().expect("a list") {
         for check in experiment["checks"].as_array().expect("a list") {
             let name = check["name"].as_str().expect("a name");
-            // Only what FAST 2003 does not specify, or what no order of commands could reach, may
-            // be out of its bound.
+            // Only figures that FAST 2003 does not specify, or that no order of commands can
+            // reach, may exceed their bounds.
             let may = name.contains("writes: ") || name.contains("(DV15): waiting of npIO ÷ ours");
             let explained = check["reason"].is_string();
             assert_ne!(check["holds"] == true, explained, "{check}");
@@ -125,7 +125,7 @@ fn semi_preemptible_execution_is_held_against_its_paper() {
 }
 
 #[test]
-fn streams_with_deadlines_are_held_against_their_paper() {
+fn streams_with_deadlines_are_compared_with_their_paper() {
     let scratch = Scratch::new();
     let ids = ["clockwise-fig2", "clockwise-fig3"];
     let out = [&["reproduce"], &ids[..], &["--json", "--out", "out"]].concat();
@@ -135,8 +135,7 @@ fn streams_with_deadlines_are_held_against_their_paper() {
     for experiment in told["experiments"].as_array().expect("a list") {
         for check in experiment["checks"].as_array().expect("a list") {
             let name = check["name"].as_str().expect("a name");
-            // What depends on how slow the inner zones are, and on how little slack the last load
-            // leaves.
+            // Figures that depend on the rate of the inner zones and on the slack at the last load.
             let may = ["random: load at the end", "random: LST ÷ ΔL at the highest load"];
             let missed = check["holds"] == false;
             assert!(!missed || may.iter().any(|start| name.starts_with(start)), "{check}");
@@ -150,7 +149,7 @@ fn streams_with_deadlines_are_held_against_their_paper() {
 }
 
 #[test]
-fn one_experiment_alone_is_told_as_its_own_object_and_the_same_each_time() {
+fn one_experiment_alone_prints_its_own_object_and_the_same_each_time() {
     let scratch = Scratch::new();
     let run = || lab(scratch.path(), &["reproduce", "vdisk-fig11", "--json", "--out", "out"]);
     let (first, file) =

@@ -1,5 +1,5 @@
-//! `spindle-lab bench attack`: two volumes at work while clients do what clients must not: their
-//! shares stay, and so does the daemon's memory.
+//! `spindle-lab bench attack`: two loaded volumes while other clients violate the protocol or take
+//! all connections. The volumes' shares and the daemon's memory must not change.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,9 +17,9 @@ use units::Duration;
 use super::live::{self, Job, Live};
 use crate::args;
 
-/// Two at work; `vol` is the attackers' own, so that what of their requests is right reaches a
-/// disk. The two get what they reserved and no more: what the attackers leave makes no difference
-/// to them.
+/// `seq` and `rand` are loaded and measured. The attackers use `vol`, so that their valid requests
+/// reach the disk. The measured volumes have a limit equal to their reserve, so that disk time that
+/// the attackers leave unused does not change their shares.
 const PLAN: &str = r#"
 [nbd]
 connections = 256
@@ -50,22 +50,23 @@ disk = "d0"
 size = "1GiB"
 reserve = "25%"
 "#;
+/// fio's pattern for each of the measured volumes.
 const WORKING: [&str; 2] = ["read", "randread"];
 const RAMP_SECONDS: u64 = 3;
-/// Left out at each attack's beginning.
+/// Excluded at the start of each attack.
 const SETTLE_SECONDS: u64 = 2;
 const TAIL_SECONDS: u64 = 4;
 const MOVED_MAX_POINTS: f64 = 1.0;
-/// How much more memory there may be after the last attack than after the first: buffers are kept
-/// to be used again.
+/// The largest growth of resident memory from the end of the first attack to the end of the last.
+/// It is not zero because the daemon recycles buffers instead of releasing them.
 const GROWTH_MAX_MIB: f64 = 64.0;
 /// The time-out of the attackers' reads and writes.
 const IO_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(100);
-/// What is held open at once where connections are held.
-const HELD: usize = 128;
+/// The number of connections that [`slow`] holds open; [`full`] tries twice as many.
+const HELD_CONNECTIONS: usize = 128;
 const HELLO: [u8; 4] = 3_u32.to_be_bytes();
 
-/// What attackers do; in this order.
+/// The behaviour of the attackers. A run goes through all variants in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attack {
     None,
@@ -82,9 +83,9 @@ impl Attack {
         match self {
             Self::None => "none",
             Self::Malformed => "malformed handshakes and requests",
-            Self::Slow => "a byte at a time, answers not read",
+            Self::Slow => "a byte at a time, replies not read",
             Self::Flood => "connects and leaves",
-            Self::Full => "every connection taken, and more asked for",
+            Self::Full => "all connections taken, further ones attempted",
         }
     }
 }
@@ -92,16 +93,16 @@ impl Attack {
 #[derive(Debug, Serialize)]
 struct Row {
     attack: &'static str,
-    /// Made by the attackers.
+    /// The number of connections that the attackers opened.
     connections: u64,
-    /// Of the two at work.
+    /// The disk-time shares of the two measured volumes.
     shares: [f64; 2],
-    /// For which part of the time each had requests under way: one that was not let ask has less
-    /// than its share.
+    /// The fraction of the time for which each measured volume had requests in flight. A client
+    /// that is kept from sending cannot use its share.
     loaded: [f64; 2],
-    /// The further of the two from what it has without an attack.
+    /// The larger of the two deviations from the share without an attack.
     moved_points: f64,
-    /// Of the whole process, attackers and all, at the end.
+    /// Resident memory of the whole process, attackers included, at the end of the attack.
     resident_mib: f64,
     holds: bool,
 }
@@ -113,20 +114,20 @@ struct Shown {
     rows: Vec<Row>,
     grown_mib: f64,
     lateness_us: LatenessUs,
-    /// The machine's own load, of a minute: what else ran beside the measurement.
+    /// The machine's load average over one minute: what else ran during the measurement.
     load_average: Option<f64>,
     holds: bool,
 }
 
 pub(crate) fn attack(args: &args::Attack, json: bool) -> anyhow::Result<ExitStatus> {
     live::installed()?;
-    // In a file, so that what attackers write is not taken for the daemon's memory.
-    let scratch = tempfile::tempdir().context("no place for a disk")?;
+    // The disk is a file, so that data written by attackers does not count as daemon memory.
+    let scratch = tempfile::tempdir().context("cannot create a directory for the disk")?;
     let plan = Plan::parse(PLAN, "the bench's config", scratch.path()).map_err(bad_input)?;
     let phase = SETTLE_SECONDS + args.seconds + TAIL_SECONDS;
     let length = RAMP_SECONDS + phase * Attack::ALL.len() as u64;
     let jobs = [0, 1].map(|volume| Job::new(volume, WORKING[volume], length));
-    // A connect over TCP can time out; one on a Unix socket waits for a full backlog.
+    // A TCP connect can time out. A connect to a Unix socket blocks while the backlog is full.
     let also = "127.0.0.1:0".parse().expect("an address");
     let live = Live::start_on(&plan, &jobs, &[also])?;
     let socket = live.addresses()[1].to_string().parse().context("a TCP address")?;
@@ -149,8 +150,9 @@ pub(crate) fn attack(args: &args::Attack, json: bool) -> anyhow::Result<ExitStat
             |status: &Status, volume: usize| status.volumes[volume].traffic.busy.as_secs_f64();
         let loaded = |volume| (busy(&last, volume) - busy(&first, volume)) / elapsed.as_secs_f64();
         let (shares, loaded) = ([share(0), share(1)], [loaded(0), loaded(1)]);
-        let calm = rows.first().map_or(shares, |row| row.shares);
-        let moved = calm.iter().zip(shares).map(|(calm, share)| (calm - share).abs() * 100.0);
+        let baseline = rows.first().map_or(shares, |row| row.shares);
+        let moved =
+            baseline.iter().zip(shares).map(|(baseline, share)| (baseline - share).abs() * 100.0);
         let moved_points = moved.fold(0.0, f64::max);
         let holds = moved_points <= MOVED_MAX_POINTS;
         let resident_mib = resident_mib()?;
@@ -191,16 +193,16 @@ fn resident_mib() -> anyhow::Result<f64> {
     Ok(kib.context("/proc/self/status has no VmRSS")? / 1024.0)
 }
 
-/// Threads at an attack.
+/// The threads that carry out one attack.
 struct Attackers {
     stop: Arc<AtomicBool>,
-    made: Arc<AtomicU64>,
+    opened: Arc<AtomicU64>,
     threads: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl Attackers {
     fn start(attack: Attack, socket: SocketAddr) -> anyhow::Result<Self> {
-        let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stop, opened) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let mut threads = Vec::new();
         let work: Option<fn(&Attacker)> = match attack {
             Attack::None => None,
@@ -210,31 +212,31 @@ impl Attackers {
             Attack::Full => Some(full),
         };
         if let Some(work) = work {
-            let (stop, made) = (stop.clone(), made.clone());
-            let attacker = Attacker { stop, made, socket };
+            let (stop, opened) = (stop.clone(), opened.clone());
+            let attacker = Attacker { stop, opened, socket };
             threads.push(std::thread::Builder::new().spawn(move || work(&attacker))?);
         }
-        Ok(Self { stop, made, threads })
+        Ok(Self { stop, opened, threads })
     }
 
-    /// How many connections they have made.
+    /// Ends the attack and returns the number of connections that it opened.
     fn stop(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads {
             thread.join().expect("an attacker does not panic");
         }
-        self.made.load(Ordering::Relaxed)
+        self.opened.load(Ordering::Relaxed)
     }
 }
 
 struct Attacker {
     stop: Arc<AtomicBool>,
-    made: Arc<AtomicU64>,
+    opened: Arc<AtomicU64>,
     socket: SocketAddr,
 }
 
 impl Attacker {
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         !self.stop.load(Ordering::Relaxed)
     }
 
@@ -242,16 +244,16 @@ impl Attacker {
         let stream = TcpStream::connect_timeout(&self.socket, IO_TIMEOUT).ok()?;
         stream.set_read_timeout(Some(IO_TIMEOUT)).ok()?;
         stream.set_write_timeout(Some(IO_TIMEOUT)).ok()?;
-        self.made.fetch_add(1, Ordering::Relaxed);
+        self.opened.fetch_add(1, Ordering::Relaxed);
         Some(stream)
     }
 }
 
-/// What a fuzzer says, a connection each; what comes back is read in part.
+/// Sends one stream of the fuzzer per connection and reads part of the reply.
 fn malformed(attacker: &Attacker) {
     let mut into = vec![0; 64 << 10];
     for seed in 0.. {
-        if !attacker.goes_on() {
+        if !attacker.is_running() {
             return;
         }
         let Some(mut stream) = attacker.connect() else { continue };
@@ -261,12 +263,13 @@ fn malformed(attacker: &Attacker) {
     }
 }
 
-/// Some never end their handshake, some announce a write of 32 MiB and send it a byte at a time,
-/// and some ask for all that they may and read no answer.
+/// One third of the connections never complete the handshake. One third announce a write of 32 MiB
+/// and send it a byte at a time. One third send reads and do not read the replies.
 fn slow(attacker: &Attacker) {
-    let mut held: Vec<_> =
-        (0..HELD).filter_map(|number| Some((number, open(attacker, number)?))).collect();
-    while attacker.goes_on() {
+    let mut held: Vec<_> = (0..HELD_CONNECTIONS)
+        .filter_map(|number| Some((number, open(attacker, number)?)))
+        .collect();
+    while attacker.is_running() {
         held.retain_mut(|(number, stream)| match *number % 3 {
             2 => true,
             _ => stream.write(&[0]).is_ok_and(|sent| sent > 0),
@@ -275,7 +278,7 @@ fn slow(attacker: &Attacker) {
     }
 }
 
-/// Opens a connection of a slow client.
+/// Opens a slow connection; `number` modulo 3 selects its kind.
 fn open(attacker: &Attacker, number: usize) -> Option<TcpStream> {
     let mut stream = attacker.connect()?;
     stream.write_all(&HELLO).ok()?;
@@ -288,17 +291,17 @@ fn open(attacker: &Attacker, number: usize) -> Option<TcpStream> {
         let head = [&0x2560_9513_u32.to_be_bytes()[..], &[0; 2], &command.to_be_bytes()].concat();
         [&head[..], &offset.to_be_bytes(), &offset.to_be_bytes(), &length.to_be_bytes()].concat()
     };
-    let asked: Vec<u8> = match number % 3 {
+    let requests: Vec<u8> = match number % 3 {
         1 => request(1, 0, 32 << 20),
         _ => (0..8).flat_map(|place| request(0, place << 20, 64 << 10)).collect(),
     };
-    stream.write_all(&asked).ok()?;
+    stream.write_all(&requests).ok()?;
     Some(stream)
 }
 
-/// Connections that say nothing.
+/// Opens connections and closes them without sending anything.
 fn flood(attacker: &Attacker) {
-    while attacker.goes_on() {
+    while attacker.is_running() {
         drop(attacker.connect());
     }
 }
@@ -306,16 +309,19 @@ fn flood(attacker: &Attacker) {
 /// Takes all connections and tries further ones; dropped connections are replaced.
 fn full(attacker: &Attacker) {
     let mut held: Vec<TcpStream> = Vec::new();
-    while attacker.goes_on() {
-        while held.len() < 2 * HELD && attacker.goes_on() {
+    while attacker.is_running() {
+        while held.len() < 2 * HELD_CONNECTIONS && attacker.is_running() {
             held.extend(attacker.connect());
         }
         live::pause(Duration::from_millis(10));
         held.retain_mut(|stream| {
-            let quiet = stream.set_nonblocking(true);
-            let said = stream.read(&mut [0; 64]);
-            quiet.is_ok()
-                && said.map_or_else(|error| error.kind() == ErrorKind::WouldBlock, |said| said > 0)
+            let nonblocking = stream.set_nonblocking(true);
+            let received = stream.read(&mut [0; 64]);
+            nonblocking.is_ok()
+                && received.map_or_else(
+                    |error| error.kind() == ErrorKind::WouldBlock,
+                    |received| received > 0,
+                )
         });
     }
 }
@@ -337,7 +343,7 @@ fn print(shown: &Shown) {
     let head = ["attack", "connections", "seq, 50 %", "rand, 25 %", "loaded", "moved", "MiB", ""];
     print!("{}", table::text(&head, &shown.rows.iter().map(row).collect::<Vec<_>>()));
     println!(
-        "memory after the last attack: {:+.1} MiB on that after the first (at most \
+        "resident memory after the last attack less that after the first: {:+.1} MiB (at most \
          {GROWTH_MAX_MIB})",
         shown.grown_mib
     );

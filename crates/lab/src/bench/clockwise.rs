@@ -1,9 +1,9 @@
 //! `spindle-lab bench clockwise`: figure 4 of RTAS 2000, the same load on the live engine and in
 //! simulation.
 //!
-//! One of the figure's three disks, as the other two are alike and know nothing of it. What is
-//! compared is the mean latency of best effort, from a request's arrival at the disk to its answer,
-//! in both.
+//! Only one of the figure's three disks is run, because the disks are alike and independent. The
+//! comparison is of the mean latency of best effort, from a request's arrival at the disk to its
+//! completion.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,27 +27,27 @@ use loadgen::OpenLoad;
 
 const POLICIES: [PolicyName; 4] =
     [PolicyName::Edf, PolicyName::Lst, PolicyName::DeltaL, PolicyName::DeltaStar];
-/// Best effort is the plan's first volume.
+/// The index of the best-effort volume in the plan.
 const BEST_EFFORT: usize = 0;
-/// From the daemon's start to the first request: every client has opened its export by then.
+/// The time from the daemon's start to the first request, in which every client opens its export.
 const LEAD: Duration = Duration::from_secs(2);
-/// How long a simulation goes on behind the last request, so that all are answered.
-const REST: Duration = Duration::from_secs(120);
-/// "In all cases the performance of the real Clockwise only differs minimally": the mean by this
-/// part at most.
-const DIFFERS_MAX: f64 = 0.1;
+/// The simulated time after the last request, in which all outstanding requests complete.
+const DRAIN: Duration = Duration::from_secs(120);
+/// The largest accepted relative difference of the means. RTAS 2000: "In all cases the performance
+/// of the real Clockwise only differs minimally".
+const RELATIVE_DIFFERENCE_MAX: f64 = 0.1;
 
 /// One load under one policy.
 #[derive(Debug, Serialize)]
 struct Row {
     load_mb_per_s: f64,
     policy: String,
-    /// Of best effort, in the simulation and live.
+    /// Requests of the best-effort volume, in the simulation and live.
     requests: [u64; 2],
     simulated_ms: f64,
     live_ms: f64,
     live_to_simulated: f64,
-    /// Blocks of streams that were late, in the simulation and live.
+    /// Stream blocks that missed their deadline, in the simulation and live.
     late: [u64; 2],
     lateness_us: LatenessUs,
     holds: bool,
@@ -62,8 +62,8 @@ struct Clockwise {
     holds: bool,
 }
 
-/// What a run of either kind tells.
-struct Ran {
+/// The figures of one run, simulated or live.
+struct RunSummary {
     requests: u64,
     mean_ms: f64,
     late: u64,
@@ -84,7 +84,7 @@ pub(crate) fn clockwise(args: &args::Clockwise, json: bool) -> anyhow::Result<Ex
             rows.push(Row::of(mb_per_s, policy, &simulated, &live, lateness_us));
         }
     }
-    let files = vec![draw(&rows, &args.out)?];
+    let files = vec![plot_figure(&rows, &args.out)?];
     let holds = rows.iter().all(|row| row.holds);
     let done = Clockwise { schema: SCHEMA, seconds: args.seconds, rows, files, holds };
     if json {
@@ -99,13 +99,13 @@ impl Row {
     fn of(
         load_mb_per_s: f64,
         policy: PolicyName,
-        simulated: &Ran,
-        live: &Ran,
+        simulated: &RunSummary,
+        live: &RunSummary,
         lateness_us: LatenessUs,
     ) -> Self {
         let live_to_simulated = live.mean_ms / simulated.mean_ms;
         let requests = [simulated.requests, live.requests];
-        let near = (live_to_simulated - 1.0).abs() <= DIFFERS_MAX;
+        let is_near = (live_to_simulated - 1.0).abs() <= RELATIVE_DIFFERENCE_MAX;
         Self {
             load_mb_per_s,
             policy: policy.to_string(),
@@ -115,20 +115,20 @@ impl Row {
             live_to_simulated,
             late: [simulated.late, live.late],
             lateness_us,
-            holds: near && requests[0] == requests[1],
+            holds: is_near && requests[0] == requests[1],
         }
     }
 }
 
-fn simulate(plan: &Plan, length: Duration) -> Ran {
+fn simulate(plan: &Plan, length: Duration) -> RunSummary {
     let mut simulation = Simulation::new(plan);
-    simulation.run_until(Instant::ZERO + length + REST);
-    ran(&simulation.report().volumes)
+    simulation.run_until(Instant::ZERO + length + DRAIN);
+    summarise(&simulation.report().volumes)
 }
 
-/// Serves the plan and lets a client at each volume, which sends its list.
-fn serve(plan: &Plan, length: Duration) -> anyhow::Result<(Ran, LatenessUs)> {
-    let dir = tempfile::tempdir().context("no place for a socket")?;
+/// Serves the plan, with one client per volume that sends the volume's timed requests.
+fn serve(plan: &Plan, length: Duration) -> anyhow::Result<(RunSummary, LatenessUs)> {
+    let dir = tempfile::tempdir().context("cannot create a directory for the socket")?;
     let address = Address::Unix(dir.path().join("nbd.sock"));
     let daemon = Daemon::start(plan, &[address]).map_err(bad_input)?;
     let address = daemon.addresses()[0].clone();
@@ -136,7 +136,7 @@ fn serve(plan: &Plan, length: Duration) -> anyhow::Result<(Ran, LatenessUs)> {
     let from = clock.now() + LEAD;
     let mut clients = Vec::new();
     for workload in &plan.workloads {
-        let Requests::Timed(timed) = &workload.requests else { unreachable!("all are lists") };
+        let Requests::Timed(timed) = &workload.requests else { unreachable!("all are timed") };
         let VolumeIndex(volume) = workload.volume;
         let name = &plan.volumes[volume].name;
         clients.push(OpenLoad::start_timed(&address, name, Arc::clone(timed), (clock, from))?);
@@ -146,23 +146,23 @@ fn serve(plan: &Plan, length: Duration) -> anyhow::Result<(Ran, LatenessUs)> {
     for client in clients {
         client.stop()?;
     }
-    let end = daemon.stop().context("the sockets")?;
+    let end = daemon.stop().context("cannot stop the daemon")?;
     let volumes: Vec<_> =
         end.volumes.iter().map(|volume| volume.report_since(None, length)).collect();
-    Ok((ran(&volumes), LatenessUs::of(&end)))
+    Ok((summarise(&volumes), LatenessUs::of(&end)))
 }
 
-fn ran(volumes: &[stats::VolumeReport]) -> Ran {
+fn summarise(volumes: &[stats::VolumeReport]) -> RunSummary {
     let best_effort = &volumes[BEST_EFFORT];
-    Ran {
+    RunSummary {
         requests: best_effort.requests,
         mean_ms: best_effort.latency_ms.mean,
         late: volumes.iter().map(|volume| volume.deadline_misses).sum(),
     }
 }
 
-/// The figure: each policy's two lines, the live one dashed.
-fn draw(rows: &[Row], out: &Path) -> anyhow::Result<String> {
+/// Plots two lines per policy, simulated (solid) and live (dashed).
+fn plot_figure(rows: &[Row], out: &Path) -> anyhow::Result<String> {
     let line = |policy: PolicyName, live: bool| Line {
         name: format!("{policy}, {}", if live { "live" } else { "simulated" }),
         points: rows
@@ -198,7 +198,7 @@ fn print(done: &Clockwise) {
         "ratio",
         "late",
         "late live",
-        "noticed late p99 µs",
+        "disk lateness p99 µs",
         "",
     ];
     let row = |row: &Row| {
@@ -218,8 +218,8 @@ fn print(done: &Clockwise) {
     };
     print!("{}", table::text(&head, &done.rows.iter().map(row).collect::<Vec<_>>()));
     println!(
-        "live ÷ simulated, mean latency of best effort: within {DIFFERS_MAX} of 1; RTAS 2000: \
-         \"only differs minimally\""
+        "live ÷ simulated, mean latency of best effort: within {RELATIVE_DIFFERENCE_MAX} of 1; \
+         RTAS 2000: \"only differs minimally\""
     );
     for file in &done.files {
         eprintln!("wrote {file}");

@@ -1,5 +1,5 @@
-//! `spindle-lab bench connections`: many connections to many volumes on several disks, and whether
-//! each volume has its share.
+//! `spindle-lab bench connections`: 256 connections to 64 volumes on four disks. Each volume must
+//! receive its reserved share.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,15 +14,16 @@ use super::live::{self, Job, Live};
 use crate::args;
 
 const DISKS: usize = 4;
-/// The volumes of each disk, four of each reserve: all of it together.
+/// The reserves of the volumes of one disk: four volumes per value, 100 % in total.
 const RESERVES_PERCENT: [u32; 16] = [3, 3, 3, 3, 5, 5, 5, 5, 7, 7, 7, 7, 10, 10, 10, 10];
-/// Connections to each volume, and requests outstanding on each connection.
+/// Connections per volume.
 const CONNECTIONS: usize = 4;
+/// Requests outstanding per connection.
 const DEPTH: u32 = 8;
-/// What the volumes of one reserve do, fio's pattern and block.
+/// fio's pattern and block size for the four volumes of one reserve.
 const PATTERNS: [(&str, &str); 4] =
     [("randread", "4k"), ("read", "4k"), ("randread", "64k"), ("randrw", "4k")];
-/// Left out at a run's beginning: 256 clients need some seconds to begin.
+/// Excluded at the start of a run: 256 clients need some seconds to start.
 const RAMP_SECONDS: u64 = 8;
 const TAIL_SECONDS: u64 = 2;
 const SAMPLE: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ const SAMPLE: Duration = Duration::from_secs(1);
 const WINDOW: usize = 5;
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
 
-/// The volumes of one disk that reserve the same.
+/// The four volumes of one disk that have the same reserve.
 #[derive(Debug, Serialize)]
 struct Row {
     disk: String,
@@ -38,7 +39,7 @@ struct Row {
     least_share: f64,
     most_share: f64,
     worst_share_error_points: f64,
-    /// The same in any window of 5 s.
+    /// The worst error in any window of 5 s.
     worst_window_error_points: f64,
     holds: bool,
 }
@@ -55,12 +56,12 @@ struct Shown {
     worst_share_error_points: f64,
     worst_window_error_points: f64,
     lateness_us: LatenessUs,
-    /// The machine's own load, of a minute: what else ran beside the measurement.
+    /// The machine's load average over one minute: what else ran during the measurement.
     load_average: Option<f64>,
     holds: bool,
 }
 
-/// The config, as it would be written.
+/// The config as TOML.
 fn plan() -> String {
     let mut text = String::new();
     for disk in 0..DISKS {
@@ -118,7 +119,7 @@ pub(crate) fn connections(args: &args::Connections, json: bool) -> anyhow::Resul
     Ok(shown.holds.into())
 }
 
-/// Every volume's share between two samples, and the IOPS of all together.
+/// Every volume's share between two samples, and the total IOPS.
 fn shares(samples: &[(Instant, daemon::Status)], from: usize, to: usize) -> (Vec<f64>, f64) {
     let ((start, first), (end, last)) = (&samples[from], &samples[to]);
     let elapsed = end.since(*start);
@@ -172,8 +173,8 @@ fn print(shown: &Shown) {
     let head = ["disk", "4 of", "least", "most", "error", "worst 5 s", ""];
     print!("{}", table::text(&head, &shown.rows.iter().map(row).collect::<Vec<_>>()));
     println!(
-        "{} connections to {} volumes, {:.0} requests a second: worst error {:.2} points (at most \
-         {SHARE_ERROR_MAX_POINTS}), in any 5 s {:.2}",
+        "{} connections to {} volumes, {:.0} requests per second: worst error {:.2} points \
+         (at most {SHARE_ERROR_MAX_POINTS}), in any 5 s {:.2}",
         shown.connections,
         shown.volumes,
         shown.iops,

@@ -19,10 +19,10 @@ const VICTIM: usize = 0;
 const NEIGHBOUR: usize = 1;
 const SHARE_PERCENT: u32 = 50;
 const LIMIT_PERCENT: u32 = 30;
-/// The measured volume's load in each run; and the limited volume.
+/// The loads of the measured volume, one per run. The runs with a limit use the same loads.
 const VICTIMS: [(&str, &str); 2] = [("random 4 KiB", "randread"), ("sequential 4 KiB", "read")];
-/// The neighbour's loads: fio's pattern, block and options. None is idle: unused time is the
-/// victim's, and no error.
+/// The neighbour's loads: fio's pattern, block size and options. No load is idle, because the
+/// victim may use disk time that an idle neighbour leaves, which is not an error.
 const NEIGHBOURS: [(&str, &str, &[&str]); 5] = [
     ("read", "4k", &[]),
     ("randread", "64k", &[]),
@@ -31,47 +31,49 @@ const NEIGHBOURS: [(&str, &str, &[&str]); 5] = [
     ("randrw", "4k", &["--rwmixread=70"]),
 ];
 const CHANGE_SECONDS: u64 = 5;
-/// A load of the neighbour continues until the next one has begun.
+/// The time for which one load of the neighbour overlaps the next.
 const OVERLAP_SECONDS: u64 = 1;
-/// Left out at a run's beginning: buckets give up to one period's worth at a start.
+/// Excluded at the start of a run: full buckets allow up to one period's disk time at once.
 const RAMP_SECONDS: u64 = 3;
-/// fio runs on a little longer than we look at it.
+/// fio runs this much longer than the measured interval.
 const TAIL_SECONDS: u64 = 2;
 const SAMPLE: Duration = Duration::from_millis(500);
-/// The samples of a window of shares, 2 s, and of one of throughput, 5 s.
+/// Sample intervals in a window for shares (2 s) and in a window for throughput (5 s).
 const SHARE_WINDOW: usize = 4;
 const IOPS_WINDOW: usize = 10;
-/// A volume with requests for this part of a window counts as busy: the rest is the path to fio and
-/// back.
+/// A volume counts as busy if it has requests in flight for at least this fraction of a window. The
+/// rest of the time is the round trip to fio.
 const LOADED_MIN: f64 = 0.995;
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
 const IOPS_ERROR_MAX_PERCENT: f64 = 10.0;
 const LIMIT_ERROR_MAX_POINTS: f64 = 1.0;
 
-/// One victim's run. A window begins with each sample; judged are those in which both had requests
-/// all along.
+/// One run beside the changing neighbour. A window begins at each sample. Only windows in which
+/// both volumes were busy throughout are judged.
 #[derive(Debug, Serialize)]
 struct Insulated {
     victim: String,
     share: f64,
-    /// Of 2 s.
+    /// The number of windows of 2 s.
     windows: usize,
     windows_loaded: usize,
+    /// Windows whose share error exceeds the bound.
     windows_off: usize,
     least_share: f64,
-    /// The furthest from the promised one, above or below.
+    /// The share with the largest deviation from the reserve, above or below.
     worst_share: f64,
     worst_share_error_points: f64,
-    /// The same, with the windows in which a volume was idle.
+    /// As `worst_share`, over all windows, including those in which a volume was idle.
     worst_share_of_all: f64,
-    /// The mean of the windows of 5 s, and the furthest from it.
+    /// The mean over the windows of 5 s.
     iops: f64,
+    /// The window's IOPS with the largest deviation from the mean.
     worst_iops: f64,
     worst_iops_error_percent: f64,
     holds: bool,
 }
 
-/// One limited volume's run, alone on its disk.
+/// One run of a volume with a limit, alone on its disk.
 #[derive(Debug, Serialize)]
 struct Limited {
     volume: String,
@@ -88,7 +90,7 @@ struct Shown {
     insulation: Vec<Insulated>,
     limits: Vec<Limited>,
     lateness_us: LatenessUs,
-    /// The machine's own load, of a minute: what else ran beside the measurement.
+    /// The machine's load average over one minute: what else ran during the measurement.
     load_average: Option<f64>,
     holds: bool,
 }
@@ -134,13 +136,13 @@ fn insulated(
     let plan = live::with_reserves(plan, &[half, half]);
     let length = seconds + RAMP_SECONDS + TAIL_SECONDS;
     let mut jobs = vec![Job::new(VICTIM, rw, length)];
-    let turns =
+    let phases =
         (0..length).step_by(usize::try_from(CHANGE_SECONDS)?).zip(NEIGHBOURS.iter().cycle());
-    jobs.extend(turns.map(|(start, (rw, block, more))| {
-        // A request of 1 MiB is much of what a connection may have outstanding.
+    jobs.extend(phases.map(|(start, (rw, block, options))| {
+        // Requests of 1 MiB at full depth would exceed a connection's payload memory.
         let depth = if *block == "1m" { 4 } else { live::DEPTH };
         let seconds = (CHANGE_SECONDS + OVERLAP_SECONDS).min(length - start);
-        Job { volume: NEIGHBOUR, rw, block, depth, start, seconds, more }
+        Job { volume: NEIGHBOUR, rw, block, depth, start, seconds, more: options }
     }));
     let live = Live::start(&plan, &jobs)?;
     live::pause(Duration::from_secs(RAMP_SECONDS));
@@ -149,16 +151,16 @@ fn insulated(
     Ok((judge(name, &samples), end))
 }
 
-/// What the victim had in a window.
+/// What the victim received in a window.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     share: f64,
     iops: f64,
-    /// Whether both volumes were busy. Time that an idle volume leaves to the other is no error.
+    /// Whether both volumes were busy. Disk time that an idle volume leaves is not an error.
     loaded: bool,
 }
 
-/// Each window of `samples` samples.
+/// All windows of `len` sample intervals.
 fn windows(samples: &[(Instant, Status)], len: usize) -> Vec<Window> {
     let window = |window: &[(Instant, Status)]| {
         let ((from, first), (to, last)) = (&window[0], &window[len]);
@@ -174,18 +176,19 @@ fn windows(samples: &[(Instant, Status)], len: usize) -> Vec<Window> {
     samples.windows(len + 1).map(window).collect()
 }
 
-/// The value that is furthest from this one, above or below.
-fn furthest(values: impl Iterator<Item = f64>, from: f64) -> f64 {
-    values.max_by(|a, b| (a - from).abs().total_cmp(&(b - from).abs())).unwrap_or(from)
+/// The value with the largest deviation from `reference`, above or below.
+fn furthest(values: impl Iterator<Item = f64>, reference: f64) -> f64 {
+    let deviation = |value: f64| (value - reference).abs();
+    values.max_by(|a, b| deviation(*a).total_cmp(&deviation(*b))).unwrap_or(reference)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a mean of a few windows")]
 fn judge(name: &str, samples: &[(Instant, Status)]) -> Insulated {
-    let promised = f64::from(SHARE_PERCENT) / 100.0;
+    let reserve = f64::from(SHARE_PERCENT) / 100.0;
     let all = windows(samples, SHARE_WINDOW);
     let shares = || all.iter().filter(|window| window.loaded).map(|window| window.share);
-    let worst_share = furthest(shares(), promised);
-    let off = |share: f64| (share - promised).abs() * 100.0;
+    let worst_share = furthest(shares(), reserve);
+    let error_points = |share: f64| (share - reserve).abs() * 100.0;
     let throughput = windows(samples, IOPS_WINDOW);
     let iops = || throughput.iter().filter(|window| window.loaded).map(|window| window.iops);
     let mean = iops().sum::<f64>() / iops().count() as f64;
@@ -196,17 +199,17 @@ fn judge(name: &str, samples: &[(Instant, Status)]) -> Insulated {
         share: windows(samples, samples.len() - 1)[0].share,
         windows: all.len(),
         windows_loaded: shares().count(),
-        windows_off: shares().filter(|share| off(*share) > SHARE_ERROR_MAX_POINTS).count(),
+        windows_off: shares().filter(|share| error_points(*share) > SHARE_ERROR_MAX_POINTS).count(),
         least_share: shares().fold(f64::INFINITY, f64::min),
         worst_share,
-        worst_share_error_points: off(worst_share),
-        worst_share_of_all: furthest(all.iter().map(|window| window.share), promised),
+        worst_share_error_points: error_points(worst_share),
+        worst_share_of_all: furthest(all.iter().map(|window| window.share), reserve),
         iops: mean,
         worst_iops,
         worst_iops_error_percent: iops_error,
-        // A run in which a volume was mostly idle proves nothing.
+        // A run in which a volume was mostly idle does not count as passed.
         holds: shares().count() * 2 >= all.len()
-            && off(worst_share) <= SHARE_ERROR_MAX_POINTS
+            && error_points(worst_share) <= SHARE_ERROR_MAX_POINTS
             && iops_error <= IOPS_ERROR_MAX_PERCENT,
     }
 }

@@ -1,4 +1,4 @@
-//! A daemon with an emulated disk, fio as its clients, and looks at both.
+//! A daemon with emulated disks, fio as its client, and samples of the daemon's status.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,42 +11,45 @@ use nbd::Address;
 use tempfile::TempDir;
 use units::{Duration, Instant, Share};
 
-/// Enough that no queue runs dry while the machine is busy with something else.
+/// Requests outstanding per job. The depth keeps the queue non-empty while the machine is busy
+/// with other processes.
 pub(super) const DEPTH: u32 = 64;
 
-/// What one of fio's clients does.
+/// One job of fio: the load of one client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {
-    /// By its number in the plan.
+    /// The volume's number, as in [`volume`].
     pub(super) volume: usize,
-    /// As fio's options have it.
+    /// The access pattern in fio's notation, such as `randread`.
     pub(super) rw: &'static str,
     pub(super) block: &'static str,
     /// Requests outstanding.
     pub(super) depth: u32,
-    /// In seconds from fio's start.
+    /// The delay from fio's start, in seconds.
     pub(super) start: u64,
     pub(super) seconds: u64,
-    /// Further options.
+    /// Further options for fio.
     pub(super) more: &'static [&'static str],
 }
 
 impl Job {
-    /// Requests of 4 KiB, [`DEPTH`] outstanding, from the start on.
+    /// Requests of 4 KiB with [`DEPTH`] outstanding, without a start delay.
     pub(super) const fn new(volume: usize, rw: &'static str, seconds: u64) -> Self {
         Self { volume, rw, block: "4k", depth: DEPTH, start: 0, seconds, more: &[] }
     }
 }
 
-/// fio, if it is there.
+/// Checks that fio is installed.
 pub(super) fn installed() -> anyhow::Result<()> {
     match Command::new("fio").arg("--version").stdout(Stdio::null()).status() {
         Ok(_) => Ok(()),
-        Err(_) => Err(bad_input("fio is not installed: this measures with fio and its nbd engine")),
+        Err(_) => {
+            Err(bad_input("fio is not installed: this benchmark needs fio with its nbd engine"))
+        }
     }
 }
 
-/// The volume of this number, those of the pool behind the others: its name and its size.
+/// The name and size of the volume with this number. The pool's volumes follow those of the disks.
 pub(super) fn volume(plan: &Plan, number: usize) -> (&str, units::Bytes) {
     if let Some(volume) = plan.volumes.get(number) {
         return (&volume.name, volume.size);
@@ -56,7 +59,7 @@ pub(super) fn volume(plan: &Plan, number: usize) -> (&str, units::Bytes) {
     (&volume.name, volume.size)
 }
 
-/// The plan with these reserves for its volumes, in their order, and no limits.
+/// The plan with these reserves for its volumes, in order, and without limits.
 pub(super) fn with_reserves(plan: &Plan, reserves: &[Share]) -> Plan {
     let mut plan = plan.clone();
     for (volume, reserve) in plan.volumes.iter_mut().zip(reserves) {
@@ -65,7 +68,7 @@ pub(super) fn with_reserves(plan: &Plan, reserves: &[Share]) -> Plan {
     plan
 }
 
-/// A run under way.
+/// A running daemon and the fio process that loads it.
 pub(super) struct Live {
     daemon: Daemon,
     fio: Child,
@@ -73,36 +76,40 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Serves `plan` and starts fio's `jobs`. When this returns, those that start at once have had
-    /// an answer.
+    /// Serves `plan` and starts fio's `jobs`. Returns when each job without a start delay has
+    /// received a reply.
     pub(super) fn start(plan: &Plan, jobs: &[Job]) -> anyhow::Result<Self> {
         Self::start_on(plan, jobs, &[])
     }
 
-    /// The same, listening on further addresses too.
+    /// As [`Live::start`], but also listens on the addresses `also`.
     pub(super) fn start_on(plan: &Plan, jobs: &[Job], also: &[Address]) -> anyhow::Result<Self> {
-        let dir = tempfile::tempdir().context("no place for a socket")?;
+        let dir = tempfile::tempdir().context("cannot create a directory for the socket")?;
         let address = Address::Unix(dir.path().join("nbd.sock"));
         let addresses = [&[address], also].concat();
         let daemon = Daemon::start(plan, &addresses).map_err(bad_input)?;
         let fio = fio(plan, &daemon.addresses()[0], jobs, dir.path())?;
         let mut live = Self { daemon, fio, dir };
-        let first = || jobs.iter().filter(|job| job.start == 0);
-        while first().any(|job| live.status().volumes[job.volume].account.requests == 0) {
+        let immediate = || jobs.iter().filter(|job| job.start == 0);
+        while immediate().any(|job| live.status().volumes[job.volume].account.requests == 0) {
             if let Some(code) = live.fio.try_wait()? {
-                bail!("fio ended with {code} before it had sent anything: {}", live.said()?);
+                bail!(
+                    "fio ended with {code} before its immediate request: {}",
+                    live.output_text()?
+                );
             }
             pause(Duration::from_millis(20));
         }
         Ok(live)
     }
 
-    /// The operator of the daemon, which changes it as `document` says.
+    /// An operator of the daemon, with `document` as the current config.
     pub(super) fn operator(&self, document: Document) -> Operator {
         self.daemon.operator(document)
     }
 
-    /// Where it listens: on a socket of its own, and on what else was asked for.
+    /// The addresses that the daemon listens on: its own socket, then those given to
+    /// [`Live::start_on`].
     pub(super) fn addresses(&self) -> &[Address] {
         self.daemon.addresses()
     }
@@ -111,14 +118,14 @@ impl Live {
         self.daemon.status()
     }
 
-    /// How things stand now, and every `step` until `length` has gone by.
+    /// Samples the status now and every `step` until `length` has elapsed.
     pub(super) fn watch(&self, step: Duration, length: Duration) -> Vec<(Instant, Status)> {
         let mut samples: Vec<(Instant, Status)> = Vec::new();
         loop {
             let status = self.status();
             let at = status.disks[0].at;
             samples.push((at, status));
-            // By the first, so that no delay adds to the next.
+            // Relative to the immediate sample, so that delays do not accumulate.
             let next = samples[0].0 + step * samples.len() as u64;
             if next > samples[0].0 + length {
                 return samples;
@@ -127,29 +134,29 @@ impl Live {
         }
     }
 
-    /// Waits until fio has ended, and stops.
+    /// Waits for fio to end and stops the daemon.
     pub(super) fn end(mut self) -> anyhow::Result<Status> {
-        let fio = self.fio_ends();
-        let end = self.daemon.stop().context("the sockets")?;
+        let fio = self.wait_for_fio();
+        let end = self.daemon.stop().context("cannot stop the daemon")?;
         fio.map(|()| end)
     }
 
-    /// The same without a stop, which waits for all that was asked for, by clients that have left
-    /// too: the daemon ends with the program.
+    /// Waits for fio to end and returns the status without stopping the daemon. A stop would wait
+    /// for all requests, including those of closed connections; the daemon ends with the process.
     pub(super) fn leave(mut self) -> anyhow::Result<Status> {
-        self.fio_ends().map(|()| self.status())
+        self.wait_for_fio().map(|()| self.status())
     }
 
-    fn fio_ends(&mut self) -> anyhow::Result<()> {
+    fn wait_for_fio(&mut self) -> anyhow::Result<()> {
         let code = self.fio.wait()?;
         if !code.success() {
-            bail!("fio ended with {code}: {}", self.said()?);
+            bail!("fio ended with {code}: {}", self.output_text()?);
         }
         Ok(())
     }
 
-    /// What fio printed.
-    fn said(&self) -> std::io::Result<String> {
+    /// The output of fio.
+    fn output_text(&self) -> std::io::Result<String> {
         std::fs::read_to_string(self.dir.path().join("fio.txt"))
     }
 }
@@ -176,25 +183,22 @@ fn fio(plan: &Plan, address: &Address, jobs: &[Job], dir: &Path) -> anyhow::Resu
     command.current_dir(dir).spawn().context("cannot start fio")
 }
 
-/// A measurement lasts as long as it was asked to.
+/// Sleeps for the length of a measurement.
 #[expect(clippy::disallowed_methods, reason = "a measurement's length, not a synchronisation")]
 pub(super) fn pause(length: Duration) {
     std::thread::sleep(std::time::Duration::from_nanos(length.as_nanos()));
 }
 
-/// The machine's own load, of a minute: what else ran beside a measurement.
+/// The machine's load average over one minute: what else ran during a measurement.
 pub(super) fn load_average() -> Option<f64> {
     let load = std::fs::read_to_string("/proc/loadavg").ok();
     load.and_then(|text| text.split(' ').next()?.parse().ok())
 }
 
-/// How far the machine itself got in the way, for people.
+/// Prints the lateness of the emulated drives and the machine's load average.
 pub(super) fn print_machine(late: &LatenessUs, load_average: Option<f64>) {
-    println!(
-        "the drive was late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
-        late.p50, late.p99, late.max
-    );
+    println!("{late}");
     if let Some(load) = load_average {
-        println!("the machine's load was {load}");
+        println!("load average: {load}");
     }
 }

@@ -1,4 +1,4 @@
-//! `spindle bench`: measurements with real clients.
+//! `spindle-lab bench`: measurements of a live daemon with real clients.
 
 mod attack;
 mod clockwise;
@@ -25,7 +25,7 @@ pub(crate) use real::real;
 pub(crate) use shares::shares;
 pub(crate) use vdisk::vdisk;
 
-/// The middle one; of an even number, the mean of the middle two. Nothing of nothing.
+/// The median; for an even number of values the mean of the middle two, for none NaN.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);

@@ -1,5 +1,5 @@
-//! `spindle-lab bench pool`: what a stripe over three disks gives beside one disk, and what a
-//! volume's share is worth while another's blocks are moved off its disk.
+//! `spindle-lab bench pool`: the throughput of a stripe over three disks relative to one disk, and
+//! a volume's share while another volume's blocks are relocated off its disk.
 
 use config::Document;
 use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table};
@@ -65,15 +65,16 @@ const VICTIM: usize = 2;
 const NEIGHBOUR: usize = 3;
 const MOVED: &str = "moved";
 const SHARE: f64 = 0.5;
-/// As many MiB under way as keep three disks at work, one of them also where the next MiB is
-/// another's turn.
+/// Block size and requests outstanding of the sequential reads. 24 requests keep all three disks
+/// busy, also when consecutive blocks lie on different disks.
 const SEQUENTIAL: (&str, u32) = ("1m", 24);
 const RAMP_SECONDS: u64 = 3;
 const TAIL_SECONDS: u64 = 2;
-/// A move is written down beside the load before it begins.
-const DECLARING_SECONDS: u64 = 10;
+/// The time added to the load because the pool commits the relocation to its log, beside the load,
+/// before blocks move.
+const COMMIT_SECONDS: u64 = 10;
 const SAMPLE: Duration = Duration::from_millis(500);
-/// Samples of a window of 2 s, and of one of 10 s.
+/// Sample intervals in a window of 2 s and in a window of 10 s.
 const SHORT_WINDOW: usize = 4;
 const LONG_WINDOW: usize = 20;
 const STRIPE_RATIO_MIN: f64 = 2.8;
@@ -91,11 +92,12 @@ struct Striped {
 struct Moving {
     share: f64,
     error_points: f64,
-    /// The furthest of any window of 10 s, and of any of 2 s.
+    /// The largest error of any window of 10 s.
     worst_10s_error_points: f64,
+    /// The largest error of any window of 2 s.
     worst_2s_error_points: f64,
     moved_bytes: u64,
-    /// Whether blocks were moved up to the end of the measurement.
+    /// Whether the relocation was still running at the end of the measurement.
     to_the_end: bool,
     holds: bool,
 }
@@ -117,13 +119,13 @@ pub(crate) fn pool(args: &args::Pooled, json: bool) -> anyhow::Result<ExitStatus
     let path = dir.path().join("plan.toml");
     std::fs::write(&path, PLAN)?;
     let document = Document::read(&path).map_err(bad_input)?;
-    eprintln!("one disk, then a stripe over three");
+    eprintln!("sequential reads of one disk, then of a stripe over three");
     let (one_bytes_per_s, _) = sequential(&document, ONE, args.seconds)?;
     let (stripe_bytes_per_s, _) = sequential(&document, STRIPE, args.seconds)?;
     let ratio = stripe_bytes_per_s / one_bytes_per_s;
     let holds = ratio >= STRIPE_RATIO_MIN;
     let stripe = Striped { one_bytes_per_s, stripe_bytes_per_s, ratio, holds };
-    eprintln!("half of a disk, while blocks are moved off it at 10 %");
+    eprintln!("a reserve of 50 % during a relocation with a share of 10 %");
     let (moving, end) = moved(&document, args.seconds.max(20))?;
     let load = std::fs::read_to_string("/proc/loadavg").ok();
     let load_average = load.and_then(|text| text.split(' ').next()?.parse().ok());
@@ -139,7 +141,7 @@ pub(crate) fn pool(args: &args::Pooled, json: bool) -> anyhow::Result<ExitStatus
     Ok(holds.into())
 }
 
-/// What reading a volume in order gives, in bytes a second.
+/// The throughput of sequential reads of a volume, in bytes per second, and the final status.
 #[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 fn sequential(document: &Document, volume: usize, seconds: u64) -> anyhow::Result<(f64, Status)> {
     let (block, depth) = SEQUENTIAL;
@@ -155,15 +157,15 @@ fn sequential(document: &Document, volume: usize, seconds: u64) -> anyhow::Resul
 }
 
 fn moved(document: &Document, seconds: u64) -> anyhow::Result<(Moving, Status)> {
-    let length = DECLARING_SECONDS + seconds + RAMP_SECONDS + TAIL_SECONDS;
+    let length = COMMIT_SECONDS + seconds + RAMP_SECONDS + TAIL_SECONDS;
     let jobs = [Job::new(VICTIM, "randread", length), Job::new(NEIGHBOUR, "randread", length)];
     let live = Live::start(document.plan(), &jobs)?;
     let operator = live.operator(document.clone());
     operator.relocate(MOVED, None, Some(&["d2".to_owned()])).map_err(bad_input)?;
     live::pause(Duration::from_secs(RAMP_SECONDS));
-    let before = on_the_way(&operator);
+    let before = relocated_bytes(&operator);
     let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
-    let after = on_the_way(&operator);
+    let after = relocated_bytes(&operator);
     operator.pause_relocation(true).map_err(bad_input)?;
     drop(operator);
     let end = live.end()?;
@@ -188,18 +190,19 @@ fn moved(document: &Document, seconds: u64) -> anyhow::Result<(Moving, Status)> 
     Ok((moving, end))
 }
 
-/// What has been moved of what is on its way; `None`: nothing is on its way any more.
-fn on_the_way(operator: &Operator) -> Option<u64> {
+/// The bytes relocated so far by the relocation in progress; `None` without one.
+fn relocated_bytes(operator: &Operator) -> Option<u64> {
     let volumes = operator.pool()?.volumes;
     volumes.iter().find_map(|volume| Some(volume.moving.as_ref()?.moved.0))
 }
 
-/// The victim's share in each window of `samples` samples.
+/// The victim's share in each window of `len` sample intervals.
 fn shares(samples: &[(Instant, Status)], len: usize) -> impl Iterator<Item = f64> + '_ {
     samples.windows(len + 1).map(move |window| {
         let ((from, first), (to, last)) = (&window[0], &window[len]);
-        let had = last.volumes[VICTIM].account.disk_time - first.volumes[VICTIM].account.disk_time;
-        had.as_secs_f64() / to.since(*from).as_secs_f64()
+        let charged =
+            last.volumes[VICTIM].account.disk_time - first.volumes[VICTIM].account.disk_time;
+        charged.as_secs_f64() / to.since(*from).as_secs_f64()
     })
 }
 
@@ -207,13 +210,13 @@ fn print(shown: &Shown) {
     let held = |holds: bool| if holds { "holds" } else { "MISSED" }.to_owned();
     let Striped { one_bytes_per_s, stripe_bytes_per_s, ratio, holds } = &shown.stripe;
     let rows = [vec![
-        "1 MiB, in order".to_owned(),
+        "1 MiB, sequential".to_owned(),
         format!("{:.1} MB/s", one_bytes_per_s / 1e6),
         format!("{:.1} MB/s", stripe_bytes_per_s / 1e6),
         format!("{ratio:.3}"),
         held(*holds),
     ]];
-    print!("{}", table::text(&["reads", "one disk", "stripe over 3", "times", ""], &rows));
+    print!("{}", table::text(&["reads", "one disk", "stripe over 3", "ratio", ""], &rows));
     let moving = &shown.moving;
     let points = |points: f64| format!("{points:.2} points");
     let rows = [vec![
@@ -225,14 +228,12 @@ fn print(shown: &Shown) {
         units::Bytes(moving.moved_bytes).to_string(),
         held(moving.holds),
     ]];
-    let head = ["beside moving at 10 %", "share", "error", "worst 10 s", "worst 2 s", "moved", ""];
+    let head =
+        ["during relocation at 10 %", "share", "error", "worst 10 s", "worst 2 s", "moved", ""];
     print!("\n{}", table::text(&head, &rows));
     let late = &shown.lateness_us;
-    println!(
-        "\nthe drives were late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
-        late.p50, late.p99, late.max
-    );
+    println!("\n{late}");
     if let Some(load) = shown.load_average {
-        println!("the machine's load was {load}");
+        println!("load average: {load}");
     }
 }

@@ -19,32 +19,33 @@ use crate::args;
 use loadgen::{Load, OpenLoad};
 
 const PLAN: &str = include_str!("../../preempt.toml");
-/// The two volumes and their workloads, by their places in the plan.
+/// The indices of the two volumes, and of their workloads, in the plan.
 const BIG: usize = 0;
 const URGENT: usize = 1;
-/// Requests a second of the urgent reader.
+/// Requests per second of the urgent reader.
 const RATES: [u64; 2] = [1, 10];
-/// What operating systems split long requests into: FAST 2003's non-preemptible IO (FAST 2003 §4).
+/// The length into which operating systems split long requests: the non-preemptible IO of FAST 2003
+/// §4.
 const SPLIT: Sectors = Sectors(256);
-/// Left out at a run's beginning: the disk's rotation is not known yet.
+/// Excluded at the start of a run: the rotation tracker has no estimate yet.
 const RAMP: Duration = Duration::from_secs(2);
 const WAITING_RATIO_MAX: f64 = 0.2;
 const RESPONSE_RATIO_MAX: f64 = 0.6;
 const THROUGHPUT_RATIO_MIN: f64 = 0.95;
-/// The rate up to which the big reader is to keep its throughput: what preemption costs grows with
-/// the rate.
-const KEPT_RATE_MAX: u64 = 1;
+/// The highest rate at which the big reader's throughput is judged: the cost of preemption grows
+/// with the rate.
+const THROUGHPUT_RATE_MAX: u64 = 1;
 
 /// One run.
 #[derive(Debug, Serialize)]
 struct Row {
     requests_per_s: u64,
     execution: &'static str,
-    /// Of the urgent reader, as are the times.
+    /// Requests of the urgent reader. The times are the urgent reader's too.
     requests: u64,
-    /// From arrival at the disk to the first command.
+    /// The time from arrival at the disk to the first command.
     waiting_ms: LatencyMs,
-    /// As the client sees it.
+    /// The time from submission to reply at the client.
     response_ms: LatencyMs,
     big_bytes_per_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +53,7 @@ struct Row {
     lateness_us: LatenessUs,
 }
 
-/// Preemptible against whole, at one rate.
+/// Preemptible relative to whole execution, at one rate.
 #[derive(Debug, Serialize)]
 struct Ratios {
     requests_per_s: u64,
@@ -103,22 +104,22 @@ impl Ratios {
         let response_mean = preemptible.response_ms.mean / whole.response_ms.mean;
         let big_throughput = preemptible.big_bytes_per_s / whole.big_bytes_per_s;
         let requests_per_s = whole.requests_per_s;
-        let kept = requests_per_s > KEPT_RATE_MAX || big_throughput >= THROUGHPUT_RATIO_MIN;
-        // Nothing divided by nothing is no number, and holds nothing.
-        let quick = waiting_p99 <= WAITING_RATIO_MAX && response_mean <= RESPONSE_RATIO_MAX;
-        Self { requests_per_s, waiting_p99, response_mean, big_throughput, holds: quick && kept }
+        let kept = requests_per_s > THROUGHPUT_RATE_MAX || big_throughput >= THROUGHPUT_RATIO_MIN;
+        // A NaN ratio (0 ÷ 0) fails both comparisons.
+        let is_fast = waiting_p99 <= WAITING_RATIO_MAX && response_mean <= RESPONSE_RATIO_MAX;
+        Self { requests_per_s, waiting_p99, response_mean, big_throughput, holds: is_fast && kept }
     }
 }
 
-/// Serves the plan, lets both clients at it, and looks at what they got after a ramp.
+/// Serves the plan, runs both clients, and measures after a ramp.
 fn measure(
     plan: &Plan,
     execution: &'static str,
     rate: u64,
     length: Duration,
 ) -> anyhow::Result<Row> {
-    eprintln!("{execution}, {rate} a second");
-    let dir = tempfile::tempdir().context("no place for a socket")?;
+    eprintln!("{execution}, {rate} requests per second");
+    let dir = tempfile::tempdir().context("cannot create a directory for the socket")?;
     let address = Address::Unix(dir.path().join("nbd.sock"));
     let daemon = Daemon::start(plan, &[address]).map_err(bad_input)?;
     let address = daemon.addresses()[0].clone();
@@ -127,15 +128,17 @@ fn measure(
     let big = Load::start(&address, name(BIG), &plan.workloads[BIG], rng(0))?;
     pause(RAMP);
     let mut workload = plan.workloads[URGENT].clone();
-    let Requests::Synthetic(drawn) = &mut workload.requests else { unreachable!("it is drawn") };
-    drawn.arrival = Arrival::Open { interval: Duration::from_secs(1) / rate };
+    let Requests::Synthetic(synthetic) = &mut workload.requests else {
+        unreachable!("the plan's workloads are synthetic")
+    };
+    synthetic.arrival = Arrival::Open { interval: Duration::from_secs(1) / rate };
     let urgent = OpenLoad::start(&address, name(URGENT), &workload, rng(1))?;
     let first = daemon.status();
     pause(length);
     let last = daemon.status();
     let response = urgent.stop()?;
     big.stop()?;
-    let end = daemon.stop().context("the sockets")?;
+    let end = daemon.stop().context("cannot stop the daemon")?;
     let elapsed = last.disks[0].at.since(first.disks[0].at);
     let report = |volume: usize, to: &Status| {
         to.volumes[volume].report_since(Some(&first.volumes[volume]), elapsed)
@@ -191,7 +194,7 @@ fn print(preempt: &Preempt) {
     print!("{}", table::text(&head, &preempt.rows.iter().map(row).collect::<Vec<_>>()));
     for ratios in &preempt.ratios {
         let rate = ratios.requests_per_s;
-        let kept = if rate > KEPT_RATE_MAX {
+        let kept = if rate > THROUGHPUT_RATE_MAX {
             String::new()
         } else {
             format!(" (at least {THROUGHPUT_RATIO_MIN})")

@@ -1,8 +1,9 @@
-//! `spindle-lab bench real`: a file or device through us, over NBD, beside the same without us.
+//! `spindle-lab bench real`: the throughput of a file or device over NBD, relative to direct
+//! access.
 //!
-//! fio asks the file itself with io_uring and direct access, and then the same of a volume that is
-//! all of it: the same pattern, blocks, connections (jobs) and requests outstanding. In each round
-//! of a row both run one after the other, each time beginning with the other one.
+//! fio loads the file itself with io_uring and direct I/O, and a volume that covers the whole file
+//! over NBD, with the same pattern, block size, connections (jobs) and requests outstanding. Each
+//! round of a row runs both, one after the other; rounds alternate which of them is first.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -18,17 +19,17 @@ use stats::SCHEMA;
 use tempfile::TempDir;
 use units::Bytes;
 
-use super::nbd::{Asked, Shape, ask, load_average};
+use super::nbd::{Shape, Target, load_average, run_fio};
 use super::{live, median};
 use crate::args;
 
-/// What is wanted of the ratios.
+/// The least accepted ratio of served to direct throughput.
 const RATIO_MIN: f64 = 0.97;
-/// Of a file that is made here, and what is asked of one that is longer.
+/// The size of a file that the benchmark creates, and the largest part of an existing one in use.
 const SIZE: Bytes = Bytes(1 << 30);
-/// Connections, and requests outstanding on each: together no more than a disk takes at once.
-const WAYS: [(u32, u32); 5] = [(1, 1), (1, 4), (1, 32), (4, 1), (4, 8)];
-/// As fio calls them, with the KiB of a request.
+/// Connections, and requests outstanding on each. The product is at most [`DEPTH`].
+const CONCURRENCY: [(u32, u32); 5] = [(1, 1), (1, 4), (1, 32), (4, 1), (4, 8)];
+/// fio's pattern, and the block size in KiB.
 const PATTERNS: [(&str, u64); 6] = [
     ("randread", 4),
     ("randwrite", 4),
@@ -52,7 +53,7 @@ struct Row {
     served_per_s: f64,
     /// Served ÷ direct: the median over rounds.
     ratio: f64,
-    /// The least and the most of them.
+    /// The least and the largest ratio of any round.
     ratios: [f64; 2],
     holds: bool,
 }
@@ -62,18 +63,18 @@ struct Real {
     schema: u32,
     path: PathBuf,
     bytes: u64,
-    /// How the daemon's commands got to the kernel.
+    /// The I/O method of the daemon: io_uring or threads.
     access: Option<String>,
     seconds: u64,
     rounds: u32,
-    /// Processes that ran or wanted to, on the mean of a minute: before and after.
+    /// The load average over one minute, before and after.
     load_average: [f64; 2],
     rows: Vec<Row>,
     holds: bool,
 }
 
 fn shapes() -> impl Iterator<Item = Shape> {
-    WAYS.into_iter().flat_map(|(connections, depth)| {
+    CONCURRENCY.into_iter().flat_map(|(connections, depth)| {
         PATTERNS.map(|(pattern, kib)| Shape {
             connections,
             pattern,
@@ -94,24 +95,24 @@ pub(crate) fn real(args: &args::RealBench, json: bool) -> anyhow::Result<ExitSta
     let before = load_average()?;
     let disk = Disk::of(&args.path, args.overwrite.as_deref())?;
     let served = Served::start(&disk, args.threads)?;
-    let direct = Asked {
-        server: "the file itself",
+    let direct = Target {
+        server: "direct access",
         options: vec![
             "--ioengine=io_uring".to_owned(),
             "--direct=1".to_owned(),
-            // fio takes a colon for the end of a name.
+            // fio separates file names by colons.
             format!("--filename={}", disk.path.display().to_string().replace(':', "\\:")),
         ],
         size: disk.size,
         directory: served.directory.path(),
     };
-    let through = Asked {
+    let through = Target {
         server: "the volume",
         options: vec!["--ioengine=nbd".to_owned(), format!("--uri={}", served.uri)],
         ..direct.clone()
     };
-    // What was never written is read without a look at the medium.
-    ask(&direct, &["--rw=write", "--bs=1m", "--iodepth=4"])?;
+    // A file system serves reads of unwritten extents without device I/O.
+    run_fio(&direct, &["--rw=write", "--bs=1m", "--iodepth=4"])?;
     let mut rows = Vec::new();
     for shape in &shapes {
         eprintln!("{}", shape.name());
@@ -137,13 +138,13 @@ pub(crate) fn real(args: &args::RealBench, json: bool) -> anyhow::Result<ExitSta
     Ok(real.holds.into())
 }
 
-/// Every round of one row.
-fn row(asked: [&Asked<'_>; 2], shape: &Shape, args: &args::NbdBench) -> anyhow::Result<Row> {
+/// Runs all rounds of one row.
+fn row(targets: [&Target<'_>; 2], shape: &Shape, args: &args::NbdBench) -> anyhow::Result<Row> {
     let mut rates = [const { Vec::new() }; 2];
     for round in 0..args.rounds as usize {
-        for turn in 0..2 {
-            let place = (round + turn) % 2;
-            rates[place].push(shape.ask(asked[place], args.seconds)?.per_s());
+        for step in 0..2 {
+            let index = (round + step) % 2;
+            rates[index].push(shape.run(targets[index], args.seconds)?.per_s());
         }
     }
     let ratios = rates[1].iter().zip(&rates[0]).map(|(served, direct)| served / direct);
@@ -166,47 +167,53 @@ fn row(asked: [&Asked<'_>; 2], shape: &Shape, args: &args::NbdBench) -> anyhow::
     })
 }
 
-/// What is measured, all of which is overwritten.
+/// The file or device under test. The benchmark overwrites it.
 struct Disk {
     path: PathBuf,
     size: Bytes,
-    /// It was made here, and goes with us.
-    made: bool,
+    /// The benchmark created the file and removes it at the end.
+    is_created: bool,
 }
 
 impl Disk {
     fn of(path: &Path, overwrite: Option<&Path>) -> anyhow::Result<Self> {
         let shown = path.display();
         let Ok(metadata) = fs::metadata(path) else {
-            let disk = Self { path: path.to_owned(), size: SIZE, made: true };
-            let made = File::create_new(path).and_then(|file| file.set_len(SIZE.0));
-            made.map_err(|error| {
-                bad_input(format!("{shown}: expected a file or a place for one ({error})"))
+            let disk = Self { path: path.to_owned(), size: SIZE, is_created: true };
+            let created = File::create_new(path).and_then(|file| file.set_len(SIZE.0));
+            created.map_err(|error| {
+                bad_input(format!(
+                    "{shown}: expected a file, a device, or a path at which a file can be created \
+                     ({error})"
+                ))
             })?;
             return Ok(disk);
         };
         if overwrite != Some(path) {
             return Err(bad_input(format!(
-                "{shown}: it is there already, and all of it would be overwritten: expected a \
-                 path at which there is \
-                 nothing yet, or `--overwrite {shown}` besides"
+                "{shown}: it exists and would be overwritten: expected a path that does not exist, \
+                 or `--overwrite {shown}` as well"
             )));
         }
         let len = if metadata.is_file() { metadata.len() } else { length(path)? };
-        Ok(Self { path: path.to_owned(), size: Bytes(len.min(SIZE.0) & !0xf_ffff), made: false })
+        Ok(Self {
+            path: path.to_owned(),
+            size: Bytes(len.min(SIZE.0) & !0xf_ffff),
+            is_created: false,
+        })
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        if self.made {
-            // What cannot be removed is seen.
+        if self.is_created {
+            // A file that cannot be removed stays; the results are valid regardless.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Of a device, as far as it matters: whether it holds as much as is asked of it.
+/// The usable length of a device: the largest of [`SIZE`] and its halves that can be read.
 fn length(path: &Path) -> anyhow::Result<u64> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
     let holds = |bytes: u64| file.read_exact_at(&mut [0], bytes - 1).is_ok();
@@ -214,7 +221,7 @@ fn length(path: &Path) -> anyhow::Result<u64> {
     Ok(halves.into_iter().find(|bytes| holds(*bytes)).unwrap_or(0))
 }
 
-/// Us, with a volume that is all of the disk.
+/// A daemon with one volume that covers the whole disk.
 struct Served {
     daemon: Option<Daemon>,
     uri: String,
@@ -242,23 +249,27 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // The measurement is complete.
+        // The measurement is complete, so an error of the stop is of no consequence.
         drop(self.daemon.take().map(Daemon::stop));
     }
 }
 
-/// A path as a config has it.
+/// A path as a TOML string.
 fn toml_text(path: &Path) -> anyhow::Result<String> {
     let text = path
         .to_str()
         .filter(|text| !text.contains(['"', '\\']) && !text.contains(char::is_control));
-    let text =
-        text.ok_or_else(|| bad_input(format!("{}: expected a plainer path", path.display())))?;
+    let text = text.ok_or_else(|| {
+        bad_input(format!(
+            "{}: expected a path without quotes, backslashes and control characters",
+            path.display()
+        ))
+    })?;
     Ok(format!("\"{text}\""))
 }
 
 fn print(real: &Real) {
-    let head = ["requests a second", "direct", "served", "served ÷ direct", "least", "most", ""];
+    let head = ["requests per second", "direct", "served", "served ÷ direct", "least", "most", ""];
     let row = |row: &Row| {
         let [least, most] = row.ratios;
         let ratios = [row.ratio, least, most].map(|ratio| format!("{ratio:.2}"));
@@ -270,9 +281,9 @@ fn print(real: &Real) {
     print!("{}", table::text(&head, &real.rows.iter().map(row).collect::<Vec<_>>()));
     let [before, after] = real.load_average;
     println!(
-        "through {}; medians of {} rounds of {} s; load average {before:.1} before, {after:.1} \
+        "I/O method {}; medians of {} rounds of {} s; load average {before:.1} before, {after:.1} \
          after",
-        real.access.as_deref().unwrap_or("nothing known"),
+        real.access.as_deref().unwrap_or("an unknown method"),
         real.rounds,
         real.seconds
     );
@@ -283,26 +294,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_is_overwritten_only_if_its_path_is_said_again() {
+    fn an_existing_file_is_overwritten_only_if_its_path_is_repeated() {
         let dir = tempfile::tempdir().expect("a scratch directory");
         let path = dir.path().join("disk.img");
-        let disk = Disk::of(&path, None).expect("there is nothing");
+        let disk = Disk::of(&path, None).expect("the path is free");
         assert_eq!((disk.size, fs::metadata(&path).expect("it is there").len()), (SIZE, SIZE.0));
         drop(disk);
-        assert!(!path.exists(), "what was made goes");
+        assert!(!path.exists(), "a created file is removed");
         File::create(&path).and_then(|file| file.set_len(5 << 20)).expect("a file");
-        for said in [None, Some(dir.path())] {
-            let refused = Disk::of(&path, said).err().expect("it is not empty").to_string();
+        for repeated in [None, Some(dir.path())] {
+            let refused = Disk::of(&path, repeated).err().expect("it is not empty").to_string();
             assert!(refused.contains("--overwrite"), "{refused}");
         }
-        let disk = Disk::of(&path, Some(&path)).expect("it was said");
+        let disk = Disk::of(&path, Some(&path)).expect("the path was repeated");
         assert_eq!(disk.size, Bytes(5 << 20));
         drop(disk);
-        assert!(path.exists(), "what was there stays");
+        assert!(path.exists(), "an existing file stays");
     }
 
     #[test]
-    fn nothing_is_asked_for_that_a_disk_does_not_take_at_once() {
+    fn no_row_has_more_requests_outstanding_than_the_disk_takes() {
         assert!(shapes().all(|shape| shape.connections * shape.depth <= DEPTH));
     }
 }

@@ -14,14 +14,14 @@ use crate::args;
 
 const PLAN: &str = include_str!("../../../../examples/serve/demo.toml");
 const SPLITS: [(u32, u32); 3] = [(50, 50), (70, 30), (90, 10)];
-/// The jobs, by volume: what fio calls the pattern.
+/// fio's pattern for each volume.
 const PATTERNS: [&str; 2] = ["read", "randread"];
-/// Left out at a run's beginning: buckets give up to one period's worth at a start.
+/// Excluded at the start of a run: full buckets allow up to one period's disk time at once.
 const RAMP_SECONDS: u64 = 3;
-/// fio runs on a little longer than we look at it.
+/// fio runs this much longer than the measured interval.
 const TAIL_SECONDS: u64 = 1;
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
-const KEPT_MIN: f64 = 0.90;
+const THROUGHPUT_RATIO_MIN: f64 = 0.90;
 
 /// One job in one split.
 #[derive(Debug, Serialize)]
@@ -47,9 +47,11 @@ struct Shares {
     holds: bool,
 }
 
-/// What the daemon saw of one fio run: disk-time share and IOPS by volume.
-struct Seen {
+/// The daemon's figures for one fio run.
+struct Measured {
+    /// Disk-time share and IOPS, by volume.
     shares: Vec<(f64, f64)>,
+    /// The status after the run.
     end: Status,
 }
 
@@ -68,8 +70,8 @@ pub(crate) fn shares(args: &args::Shares, json: bool) -> anyhow::Result<ExitStat
     for (first, second) in SPLITS {
         eprintln!("{first}/{second}");
         let reserves = [Share::from_percent(first), Share::from_percent(second)];
-        let seen = measure(&plan, reserves, &[0, 1], args.seconds)?;
-        for (job, ((share, iops), reserve)) in seen.shares.iter().zip(reserves).enumerate() {
+        let measured = measure(&plan, reserves, &[0, 1], args.seconds)?;
+        for (job, ((share, iops), reserve)) in measured.shares.iter().zip(reserves).enumerate() {
             let reserve = reserve.as_f64();
             let (error, kept) = ((share - reserve).abs() * 100.0, iops / (reserve * alone[job]));
             rows.push(Row {
@@ -81,10 +83,10 @@ pub(crate) fn shares(args: &args::Shares, json: bool) -> anyhow::Result<ExitStat
                 iops: *iops,
                 alone_iops: alone[job],
                 kept,
-                holds: error <= SHARE_ERROR_MAX_POINTS && kept >= KEPT_MIN,
+                holds: error <= SHARE_ERROR_MAX_POINTS && kept >= THROUGHPUT_RATIO_MIN,
             });
         }
-        lateness = Some(LatenessUs::of(&seen.end));
+        lateness = Some(LatenessUs::of(&measured.end));
     }
     let lateness_us = lateness.expect("there are splits");
     let holds = rows.iter().all(|row| row.holds);
@@ -97,14 +99,13 @@ pub(crate) fn shares(args: &args::Shares, json: bool) -> anyhow::Result<ExitStat
     Ok(holds.into())
 }
 
-/// Serves the plan with these reserves, runs fio's `jobs` against it, and looks at the middle of
-/// the run.
+/// Serves the plan with these reserves, runs fio's `jobs`, and measures between ramp and tail.
 fn measure(
     plan: &Plan,
     reserves: [Share; 2],
     jobs: &[usize],
     seconds: u64,
-) -> anyhow::Result<Seen> {
+) -> anyhow::Result<Measured> {
     let plan = live::with_reserves(plan, &reserves);
     let length = seconds + RAMP_SECONDS + TAIL_SECONDS;
     let jobs: Vec<Job> = jobs.iter().map(|job| Job::new(*job, PATTERNS[*job], length)).collect();
@@ -120,7 +121,7 @@ fn measure(
         let report = last.report_since(Some(first), elapsed);
         (report.disk_time_share, report.iops)
     });
-    Ok(Seen { shares: shares.collect(), end })
+    Ok(Measured { shares: shares.collect(), end })
 }
 
 fn print(shares: &Shares) {
@@ -150,8 +151,5 @@ fn print(shares: &Shares) {
     };
     print!("{}", table::text(&head, &shares.rows.iter().map(row).collect::<Vec<_>>()));
     let late = &shares.lateness_us;
-    println!(
-        "the drive was late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
-        late.p50, late.p99, late.max
-    );
+    println!("{late}");
 }

@@ -17,26 +17,27 @@ use super::live::{self, Job, Live, pause};
 use crate::args;
 
 const PAIR: &str = include_str!("../../experiments/vdisk-pair.toml");
-const COMING: &str = include_str!("../../experiments/vdisk-fig11.toml");
-/// Reserves of the sequential stream, in percent; the random one has the rest.
+const CHANGING: &str = include_str!("../../experiments/vdisk-fig11.toml");
+/// Reserves of the sequential stream, in percent. The random stream has the rest.
 const SPLITS: [u32; 5] = [10, 30, 50, 70, 90];
-/// Left out at a run's beginning: buckets give up to one period's worth at a start.
+/// Excluded at the start of a run: full buckets allow up to one period's disk time at once.
 const RAMP_SECONDS: u64 = 3;
-/// fio runs on a little longer than we look at it.
+/// fio runs this much longer than the measured interval.
 const TAIL_SECONDS: u64 = 1;
-/// RTAS 2008 samples every half second.
+/// The sampling interval of RTAS 2008.
 const SAMPLE: Duration = Duration::from_millis(500);
-/// Live shares, against simulated ones and against the reserve.
+/// The largest accepted difference of a live share from the reserve.
 const ERROR_MAX_POINTS: f64 = 2.0;
-/// Of fio, runs of 1024 requests with a jump after each, as the scenario has them.
-const RUNS: &[&str] = &["--rw_sequencer=sequential"];
+/// fio's option for sequential runs: with `randread:1024` it jumps after every 1,024 requests, as
+/// the scenario does.
+const SEQUENTIAL_RUNS: &[&str] = &["--rw_sequencer=sequential"];
 
-/// When each stream of figure 11 is there, in the scenario's order, in seconds.
-const THERE: [(u64, u64); 3] = [(0, 60), (10, 30), (20, 50)];
-/// A change is over after two periods (RTAS 2008 §2.1), and after fio has come to it.
+/// The interval in which each stream of figure 11 is active, in the scenario's order, in seconds.
+const ACTIVE: [(u64, u64); 3] = [(0, 60), (10, 30), (20, 50)];
+/// The time excluded after a change: two periods (RTAS 2008 §2.1) and fio's start.
 const SETTLED_SECONDS: u64 = 3;
 
-/// A figure's number, live and simulated.
+/// One stream in one run of a figure, live and simulated.
 #[derive(Debug, Serialize)]
 struct Row {
     what: String,
@@ -71,7 +72,7 @@ pub(crate) fn vdisk(args: &args::LiveVdisk, json: bool) -> anyhow::Result<ExitSt
         end = Some(fig11(args, &mut rows, &mut files)?);
     }
     let holds = rows.iter().all(|row| row.holds);
-    let lateness_us = LatenessUs::of(&end.expect("some figure is asked for"));
+    let lateness_us = LatenessUs::of(&end.expect("at least one figure is selected"));
     let shown = Shown { schema: SCHEMA, seconds: args.seconds, rows, lateness_us, files, holds };
     if json {
         println!("{}", serde_json::to_string(&shown)?);
@@ -85,7 +86,7 @@ fn scenario(name: &str, text: &str) -> anyhow::Result<Plan> {
     Plan::parse(text, name, Path::new(".")).map_err(bad_input)
 }
 
-/// The streams' shares and requests a second: sequential, random.
+/// The shares and IOPS of the two streams: sequential, random.
 type Pair = [(f64, f64); 2];
 
 fn fig4(
@@ -125,8 +126,8 @@ fn fig4(
         name: format!("{}, {}", names[stream], if live { "live" } else { "simulated" }),
         points: points
             .iter()
-            .map(|(split, seen, simulated)| {
-                (f64::from(*split), of(if live { seen[stream] } else { simulated[stream] }))
+            .map(|(split, measured, simulated)| {
+                (f64::from(*split), of(if live { measured[stream] } else { simulated[stream] }))
             })
             .collect(),
         dashed: !live,
@@ -134,7 +135,7 @@ fn fig4(
     let four = |of: fn((f64, f64)) -> f64| {
         vec![line(0, true, of), line(1, true, of), line(0, false, of), line(1, false, of)]
     };
-    let x = "reserve of the sequential stream, % (the random one has the rest)";
+    let x = "reserve of the sequential stream, % (the random stream has the rest)";
     let shares = Plot {
         caption:
             "Achieved share of disk time: fio over NBD, and simulated (deskstar-34gxp, 4 KiB reads)"
@@ -165,14 +166,14 @@ fn fig4(
 
 fn simulated(plan: &Plan) -> Pair {
     let mut simulation = Simulation::new(plan);
-    simulation.run_until(Instant::ZERO + plan.duration.expect("the scenario says how long"));
+    simulation.run_until(Instant::ZERO + plan.duration.expect("the scenario has a duration"));
     let volumes = simulation.report().volumes;
     [0, 1].map(|stream: usize| (volumes[stream].disk_time_share, volumes[stream].iops))
 }
 
 fn measured(plan: &Plan, seconds: u64) -> anyhow::Result<(Pair, Status)> {
     let length = seconds + RAMP_SECONDS + TAIL_SECONDS;
-    let sequential = Job { more: RUNS, ..Job::new(0, "randread:1024", length) };
+    let sequential = Job { more: SEQUENTIAL_RUNS, ..Job::new(0, "randread:1024", length) };
     let live = Live::start(plan, &[sequential, Job::new(1, "randread", length)])?;
     pause(Duration::from_secs(RAMP_SECONDS));
     let first = live.status();
@@ -187,7 +188,7 @@ fn measured(plan: &Plan, seconds: u64) -> anyhow::Result<(Pair, Status)> {
     Ok((pair, end))
 }
 
-/// The disk time that each stream has had, by time, in seconds.
+/// Samples: the time, and the disk time charged to each stream until then, in seconds.
 type Progress = Vec<(f64, Vec<f64>)>;
 
 fn fig11(
@@ -195,11 +196,11 @@ fn fig11(
     rows: &mut Vec<Row>,
     files: &mut Vec<PathBuf>,
 ) -> anyhow::Result<Status> {
-    let plan = scenario("vdisk-fig11.toml", COMING)?;
-    let length = plan.duration.expect("the scenario says how long");
-    let jobs = THERE.into_iter().enumerate().map(|(volume, (from, to))| {
+    let plan = scenario("vdisk-fig11.toml", CHANGING)?;
+    let length = plan.duration.expect("the scenario has a duration");
+    let jobs = ACTIVE.into_iter().enumerate().map(|(volume, (from, to))| {
         let job = match volume {
-            1 => Job { more: RUNS, ..Job::new(volume, "randread:1024", to - from) },
+            1 => Job { more: SEQUENTIAL_RUNS, ..Job::new(volume, "randread:1024", to - from) },
             _ => Job::new(volume, "randread", to - from),
         };
         Job { start: from, ..job }
@@ -209,24 +210,26 @@ fn fig11(
     let samples = live.watch(SAMPLE, length);
     let end = live.end()?;
     let from = samples[0].0;
-    let seen: Progress = samples
+    let measured: Progress = samples
         .iter()
         .map(|(at, status)| {
-            let had = status.volumes.iter().map(|volume| volume.account.disk_time.as_secs_f64());
-            (at.since(from).as_secs_f64(), had.collect())
+            let charged =
+                status.volumes.iter().map(|volume| volume.account.disk_time.as_secs_f64());
+            (at.since(from).as_secs_f64(), charged.collect())
         })
         .collect();
     let simulated = progress(&plan, length);
-    fig11_rows(&plan, &seen, &simulated, rows);
-    let lines = [(&seen, false), (&simulated, true)].into_iter().flat_map(|(progress, dashed)| {
-        let plan = &plan;
-        let what = if dashed { "simulated" } else { "live" };
-        (0..plan.volumes.len()).map(move |stream| Line {
-            name: format!("{}, {what}", plan.volumes[stream].name),
-            points: shares(progress, stream),
-            dashed,
-        })
-    });
+    fig11_rows(&plan, &measured, &simulated, rows);
+    let lines =
+        [(&measured, false), (&simulated, true)].into_iter().flat_map(|(progress, dashed)| {
+            let plan = &plan;
+            let what = if dashed { "simulated" } else { "live" };
+            (0..plan.volumes.len()).map(move |stream| Line {
+                name: format!("{}, {what}", plan.volumes[stream].name),
+                points: shares(progress, stream),
+                dashed,
+            })
+        });
     let plot = Plot {
         caption: "Three streams that come and go: fio over NBD, and simulated (deskstar-34gxp, 4 \
                   KiB reads, share over 1 s)"
@@ -245,20 +248,20 @@ fn fig11(
 fn progress(plan: &Plan, length: Duration) -> Progress {
     let mut simulation = Simulation::new(plan);
     let mut at = Instant::ZERO;
-    let mut told = Progress::new();
+    let mut samples = Progress::new();
     loop {
-        let had = (0..plan.volumes.len())
+        let charged = (0..plan.volumes.len())
             .map(|volume| simulation.volume(VolumeIndex(volume)).disk_time.as_secs_f64());
-        told.push((at.since(Instant::ZERO).as_secs_f64(), had.collect()));
+        samples.push((at.since(Instant::ZERO).as_secs_f64(), charged.collect()));
         at += SAMPLE;
         if at > Instant::ZERO + length {
-            return told;
+            return samples;
         }
         simulation.run_until(at);
     }
 }
 
-/// The share that a stream had in the second before each sample, in percent.
+/// A stream's share in the second before each sample, in percent.
 fn shares(progress: &Progress, stream: usize) -> Vec<(f64, f64)> {
     let second = |window: &[(f64, Vec<f64>)]| {
         let (from, to) = (&window[0], &window[2]);
@@ -267,30 +270,30 @@ fn shares(progress: &Progress, stream: usize) -> Vec<(f64, f64)> {
     progress.windows(3).map(second).collect()
 }
 
-/// Each stream's share between each two changes, when the first of them is over.
-fn fig11_rows(plan: &Plan, seen: &Progress, simulated: &Progress, rows: &mut Vec<Row>) {
-    let mut changes: Vec<u64> = THERE.iter().flat_map(|(from, to)| [*from, *to]).collect();
+/// Adds a row per active stream and interval between two changes, without [`SETTLED_SECONDS`].
+fn fig11_rows(plan: &Plan, measured: &Progress, simulated: &Progress, rows: &mut Vec<Row>) {
+    let mut changes: Vec<u64> = ACTIVE.iter().flat_map(|(from, to)| [*from, *to]).collect();
     changes.sort_unstable();
     changes.dedup();
     for change in changes.windows(2) {
         let (from, to) = (change[0] + SETTLED_SECONDS, change[1]);
-        // fio's clock began a moment before ours: those that end do so before the second is over.
+        // fio's clock starts slightly before this one, so that streams end within the last second.
         let to = to - 1;
-        for (stream, (first, last)) in THERE.into_iter().enumerate() {
+        for (stream, (first, last)) in ACTIVE.into_iter().enumerate() {
             if change[0] < first || change[1] > last {
                 continue;
             }
             let volume = &plan.volumes[stream];
             let share = |progress: &Progress| {
-                let had = |second: u64| {
+                let charged = |second: u64| {
                     let at = u32::try_from(second).map_or(f64::MAX, f64::from);
                     let row = progress.iter().rev().find(|(time, _)| *time <= at + 1e-3);
-                    row.map_or((0.0, 0.0), |(time, had)| (*time, had[stream]))
+                    row.map_or((0.0, 0.0), |(time, charged)| (*time, charged[stream]))
                 };
-                let (from, to) = (had(from), had(to));
+                let (from, to) = (charged(from), charged(to));
                 (to.1 - from.1) / (to.0 - from.0)
             };
-            let (live, simulated_share) = (share(seen), share(simulated));
+            let (live, simulated_share) = (share(measured), share(simulated));
             let reserve = volume.contract.reserve.as_f64();
             rows.push(Row {
                 what: format!("fig11 {from}-{to} s"),
@@ -328,8 +331,5 @@ fn print(shown: &Shown) {
         println!("{}", file.display());
     }
     let late = &shown.lateness_us;
-    println!(
-        "the drive was late by p50 {:.0} µs, p99 {:.0} µs, max {:.0} µs",
-        late.p50, late.p99, late.max
-    );
+    println!("{late}");
 }

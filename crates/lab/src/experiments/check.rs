@@ -1,27 +1,27 @@
-//! What an experiment holds its figures against.
+//! Checks: an experiment's figures compared with bounds and published figures.
 
 use serde::Serialize;
 
-/// One thing that was to hold; or, without a bound, one that is only told.
+/// One figure with its bound, or without a bound one that is only reported.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Check {
-    /// What was measured.
+    /// The name of the figure.
     pub(crate) name: String,
-    /// What we got.
+    /// The measured figure.
     pub(crate) ours: f64,
     /// The published figure, if there is one.
     pub(crate) paper: Option<f64>,
-    /// Whether `ours` may be `at most` or must be `at least` the bound, or has to be `within` it of
-    /// the published figure; `told` where there is none.
+    /// `at most` or `at least`: `ours` is compared with the bound. `within`: `ours` may differ from
+    /// the published figure by the bound. `told`: there is no bound.
     pub(crate) relation: &'static str,
     /// The bound.
     pub(crate) bound: Option<f64>,
-    /// The unit of all three.
+    /// The unit of `ours`, `paper` and `bound`.
     pub(crate) unit: &'static str,
-    /// Whether it holds; nothing of what is only told.
+    /// Whether the check holds; `None` without a bound.
     pub(crate) holds: Option<bool>,
-    /// Why it does not hold, in words, where that is known, or what is to be said of what is only
-    /// told. A check that does hold has none.
+    /// The known reason why the check does not hold, or a remark on a figure without a bound.
+    /// `None` if the check holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
 }
@@ -45,7 +45,7 @@ impl Check {
         Self::new(name.into(), ours, None, ("at least", bound), unit, ours >= bound)
     }
 
-    /// No further than `bound` from the published figure.
+    /// A figure that may differ from the published one by at most `bound`.
     pub(super) fn within(
         name: impl Into<String>,
         ours: f64,
@@ -57,8 +57,8 @@ impl Check {
         Self::new(name.into(), ours, Some(paper), ("within", bound), unit, holds)
     }
 
-    /// The figure beside a published statement that gives no number.
-    pub(super) fn told(
+    /// A figure without a bound, with a remark: the publication gives no number for it.
+    pub(super) fn unbounded(
         name: impl Into<String>,
         ours: f64,
         unit: &'static str,
@@ -80,12 +80,12 @@ impl Check {
         Self { name, ours, paper, relation, bound, unit, holds, reason: None }
     }
 
-    /// The same beside the published number, without a bound.
+    /// Adds the published figure, which is shown and not compared.
     pub(super) fn beside(self, paper: f64) -> Self {
         Self { paper: Some(paper), ..self }
     }
 
-    /// The same with the reason, should it not hold.
+    /// Adds the reason if the check does not hold.
     pub(super) fn or_because(mut self, reason: impl FnOnce() -> String) -> Self {
         self.reason = (self.holds == Some(false)).then(reason);
         self

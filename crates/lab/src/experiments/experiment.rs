@@ -1,4 +1,4 @@
-//! An experiment: what it is, runs and finds.
+//! An experiment: its name, its procedure and its outcome.
 
 use std::io;
 use std::path::Path;
@@ -9,27 +9,27 @@ use stats::SCHEMA;
 
 use super::check::Check;
 
-/// One experiment that can be run by its name.
+/// One experiment, run by its name.
 #[derive(Clone, Copy)]
 pub(crate) struct Experiment {
-    /// As FACTS and the command line name it.
+    /// The name on the command line.
     pub(crate) id: &'static str,
-    /// What it shows, in a line.
+    /// One line that says what the experiment measures.
     pub(crate) title: &'static str,
-    /// Runs it, and reports the part of it that is done, from 0 to 1.
+    /// Runs the experiment and reports the completed fraction, from 0 to 1.
     pub(super) run: fn(&mut dyn FnMut(f64)) -> Findings,
 }
 
-/// What an experiment found, in the shape of `spindle-lab reproduce ID --json`.
+/// The outcome of an experiment, in the shape of `spindle-lab reproduce ID --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Outcome {
     /// [`SCHEMA`].
     pub(crate) schema: u32,
-    /// Which experiment.
+    /// The experiment's name.
     pub(crate) id: String,
-    /// What was to hold.
+    /// The checks.
     pub(crate) checks: Vec<Check>,
-    /// The figures' numbers.
+    /// The numbers behind the figures.
     pub(crate) series: Vec<Series>,
     /// The files written.
     pub(crate) files: Vec<String>,
@@ -38,7 +38,7 @@ pub(crate) struct Outcome {
 /// A table of numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Series {
-    /// What it is of; the CSV file is named after it.
+    /// The name, which is part of the CSV file's name.
     pub(crate) name: String,
     /// The columns' names, with their units.
     pub(crate) columns: Vec<String>,
@@ -46,7 +46,7 @@ pub(crate) struct Series {
     pub(crate) rows: Vec<Vec<f64>>,
 }
 
-/// What a procedure hands back, before anything is written.
+/// The results of a procedure, before files are written.
 pub(super) struct Findings {
     pub(super) checks: Vec<Check>,
     pub(super) series: Vec<Series>,
@@ -79,18 +79,18 @@ impl Series {
 }
 
 impl Outcome {
-    /// Whether everything held that was to, or is known not to, with the reason said beside it.
+    /// Whether every check holds or has a known reason why it does not.
     pub(crate) fn holds(&self) -> bool {
         self.checks.iter().all(|check| check.holds != Some(false) || check.reason.is_some())
     }
 }
 
 impl Experiment {
-    /// Runs it, telling `progress` which part of the way it has gone, and writes its files into
+    /// Runs the experiment, reports the completed fraction to `progress`, and writes its files into
     /// `out`.
     ///
     /// # Errors
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub(crate) fn run(&self, out: &Path, progress: &mut dyn FnMut(f64)) -> io::Result<Outcome> {
         let Findings { checks, series, plots } = (self.run)(progress);
         std::fs::create_dir_all(out)?;

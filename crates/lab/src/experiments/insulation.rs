@@ -1,5 +1,5 @@
-//! Insulation: what each of two neighbours keeps of what its share would be worth on a disk of its
-//! own.
+//! Insulation: the throughput of each of two neighbours, relative to its share of the throughput
+//! that it has alone.
 
 use config::{Plan, VolumeIndex};
 use plot::{Line, Plot};
@@ -20,31 +20,32 @@ pub(super) const INSULATION: Experiment = Experiment {
 
 const SCENARIO: &str = include_str!("../../experiments/vdisk-insulation.toml");
 const DRIVES: [&str; 2] = ["deskstar-34gxp", "hgst-7k8"];
-/// The scenario's workloads, in its order.
+/// The names of the scenario's workloads, in order.
 const KINDS: [&str; 6] = ["seq 4K", "seq 1M", "rand 4K", "rand 64K", "bursts", "mix"];
 const BURSTS: usize = 4;
 const LONG: usize = 1;
 const MEBIBYTE: Sectors = Sectors(2_048);
 const SPLITS: [u32; 3] = [20, 50, 80];
-/// The least throughput of a neighbour, as a part of what its share is worth.
-const KEPT_MIN: f64 = 0.95;
-/// A start, in which buckets give what they had saved up, is not looked at.
-const SETTLED: Duration = Duration::from_secs(4);
-/// Windows of which each is to have its share.
+/// The least accepted throughput ÷ (share × throughput alone).
+const THROUGHPUT_RATIO_MIN: f64 = 0.95;
+/// Excluded at the start of a run, when full buckets allow extra disk time.
+const RAMP: Duration = Duration::from_secs(4);
+/// The length of the windows in which shares are checked.
 const WINDOW: Duration = Duration::from_secs(2);
-/// How far a share may be off in a window, in points.
+/// The largest accepted error of a share in a window, in points.
 const WINDOW_ERROR_MAX: f64 = 2.0;
 
-/// What one of two neighbours had.
+/// The figures of one of the two neighbours.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Had {
-    /// Requests a second.
+pub(super) struct NeighbourFigures {
+    /// Requests per second.
     iops: f64,
-    /// The furthest that its share was off its reserve in any window, in points.
+    /// The largest deviation of the share from the reserve in any window, in points.
     window_error: f64,
 }
 
-/// The plan's drive, reserves and, of its workloads, these, one a volume.
+/// The plan with these two of its workloads, one per volume; the first volume reserves `first`
+/// percent and the second the rest.
 pub(super) fn pair(plan: &Plan, kinds: &[Option<usize>; 2], first: u32) -> Plan {
     let reserves = [Share::from_percent(first), Share::from_percent(100 - first)];
     let mut set = with_reserves(plan, &reserves);
@@ -57,7 +58,7 @@ pub(super) fn pair(plan: &Plan, kinds: &[Option<usize>; 2], first: u32) -> Plan 
             set.workloads.push(load);
             continue;
         }
-        // A second on, a second off.
+        // One second active, one second idle.
         let seconds = length(plan).as_nanos() / Duration::from_secs(1).as_nanos();
         for second in (0..seconds).step_by(2) {
             let start = Duration::from_secs(second);
@@ -68,9 +69,9 @@ pub(super) fn pair(plan: &Plan, kinds: &[Option<usize>; 2], first: u32) -> Plan 
     set
 }
 
-pub(super) fn measure(plan: &Plan) -> [Had; 2] {
+pub(super) fn measure(plan: &Plan) -> [NeighbourFigures; 2] {
     let mut simulation = Simulation::new(plan);
-    let (mut at, end) = (Instant::ZERO + SETTLED, Instant::ZERO + length(plan));
+    let (mut at, end) = (Instant::ZERO + RAMP, Instant::ZERO + length(plan));
     simulation.run_until(at);
     let views =
         |simulation: &mut Simulation| [0, 1].map(|volume| simulation.volume(VolumeIndex(volume)));
@@ -81,18 +82,18 @@ pub(super) fn measure(plan: &Plan) -> [Had; 2] {
         simulation.run_until(at);
         let now = views(&mut simulation);
         for volume in 0..2 {
-            let had = (now[volume].disk_time - before[volume].disk_time).as_secs_f64();
+            let charged = (now[volume].disk_time - before[volume].disk_time).as_secs_f64();
             let reserve = plan.volumes[volume].contract.reserve.as_f64();
-            let off = (had / WINDOW.as_secs_f64() - reserve).abs() * 100.0;
+            let off = (charged / WINDOW.as_secs_f64() - reserve).abs() * 100.0;
             errors[volume] = errors[volume].max(off);
         }
         before = now;
     }
-    let seconds = at.since(Instant::ZERO + SETTLED).as_secs_f64();
+    let seconds = at.since(Instant::ZERO + RAMP).as_secs_f64();
     [0, 1].map(|volume| {
         #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
         let requests = (before[volume].requests - first[volume].requests) as f64;
-        Had { iops: requests / seconds, window_error: errors[volume] }
+        NeighbourFigures { iops: requests / seconds, window_error: errors[volume] }
     })
 }
 
@@ -106,56 +107,56 @@ pub(super) fn on(drive: &str) -> Plan {
     scenario("vdisk-insulation.toml", &text.replace("9GiB", size))
 }
 
-/// The whole matrix on one drive: a row a pair and split.
-pub(super) fn matrix(plan: &Plan, name: &str, told: &mut dyn FnMut(f64)) -> Series {
+/// The matrix on one drive: one row per pair of workloads and split.
+pub(super) fn matrix(plan: &Plan, name: &str, on_progress: &mut dyn FnMut(f64)) -> Series {
     let mut series = Series::new(name, &COLUMNS);
-    // Each place alone: the inner half of a disk is slower than the outer.
+    // Alone at each of the two locations: the inner half of a disk is slower than the outer.
     let alone = |kind: usize| {
-        let had = |kinds, first| measure(&pair(plan, &kinds, first));
-        [had([Some(kind), None], 100)[0].iops, had([None, Some(kind)], 0)[1].iops]
+        let charged = |kinds, first| measure(&pair(plan, &kinds, first));
+        [charged([Some(kind), None], 100)[0].iops, charged([None, Some(kind)], 0)[1].iops]
     };
     let alone: Vec<[f64; 2]> = (0..KINDS.len()).map(alone).collect();
     let pairs = || (0..KINDS.len()).flat_map(|one| (0..KINDS.len()).map(move |two| (one, two)));
     for (done, (one, two)) in (1_u32..).zip(pairs().filter(|(one, two)| one < two)) {
         for first in SPLITS {
-            let had = measure(&pair(plan, &[Some(one), Some(two)], first));
+            let charged = measure(&pair(plan, &[Some(one), Some(two)], first));
             let share = f64::from(first) / 100.0;
             let kept = [
-                had[0].iops / (share * alone[one][0]),
-                had[1].iops / ((1.0 - share) * alone[two][1]),
+                charged[0].iops / (share * alone[one][0]),
+                charged[1].iops / ((1.0 - share) * alone[two][1]),
             ];
-            let error = had[0].window_error.max(had[1].window_error);
+            let error = charged[0].window_error.max(charged[1].window_error);
             #[expect(clippy::cast_precision_loss, reason = "one of six")]
             series.rows.push(vec![one as f64, two as f64, share, kept[0], kept[1], error]);
         }
-        told(f64::from(done) / 15.0);
+        on_progress(f64::from(done) / 15.0);
     }
     series
 }
 
-fn insulation(told: &mut dyn FnMut(f64)) -> Findings {
+fn insulation(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let (mut checks, mut all, mut plots) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, drive) in (0_u32..).zip(DRIVES) {
-        let begun = f64::from(place) / 2.0;
+    for (index, drive) in (0_u32..).zip(DRIVES) {
+        let offset = f64::from(index) / 2.0;
         let plan = on(drive);
-        let series = matrix(&plan, drive, &mut |part| told(begun + part / 2.0));
+        let series = matrix(&plan, drive, &mut |part| on_progress(offset + part / 2.0));
         let kept = || series.rows.iter().flat_map(|row| [(row, row[3]), (row, row[4])]);
         let (row, least) = kept().min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are pairs");
         let name = format!("{drive}: least of throughput ÷ (share × alone) ({})", named(row));
-        checks.push(Check::at_least(name, least, KEPT_MIN, "ratio"));
+        checks.push(Check::at_least(name, least, THROUGHPUT_RATIO_MIN, "ratio"));
         checks.extend(window_checks(&plan, &series));
         checks.extend(changing_checks(&plan));
-        plots.push((if place == 0 { "-deskstar-34gxp" } else { "-hgst-7k8" }, plot(&series)));
+        plots.push((if index == 0 { "-deskstar-34gxp" } else { "-hgst-7k8" }, plot(&series)));
         all.push(series);
     }
     Findings { checks, series: all, plots }
 }
 
-/// How far shares are off in windows of two seconds, at worst.
+/// The largest errors of shares in windows of two seconds.
 fn window_checks(plan: &Plan, series: &Series) -> Vec<Check> {
-    // A bursty volume has no share of a window in which it has no requests. A command is charged
-    // when it ends: the one that is under way when a window begins or ends is in one of the two,
-    // and one of 1 MiB is long.
+    // Pairs with a bursty volume are excluded, because that volume has windows without requests.
+    // A command is charged at completion, so the one in flight at a window's boundary counts in one
+    // of two windows only. The bound for commands of 1 MiB allows for one such command.
     let longest = mechanical(&plan.disks[0]).worst_case(MEBIBYTE);
     let long = WINDOW_ERROR_MAX + longest.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
     let has_long = |row: &[f64]| [row[0], row[1]].map(kind).contains(&KINDS[LONG]);
@@ -172,10 +173,11 @@ fn window_checks(plan: &Plan, series: &Series) -> Vec<Check> {
         .collect()
 }
 
-/// What the neighbour does in turn: everything but bursts, five seconds each.
+/// The neighbour's workloads, cycled: all but bursts.
 const PATTERNS: [usize; 5] = [0, 2, 1, 3, 5];
+/// The time for which the neighbour keeps one workload.
 const PATTERN: Duration = Duration::from_secs(5);
-/// So far may the requests of a victim in five seconds be off their mean.
+/// The largest accepted deviation of the victim's request rate over 5 s from its mean, in %.
 const RATE_ERROR_MAX: f64 = 10.0;
 
 /// A random and a sequential victim at 50/50 beside a neighbour that changes its pattern every 5 s.
@@ -196,14 +198,14 @@ fn changing_checks(plan: &Plan) -> Vec<Check> {
     checks
 }
 
-/// How far the victim's share is off in any window, in points, and its rate in any pattern's time,
-/// in hundredths.
+/// The largest deviations of the victim: of its share in any window, in points, and of its request
+/// rate in any 5 s, in %.
 fn changing(plan: &Plan, victim: usize) -> (f64, f64) {
     let mut set = pair(plan, &[Some(victim), None], 50);
-    let (turns, end) = (length(plan).as_nanos() / PATTERN.as_nanos(), length(plan));
-    for turn in 0..turns {
-        let kind = PATTERNS[usize::try_from(turn).expect("a few") % PATTERNS.len()];
-        let start = PATTERN * turn;
+    let (phases, end) = (length(plan).as_nanos() / PATTERN.as_nanos(), length(plan));
+    for phase in 0..phases {
+        let kind = PATTERNS[usize::try_from(phase).expect("a few") % PATTERNS.len()];
+        let start = PATTERN * phase;
         let (volume, stop) = (VolumeIndex(1), Some((start + PATTERN).min(end)));
         set.workloads.push(config::Workload {
             volume,
@@ -222,8 +224,8 @@ fn changing(plan: &Plan, victim: usize) -> (f64, f64) {
         at += step;
     }
     let off = |pair: &[VolumeView]| {
-        let had = (pair[4].disk_time - pair[0].disk_time).as_secs_f64() / WINDOW.as_secs_f64();
-        (had - 0.5).abs() * 100.0
+        let charged = (pair[4].disk_time - pair[0].disk_time).as_secs_f64() / WINDOW.as_secs_f64();
+        (charged - 0.5).abs() * 100.0
     };
     let share = samples.windows(5).map(off).fold(0.0, f64::max);
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
@@ -262,7 +264,7 @@ fn plot(series: &Series) -> Plot {
     };
     let bound = Line {
         name: "bound".into(),
-        points: vec![(1.0, KEPT_MIN), (15.0, KEPT_MIN)],
+        points: vec![(1.0, THROUGHPUT_RATIO_MIN), (15.0, THROUGHPUT_RATIO_MIN)],
         dashed: true,
     };
     Plot {

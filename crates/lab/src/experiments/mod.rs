@@ -1,8 +1,8 @@
 //! Published experiments and further ones, by name: `spindle-lab reproduce ID`.
 //!
-//! An experiment is a scenario file, a procedure that runs it (perhaps at many settings), and
-//! checks that hold the figures beside the published ones. Its results are files: JSON, CSV and SVG
-//! under the experiment's name.
+//! An experiment is a scenario file, a procedure that runs it at one or more settings, and checks
+//! that compare the figures with the published ones. Its results are JSON, CSV and SVG files under
+//! the experiment's name.
 //!
 //! Invariant: a check computes its figure. A statement without a published number has no bound
 //! here.
@@ -21,7 +21,7 @@ mod vdisk;
 pub(crate) use clockwise::OneDisk;
 pub(crate) use experiment::{Experiment, Outcome};
 
-/// Every experiment there is.
+/// All experiments.
 pub(crate) const ALL: [Experiment; 32] = [
     vdisk::FIG1,
     models::FIG2,
@@ -57,7 +57,7 @@ pub(crate) const ALL: [Experiment; 32] = [
     clockwise::FIG3,
 ];
 
-/// The experiment of this name.
+/// The experiment with this name.
 pub(crate) fn find(id: &str) -> Option<Experiment> {
     ALL.into_iter().find(|experiment| experiment.id == id)
 }

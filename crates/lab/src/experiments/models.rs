@@ -1,5 +1,5 @@
-//! "Virtualizing Disk Performance" (RTAS 2008), figure 2 and §4.3: what a worst case costs, and
-//! wrong estimates.
+//! "Virtualizing Disk Performance" (RTAS 2008), figure 2 and §4.3: the cost of reserving by the
+//! worst case, and the effect of wrong estimates.
 
 use core::num::NonZeroU64;
 
@@ -32,13 +32,13 @@ pub(super) const FIG8: Experiment = Experiment {
 };
 
 const RUNS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
-/// Requests of 4 KiB.
+/// The request size, 4 KiB.
 const BLOCK: Sectors = Sectors(8);
 
-fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig2(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = with_workloads(&scenario("vdisk-pair.toml", PAIR), &[0]);
     let plan = with_reserves(&plan, &[Share::NONE, Share::NONE]);
-    // What the drive's own figures bound, and what RTAS 2008 took for its worst case.
+    // The worst case from the drive's figures, as in RTAS 2008.
     let worst = mechanical(&plan.disks[0]).worst_case(BLOCK);
     let reservable = 1.0 / worst.as_secs_f64();
     let mut series = Series::new("runs", &["run", "reservable_iops", "maximum_iops"]);
@@ -46,7 +46,7 @@ fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
         let had = run(&with_run(&plan, run_length)).volumes[0].iops;
         #[expect(clippy::cast_precision_loss, reason = "a run is short")]
         series.rows.push(vec![run_length as f64, reservable, had]);
-        told(f64::from(done) / 11.0);
+        on_progress(f64::from(done) / 11.0);
     }
     let ends = [&series.rows[0], &series.rows[RUNS.len() - 1]];
     let [short, long] = ends.map(|row| row[2] / row[1]);
@@ -75,16 +75,16 @@ fn fig2(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![series], plots: vec![("", plot)] }
 }
 
-/// The plan with runs of `requests` requests in its first workload.
+/// The plan with sequential runs of `run` requests in its first workload.
 fn with_run(plan: &Plan, run: u64) -> Plan {
     let mut plan = plan.clone();
-    if let Requests::Synthetic(drawn) = &mut plan.workloads[0].requests {
-        drawn.access = Access::Sequential { run: NonZeroU64::new(run) };
+    if let Requests::Synthetic(synthetic) = &mut plan.workloads[0].requests {
+        synthetic.access = Access::Sequential { run: NonZeroU64::new(run) };
     }
     plan
 }
 
-/// The worst that either stream's share is off its reserve, in points.
+/// The largest deviation of either stream's share from its reserve, in points.
 fn worst_error(series: &Series) -> f64 {
     let off = |row: &Vec<f64>| (row[1] - row[0]).abs().max((row[2] - (1.0 - row[0])).abs());
     series.rows.iter().map(off).fold(0.0, f64::max) * 100.0
@@ -96,21 +96,21 @@ const RANDOM_ESTIMATES: [(&str, Duration); 3] = [
     ("300us", Duration::from_micros(300)),
 ];
 
-fn fig7(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig7(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("vdisk-pair.toml", PAIR);
     let estimated = RANDOM_ESTIMATES.map(|(name, estimate)| {
         let mut plan = plan.clone();
         plan.disks[0].estimate_random = estimate;
         (name, plan)
     });
-    let series = all_splits(&estimated, told);
+    let series = all_splits(&estimated, on_progress);
     let mut checks: Vec<Check> = series
         .iter()
         .map(|table| {
             let name = format!("random estimate {}: worst share error", table.name);
             let error = worst_error(table);
             if table.name == "300us" {
-                Check::told(name, error, "points", as_one_estimate(error))
+                Check::unbounded(name, error, "points", one_estimate_remark(error))
             } else {
                 Check::at_most(name, error, 2.0, "points")
             }
@@ -119,21 +119,19 @@ fn fig7(told: &mut dyn FnMut(f64)) -> Findings {
     let [first, .., last] = &series[..] else { unreachable!("three estimates") };
     let totals = |table: &Series| table.column(5).sum::<f64>();
     let name = "throughput of both streams over all splits, 300 µs ÷ 20 ms";
-    let remark = "what the shares are worth when nothing tells the two kinds of requests apart";
-    checks.push(Check::told(name, totals(last) / totals(first), "ratio", remark));
+    let remark = "the effect of one estimate for both kinds of requests on throughput";
+    checks.push(Check::unbounded(name, totals(last) / totals(first), "ratio", remark));
     let plots = vec![("", shares_plot(&series, "random"))];
     Findings { checks, series, plots }
 }
 
-/// What to say of shares that were this far off with one estimate for both kinds of requests.
-fn as_one_estimate(error: f64) -> &'static str {
+/// The remark on this share error with one estimate for both kinds of requests.
+fn one_estimate_remark(error: f64) -> &'static str {
     if error > 2.0 {
-        "as in RTAS 2008: where one estimate stands for both kinds of requests, the shares go \
-         astray"
+        "as in RTAS 2008: with one estimate for both kinds of requests, shares differ from reserves"
     } else {
-        "otherwise than in RTAS 2008 the shares hold though one estimate stands for both kinds \
-         of requests: each command \
-         is put right when it completes, before the next one is sent"
+        "unlike in RTAS 2008, shares hold with one estimate for both kinds of requests: the charge \
+         of each command is corrected at completion, before the next command is dispatched"
     }
 }
 
@@ -144,14 +142,14 @@ const SEQUENTIAL_ESTIMATES: [(&str, Duration); 4] = [
     ("20ms", Duration::from_millis(20)),
 ];
 
-fn fig8(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig8(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("vdisk-pair.toml", PAIR);
     let estimated = SEQUENTIAL_ESTIMATES.map(|(name, estimate)| {
         let mut plan = plan.clone();
         plan.disks[0].estimate_sequential = estimate;
         (name, plan)
     });
-    let series = all_splits(&estimated, told);
+    let series = all_splits(&estimated, on_progress);
     let mut checks: Vec<Check> = series
         .iter()
         .map(|table| {
@@ -159,44 +157,47 @@ fn fig8(told: &mut dyn FnMut(f64)) -> Findings {
             Check::at_most(name, worst_error(table), 2.0, "points")
         })
         .collect();
-    // The splits at which both streams have work of their own.
+    // The splits at which both streams have a reserve.
     let sequential = |table: &Series| -> f64 {
         table.rows.iter().filter(|row| row[0] > 0.0 && row[0] < 1.0).map(|row| row[3]).sum()
     };
-    let inside = [0, SEQUENTIAL_ESTIMATES.len() - 1].map(|place| {
-        let (name, plan) = &estimated[place];
+    let inside = [0, SEQUENTIAL_ESTIMATES.len() - 1].map(|index| {
+        let (name, plan) = &estimated[index];
         splits(&twenty_inside(plan), &format!("{name}_twenty_inside"), &mut |_| {})
     });
     let ratio = |table: &Series, first: &Series| sequential(table) / sequential(first);
     let name = "sequential throughput over all splits, 20ms ÷ 300us, twenty inside the drive";
-    checks.push(Check::at_most(name, ratio(&inside[1], &inside[0]), FALLS, "ratio"));
+    checks.push(Check::at_most(name, ratio(&inside[1], &inside[0]), LOWER_RATIO, "ratio"));
     let one = ratio(&series[series.len() - 1], &series[0]);
     let name = "sequential throughput over all splits, 20ms ÷ 300us, one inside the drive";
-    checks.push(Check::told(name, one, "ratio", as_overestimated(one)));
+    checks.push(Check::unbounded(name, one, "ratio", overestimate_remark(one)));
     let plots =
         vec![("", shares_plot(&series, "sequential")), ("-throughput", throughput_plot(&series))];
     Findings { checks, series, plots }
 }
 
-/// The remark on a throughput, by its ratio to that without an overestimate.
-fn as_overestimated(ratio: f64) -> &'static str {
-    if ratio < FALLS {
-        "it falls, as in RTAS 2008"
+/// The remark on the ratio of a throughput with an overestimate to that without.
+fn overestimate_remark(ratio: f64) -> &'static str {
+    if ratio < LOWER_RATIO {
+        "throughput falls, as in RTAS 2008"
     } else {
-        "it does not fall as in RTAS 2008, which has many requests inside: a turn ends by what \
-         its commands took, and only \
-         one that is under way is still taken to cost more than it will"
+        "throughput does not fall as in RTAS 2008, which has many requests in the drive: a quantum \
+         ends by the measured cost of its commands, and only the command in flight counts with its \
+         overestimate"
     }
 }
 
-/// A throughput below this part of another has fallen.
-const FALLS: f64 = 0.98;
+/// A throughput below this fraction of another counts as lower.
+const LOWER_RATIO: f64 = 0.98;
 
-fn all_splits<const N: usize>(plans: &[(&str, Plan); N], told: &mut dyn FnMut(f64)) -> Vec<Series> {
+fn all_splits<const N: usize>(
+    plans: &[(&str, Plan); N],
+    on_progress: &mut dyn FnMut(f64),
+) -> Vec<Series> {
     let mut series = Vec::new();
-    for (place, (name, plan)) in (0_u32..).zip(plans) {
+    for (index, (name, plan)) in (0_u32..).zip(plans) {
         let count = f64::from(u32::try_from(N).expect("a few"));
-        series.push(splits(plan, name, &mut |part| told((f64::from(place) + part) / count)));
+        series.push(splits(plan, name, &mut |part| on_progress((f64::from(index) + part) / count)));
     }
     series
 }

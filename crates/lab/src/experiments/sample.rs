@@ -1,4 +1,4 @@
-//! Runs of a plan with samples on the way.
+//! Runs of a plan, and samples of their progress.
 
 use config::{Plan, VolumeIndex};
 use units::{Duration, Instant, Share};
@@ -6,16 +6,16 @@ use units::{Duration, Instant, Share};
 use super::experiment::Series;
 use sim::{Report, Simulation};
 
-/// The scenario of this text, which ships with the program.
+/// Parses a scenario that is part of the program.
 ///
 /// # Panics
-/// If it is wrong: the tests run every one.
+/// If the scenario is invalid. The tests run all scenarios.
 pub(super) fn scenario(name: &str, text: &str) -> Plan {
     Plan::parse(text, name, std::path::Path::new("."))
-        .unwrap_or_else(|error| panic!("a scenario that ships is right: {error}"))
+        .unwrap_or_else(|error| panic!("a built-in scenario is valid: {error}"))
 }
 
-/// The plan with these reserves for its volumes, in their order, and no limits.
+/// The plan with these reserves for its volumes, in order, and without limits.
 pub(super) fn with_reserves(plan: &Plan, reserves: &[Share]) -> Plan {
     let mut plan = plan.clone();
     for (volume, reserve) in plan.volumes.iter_mut().zip(reserves) {
@@ -24,19 +24,19 @@ pub(super) fn with_reserves(plan: &Plan, reserves: &[Share]) -> Plan {
     plan
 }
 
-/// Only these workloads of the plan, by number.
+/// The plan with only these of its workloads, by index.
 pub(super) fn with_workloads(plan: &Plan, which: &[usize]) -> Plan {
     let workloads = which.iter().map(|index| plan.workloads[*index].clone()).collect();
     Plan { workloads, ..plan.clone() }
 }
 
-/// The disk's drive, which has an arm.
+/// The model of the disk's drive, which is mechanical.
 pub(super) fn mechanical(disk: &config::Disk) -> &drive::Model {
     disk.drive.model.mechanical().expect("the experiments' drives have arms")
 }
 
 pub(super) fn length(plan: &Plan) -> Duration {
-    plan.duration.expect("a scenario says how long")
+    plan.duration.expect("a scenario has a duration")
 }
 
 pub(super) fn run(plan: &Plan) -> Report {
@@ -45,10 +45,10 @@ pub(super) fn run(plan: &Plan) -> Report {
     simulation.report()
 }
 
-/// The disk time that each volume has had, every `step`, behind it what each has saved up of its
-/// reserve, both in seconds, and the requests that were answered to each: the first column is the
-/// time.
-pub(super) fn progress(plan: &Plan, step: Duration, told: &mut dyn FnMut(f64)) -> Series {
+/// A row every `step`: the time, then for each volume the disk time charged and the level of its
+/// reserve bucket, in seconds, and the number of completed requests. All volumes' columns of one
+/// quantity are adjacent.
+pub(super) fn progress(plan: &Plan, step: Duration, on_progress: &mut dyn FnMut(f64)) -> Series {
     let mut series = Series::new("progress", &["time_s"]);
     let named = |what: &str| {
         let what = what.to_owned();
@@ -64,13 +64,15 @@ pub(super) fn progress(plan: &Plan, step: Duration, told: &mut dyn FnMut(f64)) -
         simulation.run_until(at);
         let views: Vec<_> =
             (0..plan.volumes.len()).map(|v| simulation.volume(VolumeIndex(v))).collect();
-        let had = views.iter().map(|view| view.disk_time.as_secs_f64());
-        let saved = views.iter().map(|view| view.balance.as_secs_f64());
+        let charged = views.iter().map(|view| view.disk_time.as_secs_f64());
+        let balances = views.iter().map(|view| view.balance.as_secs_f64());
         let time = at.since(Instant::ZERO).as_secs_f64();
         #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-        let done = views.iter().map(|view| view.requests as f64);
-        series.rows.push(std::iter::once(time).chain(had).chain(saved).chain(done).collect());
-        told(time / end.since(Instant::ZERO).as_secs_f64());
+        let requests = views.iter().map(|view| view.requests as f64);
+        series
+            .rows
+            .push(std::iter::once(time).chain(charged).chain(balances).chain(requests).collect());
+        on_progress(time / end.since(Instant::ZERO).as_secs_f64());
     }
     series
 }

@@ -1,8 +1,8 @@
-//! What a drive's own queue does to a random reader beside a sequential stream: users meet it, and
-//! the model of a queue has to show it.
+//! Starvation of a random reader beside a sequential stream by a drive's command queue. Real drives
+//! show it, so the model of a queue must show it too.
 //!
-//! The stream keeps as many requests under way as the drive takes; the random reader has one. With
-//! one command at a time the drive has no choice. From two on, the stream's next command is always
+//! The stream keeps as many requests outstanding as the drive's queue holds. The random reader has
+//! one. At depth 1 the drive has no choice. From depth 2 on, the stream's next command is always
 //! cheaper than a seek.
 
 use std::sync::Arc;
@@ -24,9 +24,9 @@ pub(super) const NCQ_STARVATION: Experiment = Experiment {
 
 const SCENARIO: &str = include_str!("../../experiments/drive-ncq-starvation.toml");
 const DEPTHS: [u32; 4] = [1, 2, 4, 32];
-/// The stream's requests, with the name that files call them by.
+/// The stream's request sizes, and their names in file names.
 const BLOCKS: [(Bytes, &str); 2] = [(Bytes(128 << 10), "128KiB"), (Bytes(1 << 20), "1MiB")];
-/// Of how many runs there is progress to tell.
+/// The number of runs, for the progress report.
 const POINTS: f64 = 8.0;
 const COLUMNS: [&str; 7] = [
     "depth",
@@ -38,7 +38,7 @@ const COLUMNS: [&str; 7] = [
     "longest_in_order_ms",
 ];
 
-fn ncq_starvation(told: &mut dyn FnMut(f64)) -> Findings {
+fn ncq_starvation(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("drive-ncq-starvation.toml", SCENARIO);
     let mut checks = Vec::new();
     let mut series = Vec::new();
@@ -60,7 +60,7 @@ fn ncq_starvation(told: &mut dyn FnMut(f64)) -> Findings {
                 ordered.volumes[1].latency_ms.max,
             ]);
             done += 1;
-            told(f64::from(done) / POINTS);
+            on_progress(f64::from(done) / POINTS);
         }
         checks.extend(starvation_checks(name, &table));
         series.push(table);
@@ -69,7 +69,7 @@ fn ncq_starvation(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series, plots }
 }
 
-/// The plan with `depth` commands in the drive, and enough requests of the stream to fill it.
+/// The plan with `depth` commands in the drive, and as many requests of the stream outstanding.
 fn with_stream(plan: &Plan, block: Bytes, depth: u32) -> Plan {
     let mut plan = plan.clone();
     plan.disks[0].depth = depth;
@@ -80,21 +80,23 @@ fn with_stream(plan: &Plan, block: Bytes, depth: u32) -> Plan {
     plan
 }
 
-/// The same drive with a queue that keeps the order in which commands came: the control.
+/// The plan with a first-come-first-served queue in the drive: the control.
 fn in_order(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     let model = plan.disks[0].drive.model.mechanical().expect("a drive with an arm");
     let spec = Spec { discipline: Discipline::Fifo, ..model.spec().clone() };
-    let model = Arc::new(spec.check().expect("it was a drive before"));
+    let model = Arc::new(spec.check().expect("only the discipline changed"));
     plan.disks[0].drive.model = model.into();
     plan
 }
 
-/// A drive that was measured let random reads starve for 1 to 4 s beside a stream, from depth 2 on.
+/// Compares with a measured drive, on which random reads beside a stream starved for 1 to 4 s from
+/// depth 2 on.
 ///
-/// What ends the wait is the age limit, which the drive's file calls an estimate: how long they
-/// starve is put in, that they starve from depth 2 on, at any depth alike, and nowhere else, comes
-/// out.
+/// The age limit ends the wait. It is an estimate in the drive's file, so the length of the wait is
+/// an input of the model. That reads starve at every depth from 2 on, equally long, and not at
+/// depth
+/// 1, is a result.
 fn starvation_checks(block: &str, table: &Series) -> Vec<Check> {
     let longest: Vec<f64> = table.column(1).collect();
     let queued = &longest[1..];

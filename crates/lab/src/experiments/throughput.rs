@@ -1,9 +1,9 @@
 //! "Virtualizing Disk Performance" (RTAS 2008), §4.2 to §4.4: the older driver, which reserves a
-//! rate by the worst case.
+//! request rate by the worst case.
 //!
-//! Up to 20 requests are at the low-level driver, as in RTAS 2008. There Linux's elevator ordered
-//! them; here the queue of the drive does, nearest first, with the half second after which Linux
-//! served a request out of order.
+//! Up to 20 requests are in the low-level driver, as in RTAS 2008. In RTAS 2008 Linux's elevator
+//! ordered them. Here the drive's queue orders them by shortest seek, with Linux's age limit of
+//! half a second.
 
 use std::sync::Arc;
 
@@ -42,23 +42,23 @@ pub(super) const FIG10: Experiment = Experiment {
     run: fig10,
 };
 
-/// Requests that RTAS 2008's driver keeps at the low-level driver.
+/// The number of requests that RTAS 2008 keeps in the low-level driver.
 const DEPTH: u32 = 20;
-/// Linux's deadline elevator lets a read wait so long.
+/// The age limit of reads in Linux's deadline elevator.
 const AGE_LIMIT: Duration = Duration::from_millis(500);
-/// What RTAS 2008 measured with random requests: its reservable rate, a second.
+/// RTAS 2008's reservable rate, which it measured with random requests, in requests per second.
 const RESERVABLE: u32 = 68;
-/// What fills the low-level driver from either stream and still leaves its queue full: "as fast as
-/// possible" in §4.2.
+/// Requests outstanding per stream ("as fast as possible" in §4.2): enough to fill the low-level
+/// driver and to leave requests queued.
 const OUTSTANDING: u32 = 64;
-/// By how much the reservable rate is overestimated, in hundredths.
+/// The overestimated reservable rates, in percent of the measured rate.
 const OVERESTIMATES: [u32; 2] = [110, 150];
 
 fn interval(per_second: u32) -> Duration {
     Duration::from_secs(1) / u64::from(per_second)
 }
 
-/// The plan with up to twenty requests inside the drive, whose queue orders them.
+/// The plan with up to twenty requests in the drive, whose queue orders them.
 pub(super) fn twenty_inside(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     let disk = &mut plan.disks[0];
@@ -69,17 +69,18 @@ pub(super) fn twenty_inside(plan: &Plan) -> Plan {
         stream_hold: Duration::ZERO,
         decision_latency: Duration::ZERO,
     });
-    disk.drive.model = AnyModel::Mechanical(Arc::new(spec.check().expect("it was a drive before")));
+    disk.drive.model =
+        AnyModel::Mechanical(Arc::new(spec.check().expect("only the queue changed")));
     disk.depth = DEPTH;
     for workload in &mut plan.workloads {
-        if let Requests::Synthetic(drawn) = &mut workload.requests {
-            drawn.arrival = Arrival::Closed { outstanding: OUTSTANDING, think: Duration::ZERO };
+        if let Requests::Synthetic(synthetic) = &mut workload.requests {
+            synthetic.arrival = Arrival::Closed { outstanding: OUTSTANDING, think: Duration::ZERO };
         }
     }
     plan
 }
 
-/// The plan under the throughput policy, with `rate` requests a second to reserve.
+/// The plan under the throughput policy, with `per_second` requests per second to reserve.
 fn by_rate(plan: &Plan, per_second: u32) -> Plan {
     let mut plan = twenty_inside(plan);
     let disk = &mut plan.disks[0];
@@ -88,8 +89,8 @@ fn by_rate(plan: &Plan, per_second: u32) -> Plan {
     plan
 }
 
-/// How far each stream is under the rate that it reserved, at worst, in requests a second.
-fn worst_missing(series: &Series, per_second: u32, column: usize) -> f64 {
+/// The largest shortfall of a stream against its reserved rate, in requests per second.
+fn worst_shortfall(series: &Series, per_second: u32, column: usize) -> f64 {
     let rate = f64::from(per_second);
     let reserved = |row: &[f64]| if column == SEQUENTIAL { row[0] } else { 1.0 - row[0] };
     let missing = series.rows.iter().map(|row| reserved(row) * rate - row[column]);
@@ -101,19 +102,18 @@ const SEQUENTIAL: usize = 3;
 const RANDOM: usize = 4;
 const TOTAL: usize = 5;
 
-fn fig5(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig5(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = by_rate(&scenario("vdisk-pair.toml", PAIR), RESERVABLE);
-    let series = splits(&plan, "splits", told);
+    let series = splits(&plan, "splits", on_progress);
     let rate = f64::from(RESERVABLE);
     let from = |reserve: f64| series.rows.iter().filter(move |row| row[0] > reserve - 1e-9);
     let least = from(0.1).map(|row| row[SEQUENTIAL]).fold(f64::INFINITY, f64::min);
-    // If the reserve decided, seven times ten points more of it would give seven times as much
-    // more.
+    // If the reserve alone decided, the rate would rise in proportion to the reserve.
     let [low, high] = [0.3, 1.0].map(|at| from(at).next().expect("a split")[SEQUENTIAL]);
     let (rises, reserved) = ((high - low) / low, (1.0 - 0.3) / 0.3);
     let missing = |stream: &str, column| {
         let name = format!("{stream}: most missing from its reserve");
-        Check::at_most(name, worst_missing(&series, RESERVABLE, column), 0.5, "I/Os per s")
+        Check::at_most(name, worst_shortfall(&series, RESERVABLE, column), 0.5, "I/Os per s")
     };
     let checks = vec![
         missing("sequential", SEQUENTIAL),
@@ -135,7 +135,7 @@ fn fig5(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![series], plots }
 }
 
-/// What two streams had against what they reserved of `per_second`.
+/// The streams' rates against their reserved parts of `per_second` requests per second.
 fn rates_plot(all: &[&Series], per_second: u32, which: &str) -> Plot {
     let mut lines = Vec::new();
     for series in all {
@@ -167,11 +167,12 @@ fn percent(series: &Series, column: usize) -> Vec<(f64, f64)> {
     series.points(0, column).into_iter().map(|(x, y)| (x * 100.0, y)).collect()
 }
 
-fn fig6(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig6(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("vdisk-pair.toml", PAIR);
-    let time = splits(&plan, "utilization", &mut |part| told(part / 2.0));
-    let rate =
-        splits(&by_rate(&plan, RESERVABLE), "throughput", &mut |part| told(0.5 + part / 2.0));
+    let time = splits(&plan, "utilization", &mut |part| on_progress(part / 2.0));
+    let rate = splits(&by_rate(&plan, RESERVABLE), "throughput", &mut |part| {
+        on_progress(0.5 + part / 2.0);
+    });
     let pairs = || time.rows.iter().zip(&rate.rows).filter(|(row, _)| row[0] > 0.3 - 1e-9);
     let ahead = |column: usize| {
         pairs().map(|(time, rate)| time[column] / rate[column]).fold(f64::INFINITY, f64::min)
@@ -205,8 +206,8 @@ fn fig6(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![time, rate], plots: vec![("", plot)] }
 }
 
-/// What a stream of random requests has of the disk to itself, a second: how RTAS 2008 measured its
-/// reservable rate.
+/// The rate of random requests alone on the disk, in requests per second: the measurement by which
+/// RTAS 2008 finds its reservable rate.
 fn measured_rate(plan: &Plan) -> u32 {
     let alone = with_workloads(&by_rate(plan, RESERVABLE), &[1]);
     let volume = &run(&alone).volumes[1];
@@ -215,12 +216,12 @@ fn measured_rate(plan: &Plan) -> u32 {
     rate
 }
 
-fn fig9(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig9(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("vdisk-pair.toml", PAIR);
     let measured = measured_rate(&plan);
-    told(1.0 / 23.0);
-    // With twenty to choose from, the drive's queue makes more of them than RTAS 2008's 68. The
-    // overestimates are of what can be had, as RTAS 2008's were.
+    on_progress(1.0 / 23.0);
+    // The drive's queue chooses among twenty requests and exceeds RTAS 2008's 68 per second. As in
+    // RTAS 2008, the overestimates are relative to the measured rate.
     let name = "random requests alone, twenty inside the drive";
     let mut checks = vec![
         Check::at_least(name, measured.into(), RESERVABLE.into(), "I/Os per s")
@@ -228,13 +229,13 @@ fn fig9(told: &mut dyn FnMut(f64)) -> Findings {
     ];
     let (mut series, mut plots) = (Vec::new(), Vec::new());
     for (place, (percent, plot)) in (0_u32..).zip(OVERESTIMATES.into_iter().zip(["-10", "-50"])) {
-        let begun = 1.0 + f64::from(place) * 11.0;
+        let offset = 1.0 + f64::from(place) * 11.0;
         let (over, per_second) = (percent - 100, measured * percent / 100);
         let name = format!("{over}_percent_over");
         let table = splits(&by_rate(&plan, per_second), &name, &mut |part| {
-            told((begun + part * 11.0) / 23.0);
+            on_progress((offset + part * 11.0) / 23.0);
         });
-        let missing = worst_missing(&table, per_second, RANDOM);
+        let missing = worst_shortfall(&table, per_second, RANDOM);
         let name = format!("{over} % over: most missing from the random stream's reserve");
         checks.push(Check::at_least(name, missing, 1.0, "I/Os per s"));
         let all = table.rows[0][RANDOM] / f64::from(per_second);
@@ -247,10 +248,10 @@ fn fig9(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series, plots }
 }
 
-fn fig10(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig10(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = by_rate(&scenario("vdisk-pair.toml", PAIR), RESERVABLE);
     let plan = with_reserves(&plan, &[Share::from_percent(70), Share::from_percent(30)]);
-    let series = progress(&plan, SAMPLE, told);
+    let series = progress(&plan, SAMPLE, on_progress);
     let behind = 1 + 2 * plan.volumes.len();
     let (mut checks, mut lines) = (Vec::new(), Vec::new());
     let rows = &series.rows;
@@ -269,13 +270,13 @@ fn fig10(told: &mut dyn FnMut(f64)) -> Findings {
         let name = format!("{}, reserved", volume.name);
         lines.push(Line { name, points: promised, dashed: true });
     }
-    // Were the slack divided as the reserves are, both would run ahead of theirs alike.
+    // If slack were divided in proportion to the reserves, both ratios would be equal.
     let [(first, first_rate), (second, second_rate)] = parts[..] else {
         unreachable!("two streams")
     };
-    let apart = (first / first_rate - second / second_rate).abs();
+    let difference = (first / first_rate - second / second_rate).abs();
     let name = "the two streams: what they had ÷ reserved, apart";
-    checks.push(Check::at_least(name, apart, 0.1, "ratio"));
+    checks.push(Check::at_least(name, difference, 0.1, "ratio"));
     let plot = Plot {
         caption: "Requests done for two streams that reserved 70 % and 30 % of 68 I/Os a second \
                   (deskstar-34gxp)"

@@ -25,24 +25,25 @@ pub(super) const FIG11: Experiment =
 
 pub(super) const PAIR: &str = include_str!("../../experiments/vdisk-pair.toml");
 const FIG11_SCENARIO: &str = include_str!("../../experiments/vdisk-fig11.toml");
-/// RTAS 2008 samples every half second.
+/// The sampling interval of RTAS 2008.
 pub(super) const SAMPLE: Duration = Duration::from_millis(500);
 
-fn fig1(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig1(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("vdisk-pair.toml", PAIR);
-    let series = progress(&plan, SAMPLE, told);
+    let series = progress(&plan, SAMPLE, on_progress);
     let mut checks = Vec::new();
     let mut lines = Vec::new();
     for (column, volume) in (1..).zip(&plan.volumes) {
         let reserve = volume.contract.reserve.as_f64();
-        // The line is the one that a promise draws from where the stream was after its first
-        // second.
+        // The reference line starts at the stream's position after the first second and has the
+        // slope of its reserve.
         let settled: Vec<_> =
             series.points(0, column).into_iter().filter(|(time, _)| *time >= 1.0).collect();
         let (first, last) = (settled[0], settled[settled.len() - 1]);
         let slope = (last.1 - first.1) / (last.0 - first.0);
-        let apart = |(time, had): &(f64, f64)| (had - first.1 - reserve * (time - first.0)).abs();
-        let worst = settled.iter().map(apart).fold(0.0, f64::max);
+        let distance =
+            |(time, had): &(f64, f64)| (had - first.1 - reserve * (time - first.0)).abs();
+        let worst = settled.iter().map(distance).fold(0.0, f64::max);
         let name = &volume.name;
         let error = (slope - reserve).abs() * 100.0;
         checks.push(Check::at_most(format!("{name}: slope off its reserve"), error, 0.5, "points"));
@@ -76,8 +77,8 @@ pub(super) const SPLIT: [&str; 6] = [
     "total_iops",
 ];
 
-/// The pair at eleven splits of whatever its disk's policy hands out.
-pub(super) fn splits(plan: &Plan, name: &str, told: &mut dyn FnMut(f64)) -> Series {
+/// The two streams at eleven splits of what the disk's policy reserves: disk time or a rate.
+pub(super) fn splits(plan: &Plan, name: &str, on_progress: &mut dyn FnMut(f64)) -> Series {
     let mut series = Series::new(name, &SPLIT);
     for step in 0..=10_u32 {
         let sequential = Share::from_percent(step * 10);
@@ -92,20 +93,20 @@ pub(super) fn splits(plan: &Plan, name: &str, told: &mut dyn FnMut(f64)) -> Seri
             r.iops,
             s.iops + r.iops,
         ]);
-        told(f64::from(step + 1) / 11.0);
+        on_progress(f64::from(step + 1) / 11.0);
     }
     series
 }
 
-fn fig4(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig4(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("vdisk-pair.toml", PAIR);
-    let series = splits(&plan, "splits", &mut |part| told(part * 11.0 / 13.0));
+    let series = splits(&plan, "splits", &mut |part| on_progress(part * 11.0 / 13.0));
     let alone = |which: usize| {
         let plan = with_reserves(&with_workloads(&plan, &[which]), &[Share::NONE, Share::NONE]);
         run(&plan).volumes[which].iops
     };
     let alone = (alone(0), alone(1));
-    told(1.0);
+    on_progress(1.0);
     let checks = fig4_checks(&series, alone);
     let plots = fig4_plots(&series);
     Findings { checks, series: vec![series], plots }
@@ -177,16 +178,16 @@ fn fig4_plots(series: &Series) -> Vec<(&'static str, Plot)> {
     vec![("-shares", shares), ("-throughput", throughput)]
 }
 
-/// When each stream of figure 11 is there, in the scenario's order.
+/// The interval in which each stream of figure 11 is active, in the scenario's order, in seconds.
 const ACTIVE: [(f64, f64); 3] = [(0.0, 60.0), (10.0, 30.0), (20.0, 50.0)];
-/// A change is over after two periods (RTAS 2008 §2.1).
+/// The time excluded after a change: two periods (RTAS 2008 §2.1), in seconds.
 const SETTLED: f64 = 2.0;
 
-fn fig11(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig11(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let plan = scenario("vdisk-fig11.toml", FIG11_SCENARIO);
-    let series = progress(&plan, SAMPLE, told);
+    let series = progress(&plan, SAMPLE, on_progress);
     let had = |stream: usize, time: f64| {
-        let row = series.rows.iter().find(|row| row[0] >= time).expect("the run is so long");
+        let row = series.rows.iter().find(|row| row[0] >= time).expect("the run covers this time");
         row[stream + 1]
     };
     let rate =
@@ -198,8 +199,8 @@ fn fig11(told: &mut dyn FnMut(f64)) -> Findings {
     for (stream, (volume, (from, to))) in plan.volumes.iter().zip(ACTIVE).enumerate() {
         let reserve = volume.contract.reserve.as_f64();
         let phases = changes.windows(2).filter(|phase| phase[0] >= from && phase[1] <= to);
-        // A bucket's level stays within one period's worth (§2.1): as much may be missing at any
-        // moment.
+        // A bucket's level stays within one period's disk time (§2.1), so that up to that much may
+        // be missing at any instant.
         let short = |phase: &[f64]| {
             let from = phase[0] + SETTLED;
             reserve * (phase[1] - from) - (had(stream, phase[1]) - had(stream, from))
@@ -213,8 +214,8 @@ fn fig11(told: &mut dyn FnMut(f64)) -> Findings {
         let saved = start[1 + plan.volumes.len() + stream];
         let gives = format!("{name}: in its bucket when it starts");
         checks.push(Check::at_most(gives, saved * 1e3, reserve * 1e3, "ms"));
-        // What it had in its first seconds above the rate at which it went on: out of its own
-        // bucket, and out of what the others owed because they had lived on slack.
+        // Disk time in the first seconds above the later rate. It comes from the stream's own
+        // bucket and from the debt of the other streams, which had used slack.
         let next = changes.iter().copied().find(|change| *change > from).expect("it ends");
         let steady = rate(stream, from + SETTLED, next);
         let burst = had(stream, from + SETTLED) - had(stream, from) - steady * SETTLED;
@@ -239,7 +240,7 @@ fn fig11(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![series], plots: vec![("", plot)] }
 }
 
-/// The share that a stream had in the second before each sample.
+/// A stream's share in the second before each sample, in percent.
 fn rates(series: &Series, column: usize) -> Vec<(f64, f64)> {
     let points = series.points(0, column);
     let second = |pair: &[(f64, f64)]| {

@@ -1,4 +1,5 @@
-//! The figure of `spindle demo`: the disk time of each volume, beside what its reserve earns.
+//! The figure of `spindle demo`: the disk time of each volume, and the disk time that its reserve
+//! accrues.
 
 use std::path::{Path, PathBuf};
 

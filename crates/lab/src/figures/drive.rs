@@ -11,7 +11,7 @@ use units::Duration;
 
 const CURVE_POINTS: u32 = 500;
 
-/// Writes the figures of the drive that `name` stands for into `out`; returns their paths.
+/// Writes the figures of the drive `name` into `out`; returns their paths.
 pub(super) fn write(name: &str, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
     let spec = drive_library::open(name).map_err(bad_input)?;
@@ -57,7 +57,7 @@ fn surface_plot(name: &str, model: &Model) -> HeatMap {
 fn seek_plot(name: &str, model: &Model) -> Plot {
     let longest = model.cylinders() - 1;
     let step = longest.div_ceil(CURVE_POINTS).max(1);
-    // Short seeks are where a curve bends: all of the first are drawn.
+    // A seek curve bends at short distances, so all of the first distances are plotted.
     let distances = (0..=longest).filter(|d| *d < 100 || d % step == 0 || *d == longest);
     let time = |distance: u32| -> Duration { model.seek(distance) };
     Plot {
@@ -92,7 +92,7 @@ fn zone_plot(name: &str, model: &Arc<Model>) -> Plot {
     }
 }
 
-/// Mean and 99th percentile of reads against the depth, alone and beside writes.
+/// Mean and 99th percentile of read latency against the queue depth, without and with writes.
 fn latency_plot(name: &str, depths: &[Depth]) -> Plot {
     let line = |name: &str, dashed, ms: fn(&Depth) -> f64| Line {
         name: name.to_owned(),

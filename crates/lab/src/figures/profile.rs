@@ -1,4 +1,4 @@
-//! The figures of a profile: each of what was measured, none of what was not.
+//! The figures of a measured profile. Quantities that were not measured have no figure.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ fn seeks(name: &str, read: &Seeks, write: Option<&Seeks>) -> Plot {
         };
     let below = curve(read, |point| point.time.saturating_sub(point.variation));
     let above = curve(read, |point| point.time + point.variation);
-    // There and back, as one line: both ends of the band have the colour of the curve.
+    // The band is one line, forward and back, so that both edges have the colour of the curve.
     let band = below.into_iter().chain(above.into_iter().rev()).collect();
     let mut lines = vec![
         line("before reads", curve(read, |point| point.time), false),

@@ -1,13 +1,13 @@
-//! How true a drive model is to a drive: a trace of measured requests, replayed against it.
+//! Validation of a drive model: replays a trace of measured requests and compares service times.
 //!
-//! The replay is DiskSim's: one request at a time, each sent as long after the (modelled)
-//! completion of the one before it as the trace says, so that the disk turns between them as it did
-//! when it was measured. The drive begins at rest over the first track. What was measured only
-//! serves to compare.
+//! The replay is DiskSim's. One request is in flight at a time. Each is sent after the modelled
+//! completion of the one before, with the delay of the trace, so that the disk rotates between them
+//! as it did in the measurement. The drive begins at rest over the first track. The measured
+//! service times are used for the comparison only.
 //!
 //! The demerit is the r.m.s. horizontal distance between the two distributions of service times. It
-//! does not see errors that swap places, so the r.m.s. error of each request is told beside it, and
-//! so are the means by class of request.
+//! does not show errors of single requests that cancel out in the distribution, so the r.m.s. error
+//! per request and the means by class of request are reported too.
 
 mod trace;
 
@@ -22,10 +22,10 @@ use units::{Duration, Instant, Op};
 
 pub(crate) use trace::MeasuredTrace;
 
-/// Points that a curve is drawn with.
+/// The largest number of points of a plotted curve.
 const POINTS_MAX: usize = 400;
 
-/// What a replay comes to, in the shape of `spindle drive validate --json`. Times are in
+/// The result of a replay, in the shape of `spindle-lab validate --json`. Times are in
 /// milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Validation {
@@ -37,20 +37,20 @@ pub(crate) struct Validation {
     pub(crate) reads: Option<Comparison>,
     /// Writes alone; `None` if the trace has none.
     pub(crate) writes: Option<Comparison>,
-    /// By class: what was asked, after what, and where the model found it.
+    /// The comparison by class of request.
     pub(crate) classes: Vec<Class>,
     #[serde(skip)]
     curves: Vec<(&'static str, Vec<f64>, Vec<f64>)>,
 }
 
-/// Measured against modelled.
+/// Measured and modelled service times.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Comparison {
-    /// How many there were.
+    /// The number of requests.
     pub(crate) requests: usize,
-    /// The mean of what was measured.
+    /// The mean of the measured times.
     pub(crate) measured_mean_ms: f64,
-    /// The mean of what the model says.
+    /// The mean of the modelled times.
     pub(crate) modelled_mean_ms: f64,
     /// The r.m.s. horizontal distance of the two distributions.
     pub(crate) demerit_ms: f64,
@@ -58,17 +58,17 @@ pub(crate) struct Comparison {
     pub(crate) request_error_ms: f64,
 }
 
-/// Requests of one kind.
+/// The requests of one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Class {
-    /// What was asked, after what, and where the model found it.
+    /// The operation, where the model served it (media or buffer), and the operation before it.
     pub(crate) name: String,
-    /// Measured against modelled.
+    /// Measured and modelled service times.
     #[serde(flatten)]
     pub(crate) comparison: Comparison,
 }
 
-/// One request's two times, in milliseconds.
+/// A request's measured and modelled service time, in milliseconds.
 type Pair = (f64, f64);
 
 impl Comparison {
@@ -78,13 +78,13 @@ impl Comparison {
         let mean = |of: fn(&Pair) -> f64| pairs.iter().map(of).sum::<f64>() / count;
         let square = |(a, b): (f64, f64)| (a - b) * (a - b);
         let (measured, modelled) = (sorted(pairs, |p| p.0), sorted(pairs, |p| p.1));
-        let apart: f64 = measured.into_iter().zip(modelled).map(square).sum();
+        let demerit_sum: f64 = measured.into_iter().zip(modelled).map(square).sum();
         let each: f64 = pairs.iter().copied().map(square).sum();
         (!pairs.is_empty()).then(|| Self {
             requests: pairs.len(),
             measured_mean_ms: mean(|pair| pair.0),
             modelled_mean_ms: mean(|pair| pair.1),
-            demerit_ms: (apart / count).sqrt(),
+            demerit_ms: (demerit_sum / count).sqrt(),
             request_error_ms: (each / count).sqrt(),
         })
     }
@@ -99,7 +99,7 @@ fn sorted(pairs: &[Pair], of: fn(&Pair) -> f64) -> Vec<f64> {
 /// Replays the trace against the drive.
 ///
 /// # Panics
-/// If a request is not on the disk: [`MeasuredTrace::read`] has refused those.
+/// If a request is not on the disk, which [`MeasuredTrace::read`] rules out.
 pub(crate) fn validate(model: &Arc<Model>, trace: &MeasuredTrace) -> Validation {
     let mut device = Device::new(Arc::clone(model));
     let mut now = Instant::ZERO;
@@ -132,7 +132,7 @@ pub(crate) fn validate(model: &Arc<Model>, trace: &MeasuredTrace) -> Validation 
     }
 }
 
-/// `read from the media, after a write, next` and the like.
+/// The name of a request's class, such as `read media after write, next`.
 fn class(operation: units::Operation, before: Option<units::Operation>, done: &Done) -> String {
     let moved = done.parts.seek + done.parts.rotation > Duration::ZERO;
     let place = if moved { "media" } else { "buffer" };
@@ -144,7 +144,7 @@ fn class(operation: units::Operation, before: Option<units::Operation>, done: &D
 }
 
 impl Validation {
-    /// Both distributions: the share of requests that took no longer.
+    /// The cumulative distributions of measured and modelled service times.
     pub(crate) fn plot(&self, caption: &str) -> Plot {
         let drawn = self.curves.iter().filter(|(_, measured, _)| !measured.is_empty());
         let lines = drawn.flat_map(|(name, measured, modelled)| {

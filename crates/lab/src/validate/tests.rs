@@ -1,5 +1,5 @@
-//! The comparison on numbers worked out by hand, refusals, and the published drives where they are
-//! at hand.
+//! The comparison of hand-computed numbers, refused traces, and the published drives if their files
+//! are available.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn a_line_that_is_no_request_is_refused_by_its_number() {
     }
 }
 
-/// Drive, and DiskSim's demerit for all requests and for reads.
+/// The drive, and DiskSim's demerit for all requests and for reads.
 const DISKSIM: [(&str, f64, f64); 5] = [
     ("atlas10k", 0.268, 0.385),
     ("barracuda", 0.349, 0.497),
@@ -49,8 +49,8 @@ const DISKSIM: [(&str, f64, f64); 5] = [
     ("hp_c3323a", 0.306, 0.246),
 ];
 
-/// Drive, and what DiskSim takes on average, one at a time without a pause: random reads,
-/// sequential reads, random writes of 4 KiB, in ms.
+/// The drive, and DiskSim's mean service times of 4 KiB requests, one at a time without a pause:
+/// random reads, sequential reads, random writes, in ms.
 const ONE_AT_A_TIME: [(&str, [f64; 3]); 5] = [
     ("atlas10k", [9.385, 1.023, 9.220]),
     ("barracuda", [15.140, 1.154, 13.698]),
@@ -58,19 +58,19 @@ const ONE_AT_A_TIME: [(&str, [f64; 3]); 5] = [
     ("hp_c2247a", [20.005, 2.396, 19.777]),
     ("hp_c3323a", [19.780, 1.753, 18.824]),
 ];
-const APART_PER_CENT: f64 = 1.0;
-/// The one cell that is further off, by 1.04 %, when addresses are drawn from the whole disk. What
-/// DiskSim's were drawn from is not recorded; the workloads in the drive's own files are drawn from
-/// the capacity that these state, which is 2.6 % short of what the zones add up to. Drawn so, all
-/// fifteen are within 0.8 %.
+const ERROR_MAX_PERCENT: f64 = 1.0;
+/// The one cell with a larger error, 1.04 %, if addresses are random over the whole disk. The range
+/// of DiskSim's addresses is not recorded. The workloads in the drives' files use the capacity that
+/// the files state, which is 2.6 % less than the sum of this drive's zones. Over that range all
+/// fifteen cells are within 0.8 %.
 const WHOLE_DISK_EXCEPTION: (&str, usize, f64) = ("barracuda", 2, 1.1);
 /// The capacities that the files state where they differ from the zones', in sectors.
 const STATED: [(&str, u64); 3] =
     [("atlas10k", 17_938_986), ("barracuda", 4_110_000), ("cheetah9LP", 17_783_240)];
-/// A number at which the mean of random ones is known to 0.1 %.
+/// The number of requests at which the mean of random ones is known to 0.1 %.
 const REQUESTS: u64 = 100_000;
 
-/// The mean of [`REQUESTS`].
+/// The mean service time of [`REQUESTS`] requests.
 fn mean_ms(model: &Arc<Model>, mut operation: impl FnMut(u64) -> units::Operation) -> f64 {
     let mut device = Device::new(Arc::clone(model));
     let mut now = Instant::ZERO;
@@ -108,7 +108,7 @@ fn one_at_a_time_the_published_drives_take_as_long_as_in_disksim() {
             for (cell, (found, expected)) in found.into_iter().zip(expected).enumerate() {
                 let (drive, nth, allowed) = WHOLE_DISK_EXCEPTION;
                 let except = (drive, nth, whole) == (name, cell, sectors);
-                let most = if except { allowed } else { APART_PER_CENT };
+                let most = if except { allowed } else { ERROR_MAX_PERCENT };
                 if (found - expected).abs() * 100.0 > expected * most {
                     apart.push((name, sectors, cell));
                 }
@@ -118,10 +118,10 @@ fn one_at_a_time_the_published_drives_take_as_long_as_in_disksim() {
     assert!(apart.is_empty(), "too far apart: {apart:?}");
 }
 
-/// Commands in the drive, and what DiskSim does of them a second with shortest positioning in its
-/// disk queue.
+/// Commands in the drive, and DiskSim's commands per second with shortest positioning time first in
+/// the disk's queue.
 const SHORTEST_POSITIONING: [(u64, f64); 3] = [(4, 135.0), (16, 177.0), (64, 219.0)];
-const QUEUED_APART_PER_CENT: f64 = 5.0;
+const QUEUED_ERROR_MAX_PERCENT: f64 = 5.0;
 
 #[test]
 fn shortest_positioning_in_the_imported_cheetah_does_what_it_does_in_disksim() {
@@ -151,7 +151,7 @@ fn shortest_positioning_in_the_imported_cheetah_does_what_it_does_in_disksim() {
         }
         let rate = f64::from(done) * 1e3 / now.since(Instant::ZERO).as_millis_f64();
         println!("depth {depth}: {rate:.1} for {expected} a second");
-        assert!((rate - expected).abs() * 100.0 <= expected * QUEUED_APART_PER_CENT);
+        assert!((rate - expected).abs() * 100.0 <= expected * QUEUED_ERROR_MAX_PERCENT);
     }
 }
 

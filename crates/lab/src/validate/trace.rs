@@ -1,9 +1,9 @@
-//! DiskSim's validation traces: one request a line, with the time it was measured to take.
+//! DiskSim's validation traces: one request per line, with its measured service time.
 //!
 //! ```text
 //! R Hit    3962268  12   6657.00000  64047.00000
-//! │ │      │        │    │           └ µs until the next request, after this one was done
-//! │ │      │        │    └ µs that it took
+//! │ │      │        │    │           └ µs from this completion to the next request
+//! │ │      │        │    └ service time in µs
 //! │ │      │        └ sectors
 //! │ │      └ first sector
 //! │ └ a note from the measurement, not used
@@ -15,7 +15,7 @@ use std::io::BufRead;
 
 use units::{Duration, Extent, Lba, Operation, Sectors};
 
-/// Requests that a trace may have.
+/// The largest number of requests in a trace.
 const REQUESTS_MAX: usize = 10_000_000;
 const LINE_BYTES_MAX: u64 = 4_096;
 const SECTORS_MAX: u64 = 1 << 20;
@@ -56,7 +56,7 @@ impl MeasuredTrace {
     /// Reads a trace against a disk of this capacity; `file` is the name that an error shows.
     ///
     /// # Errors
-    /// Names the line that is no request, or one past the end of the disk.
+    /// Names the first line that is not a request or lies past the end of the disk.
     pub(crate) fn read(
         mut from: impl BufRead,
         file: &str,

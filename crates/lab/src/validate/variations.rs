@@ -1,5 +1,5 @@
-//! The published drives with other schemes, mappings and cache settings put into their files: each
-//! is refused in words or replays a trace.
+//! The published drives with other schemes, mappings and cache settings in their files. Each is
+//! refused with a message or replays a trace.
 
 use console::{eprintln, println};
 use std::path::Path;
@@ -12,7 +12,7 @@ const DRIVES: [&str; 5] = ["atlas10k", "barracuda", "cheetah9LP", "hp_c2247a", "
 const SEEDS: u64 = 300;
 const REQUESTS: usize = 150;
 
-/// Keys, and what may stand there.
+/// Keys, and their possible values.
 const KEYS: [(&str, &[&str]); 24] = [
     ("LBN-to-PBN mapping scheme", &["0", "1", "2"]),
     ("Sparing scheme used", &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]),
@@ -94,7 +94,7 @@ fn a_published_drive_with_other_settings_is_refused_in_words_or_replays_its_trac
         let text = std::fs::read_to_string(path.with_extension("trace")).expect(name);
         let skipped = pick(5_000);
         let some: Vec<&str> = text.lines().skip(skipped).take(REQUESTS).collect();
-        // A smaller disk does not have all the addresses.
+        // A smaller disk does not have all addresses of the trace.
         let capacity = model.capacity();
         if let Ok(trace) = MeasuredTrace::read(some.join("\n").as_bytes(), name, capacity) {
             assert_eq!(validate(&model, &trace).all.requests, REQUESTS, "{context}");

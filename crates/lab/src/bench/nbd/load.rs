@@ -1,4 +1,4 @@
-//! What is asked of a server, by fio.
+//! The loads that fio puts on a server.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,19 +9,19 @@ use units::{Bytes, Duration};
 
 use super::servers::Server;
 
-/// The size of each server's disk. All of it is written before a measurement, because servers do
-/// not send holes.
+/// The size of each server's disk. The benchmark writes all of it before a measurement, because
+/// servers answer reads of holes without sending data.
 pub(super) const SIZE: Bytes = Bytes(256 << 20);
 const KIB: u64 = 1 << 10;
-/// Requests outstanding on each connection of a sequential load: enough that neither side waits for
-/// the other's answer.
+/// Requests outstanding per connection of a sequential load. The depth keeps client and server busy
+/// at the same time.
 const DEPTH_SEQUENTIAL: u32 = 8;
 
 /// One kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) connections: u32,
-    /// As fio calls it.
+    /// The access pattern in fio's notation.
     pub(crate) pattern: &'static str,
     pub(crate) block: Bytes,
     /// Requests outstanding on each connection.
@@ -45,7 +45,7 @@ impl Shape {
         })
     }
 
-    /// Whether its name has one of these parts; without parts every shape is selected.
+    /// Whether the name contains one of `parts`. Without parts every shape is selected.
     pub(crate) fn is_selected(&self, parts: &[String]) -> bool {
         let name = self.name();
         parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str()))
@@ -56,10 +56,10 @@ impl Shape {
         format!("{pattern}-{}k-d{depth}-c{connections}", block.0 / KIB)
     }
 
-    /// Has fio ask for this, for so long.
-    pub(crate) fn ask(&self, asked: &Asked<'_>, seconds: u64) -> anyhow::Result<Job> {
-        let job = ask(
-            asked,
+    /// Runs fio with this load for `seconds`.
+    pub(crate) fn run(&self, target: &Target<'_>, seconds: u64) -> anyhow::Result<Job> {
+        let job = run_fio(
+            target,
             &[
                 &format!("--rw={}", self.pattern),
                 &format!("--bs={}", self.block.0),
@@ -72,7 +72,7 @@ impl Shape {
             ],
         )?;
         if job.requests() == 0 {
-            bail!("{}: not one request was answered in {seconds} s", asked.server);
+            bail!("{}: no request completed in {seconds} s", target.server);
         }
         Ok(job)
     }
@@ -80,38 +80,38 @@ impl Shape {
 
 /// The server that fio loads, and how fio reaches it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct Target<'a> {
     pub(crate) server: &'static str,
     pub(crate) options: Vec<String>,
     pub(crate) size: Bytes,
-    /// Where it may leave things.
+    /// fio's working directory, for its temporary files.
     pub(crate) directory: &'a Path,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Target<'a> {
     fn server(server: &'a Server) -> Self {
         let options = vec!["--ioengine=nbd".to_owned(), format!("--uri={}", server.uri)];
         Self { server: server.name, options, size: SIZE, directory: server.directory() }
     }
 }
 
-/// One measurement.
+/// The result of one measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) requests_per_s: f64,
     requests: u64,
-    /// Of the server.
-    processor: Duration,
+    /// The CPU time of the server.
+    processor_time: Duration,
 }
 
 impl Run {
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub(super) fn processor_us_per_request(&self) -> f64 {
-        self.processor.as_nanos() as f64 / 1_000.0 / self.requests as f64
+        self.processor_time.as_nanos() as f64 / 1_000.0 / self.requests as f64
     }
 }
 
-/// What is wanted of what fio reports.
+/// The part of fio's report that is in use.
 #[derive(Debug, Deserialize)]
 struct Report {
     jobs: Vec<Job>,
@@ -142,31 +142,31 @@ impl Job {
 
 /// Writes every sector once.
 pub(super) fn fill(server: &Server) -> anyhow::Result<()> {
-    ask(&Asked::server(server), &["--rw=write", "--bs=1m", "--iodepth=4"]).map(drop)
+    run_fio(&Target::server(server), &["--rw=write", "--bs=1m", "--iodepth=4"]).map(drop)
 }
 
 pub(super) fn run(server: &Server, shape: &Shape, seconds: u64) -> anyhow::Result<Run> {
-    let before = server.processor()?;
-    let job = shape.ask(&Asked::server(server), seconds)?;
-    let processor = server.processor()?.saturating_sub(before);
-    Ok(Run { requests_per_s: job.per_s(), requests: job.requests(), processor })
+    let before = server.processor_time()?;
+    let job = shape.run(&Target::server(server), seconds)?;
+    let processor_time = server.processor_time()?.saturating_sub(before);
+    Ok(Run { requests_per_s: job.per_s(), requests: job.requests(), processor_time })
 }
 
-/// Has fio ask as these options say.
-pub(crate) fn ask(asked: &Asked<'_>, options: &[&str]) -> anyhow::Result<Job> {
+/// Runs fio against `target` with these further options.
+pub(crate) fn run_fio(target: &Target<'_>, options: &[&str]) -> anyhow::Result<Job> {
     let mut command = Command::new("fio");
-    command.args(["--name=bench", "--thread", "--output-format=json"]).args(&asked.options);
-    command.arg(format!("--size={}", asked.size.0));
-    command.args(options).current_dir(asked.directory).stdin(Stdio::null());
+    command.args(["--name=bench", "--thread", "--output-format=json"]).args(&target.options);
+    command.arg(format!("--size={}", target.size.0));
+    command.args(options).current_dir(target.directory).stdin(Stdio::null());
     let output = command.output().context("cannot start fio")?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stdout);
     let failed = || {
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        format!("fio with {}: {}: {}", asked.server, output.status, complaint.trim())
+        let errors = String::from_utf8_lossy(&output.stderr);
+        format!("fio with {}: {}: {}", target.server, output.status, errors.trim())
     };
-    // Notes may stand before the report.
-    let start = said.find('{').with_context(failed)?;
-    let report: Report = serde_json::from_str(&said[start..]).with_context(failed)?;
+    // fio may print notes before the JSON report.
+    let start = text.find('{').with_context(failed)?;
+    let report: Report = serde_json::from_str(&text[start..]).with_context(failed)?;
     match report.jobs.into_iter().next() {
         Some(job) if output.status.success() && job.error == 0 => Ok(job),
         _ => bail!(failed()),
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rows_are_those_of_the_promise() {
+    fn the_rows_have_two_depths_and_two_connection_counts() {
         let names: Vec<_> = Shape::all(&[1, 4]).map(|shape| shape.name()).collect();
         assert_eq!(names.len(), 16);
         for name in

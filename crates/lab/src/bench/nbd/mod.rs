@@ -1,10 +1,10 @@
-//! `spindle-lab bench nbd`: the whole path of a request, sockets, router, engine and disk, beside
-//! other servers.
+//! `spindle-lab bench nbd`: the whole path of a request (sockets, router, engine and disk) compared
+//! with other NBD servers.
 //!
-//! The disk is of memory and takes no time, so that what is measured is everything else. The other
-//! servers are nbdkit's memory plugin, nbd-server and qemu-nbd on a file in memory, as many of them
-//! as are installed. In each round of a row all serve the same load one after the other, each time
-//! beginning with another one.
+//! The disk is in memory and has no service time, so that the measurement covers the software path
+//! alone. The other servers are nbdkit's memory plugin, and nbd-server and qemu-nbd on a file in
+//! memory. Servers that are not installed are left out. In each round of a row all servers serve
+//! the same load, one after the other; rounds rotate which of them is first.
 
 mod load;
 mod processor;
@@ -17,21 +17,21 @@ use stats::SCHEMA;
 use super::{live, median};
 use crate::args;
 use load::Run;
-pub(crate) use load::{Asked, Shape, ask};
+pub(crate) use load::{Shape, Target, run_fio};
 pub(crate) use processor::load_average;
-use servers::{Server, Whose};
+use servers::{Server, ServerKind};
 
 const CONNECTIONS: [u32; 2] = [1, 4];
-/// What is wanted of the ratios of throughput, and of processor time the other way round.
-const RATIO_MIN: f64 = 1.0;
+/// The least accepted ratio of throughputs, and the largest accepted ratio of CPU times.
+const RATIO_BOUND: f64 = 1.0;
 
-/// What one server did in one row: medians of its rounds.
+/// One server's figures in one row: medians over the rounds.
 #[derive(Debug, Serialize)]
 struct Served {
     server: &'static str,
     requests_per_s: f64,
     bytes_per_s: f64,
-    /// Of all its processes and threads.
+    /// CPU time of all threads and processes of the server.
     processor_us_per_request: f64,
 }
 
@@ -42,20 +42,20 @@ struct Row {
     pattern: &'static str,
     block: u64,
     depth: u32,
-    /// The first is ours, over memory.
+    /// One entry per server. The first is Spindle with a disk in memory.
     served: Vec<Served>,
     #[serde(flatten)]
     against: Option<Against>,
 }
 
-/// Ours over memory against the others.
+/// Spindle with a disk in memory relative to the other servers.
 #[derive(Debug, Serialize)]
 struct Against {
-    /// The other with the highest throughput.
+    /// The other server with the highest throughput.
     best: &'static str,
-    /// Ours ÷ the best's: the median over rounds.
+    /// Spindle's throughput ÷ that of `best`: the median over rounds.
     throughput_ratio: f64,
-    /// Ours a request ÷ the least of the others.
+    /// Spindle's CPU time per request ÷ the least of the other servers.
     processor_ratio: f64,
     holds: bool,
 }
@@ -65,7 +65,7 @@ struct Nbd {
     schema: u32,
     seconds: u64,
     rounds: u32,
-    /// Processes that ran or wanted to, on the mean of a minute: before and after.
+    /// The load average over one minute, before and after.
     load_average: [f64; 2],
     missing: Vec<&'static str>,
     rows: Vec<Row>,
@@ -84,7 +84,7 @@ pub(crate) fn nbd(args: &args::NbdBench, json: bool) -> anyhow::Result<ExitStatu
     let before = load_average()?;
     let (mut servers, missing) = servers::start(load::SIZE)?;
     for name in &missing {
-        eprintln!("{name} is NOT INSTALLED: it is not compared with");
+        eprintln!("{name} is NOT INSTALLED and is left out of the comparison");
     }
     for server in &servers {
         load::fill(server)?;
@@ -106,14 +106,14 @@ pub(crate) fn nbd(args: &args::NbdBench, json: bool) -> anyhow::Result<ExitStatu
     Ok(holds.into())
 }
 
-/// Every round of one row.
+/// Runs all rounds of one row.
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
 fn row(servers: &mut [Server], shape: &Shape, args: &args::NbdBench) -> anyhow::Result<Row> {
     let mut runs: Vec<Vec<Run>> = servers.iter().map(|_| Vec::new()).collect();
     for round in 0..args.rounds as usize {
-        for turn in 0..servers.len() {
-            let place = (round + turn) % servers.len();
-            runs[place].push(load::run(&servers[place], shape, args.seconds)?);
+        for step in 0..servers.len() {
+            let index = (round + step) % servers.len();
+            runs[index].push(load::run(&servers[index], shape, args.seconds)?);
         }
     }
     let served = servers.iter().zip(&runs).map(|(server, runs)| {
@@ -132,26 +132,25 @@ fn row(servers: &mut [Server], shape: &Shape, args: &args::NbdBench) -> anyhow::
 }
 
 fn against(servers: &[Server], served: &[Served], runs: &[Vec<Run>]) -> Option<Against> {
-    let place = |whose| servers.iter().position(|server| server.whose == whose);
-    let ours = place(Whose::Ours)?;
-    let others = || (0..servers.len()).filter(|place| servers[*place].whose == Whose::Theirs);
-    let rate = |place: &usize| served[*place].requests_per_s;
+    let ours = servers.iter().position(|server| server.kind == ServerKind::Spindle)?;
+    let others = || (0..servers.len()).filter(|index| servers[*index].kind == ServerKind::Other);
+    let rate = |index: &usize| served[*index].requests_per_s;
     let best = others().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let pairs = runs[ours].iter().zip(&runs[best]);
     let throughput_ratio = median(pairs.map(|(a, b)| a.requests_per_s / b.requests_per_s));
-    let cost = |place: usize| served[place].processor_us_per_request;
+    let cost = |index: usize| served[index].processor_us_per_request;
     let least = others().map(cost).fold(f64::INFINITY, f64::min);
     let processor_ratio = cost(ours) / least;
-    let holds = throughput_ratio >= RATIO_MIN && processor_ratio <= RATIO_MIN;
+    let holds = throughput_ratio >= RATIO_BOUND && processor_ratio <= RATIO_BOUND;
     Some(Against { best: served[best].server, throughput_ratio, processor_ratio, holds })
 }
 
 fn print(nbd: &Nbd) {
     let Some(first) = nbd.rows.first() else { return };
     let names: Vec<_> = first.served.iter().map(|served| served.server).collect();
-    let mut head = vec!["requests a second"];
+    let mut head = vec!["requests per second"];
     head.extend(&names);
-    head.extend(["÷ best", "µs a request:"]);
+    head.extend(["÷ best", "CPU µs per request:"]);
     head.extend(&names);
     head.extend(["÷ least", ""]);
     let row = |row: &Row| {
@@ -177,6 +176,6 @@ fn print(nbd: &Nbd) {
         nbd.rounds, nbd.seconds
     );
     if !nbd.missing.is_empty() {
-        println!("NOT INSTALLED, and not compared with: {}", nbd.missing.join(", "));
+        println!("NOT INSTALLED and left out: {}", nbd.missing.join(", "));
     }
 }

@@ -1,28 +1,28 @@
-//! Processor time of processes, as the kernel tells it under `/proc`.
+//! CPU time of processes, from `/proc/PID/stat`.
 
 use std::fs;
 
 use anyhow::Context;
 use units::Duration;
 
-/// The unit of times in `/proc/PID/stat`: on Linux a hundredth of a second to programs, whatever
-/// the kernel's own is.
+/// The unit of times in `/proc/PID/stat`. User space sees 1/100 s on Linux, whatever the kernel's
+/// `CONFIG_HZ` is.
 const TICK: Duration = Duration::from_millis(10);
 
-/// One process.
+/// The fields of one `/proc/PID/stat` that are in use. Times are in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     parent: u32,
-    /// In user and system mode, of all its threads.
+    /// User and system time of all threads.
     own: u64,
-    /// The same of its children that it has waited for.
+    /// User and system time of terminated children that the process has waited for.
     waited: u64,
 }
 
 impl Process {
-    /// What a `stat` file says.
+    /// Parses a `stat` file.
     fn parse(stat: &str) -> Option<Self> {
-        // The name of the program, in parentheses, may hold anything.
+        // The program's name, in parentheses, may contain spaces and parentheses.
         let (_, rest) = stat.rsplit_once(')')?;
         let field = |index: usize| rest.split_whitespace().nth(index)?.parse::<u64>().ok();
         let parent = u32::try_from(field(1)?).ok()?;
@@ -34,7 +34,7 @@ impl Process {
     }
 }
 
-/// What a process has taken of processors so far, and its children, where it has any that serve.
+/// The CPU time of a process so far, with that of its children if `with_children` is set.
 pub(super) fn time(pid: u32, with_children: bool) -> anyhow::Result<Duration> {
     let process = Process::of(pid).with_context(|| format!("process {pid} has ended"))?;
     if !with_children {
@@ -47,7 +47,7 @@ pub(super) fn time(pid: u32, with_children: bool) -> anyhow::Result<Duration> {
     Ok(TICK * (process.own + process.waited + children))
 }
 
-/// The mean over the last minute of how many processes ran or wanted to.
+/// The load average over one minute.
 pub(crate) fn load_average() -> anyhow::Result<f64> {
     let text = fs::read_to_string("/proc/loadavg").context("/proc/loadavg")?;
     let first = text.split_whitespace().next().context("/proc/loadavg is empty")?;

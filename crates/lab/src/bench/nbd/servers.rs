@@ -1,4 +1,4 @@
-//! The servers: ours in this process, the others each in one of its own.
+//! The servers under comparison: Spindle runs in this process, each other server in a child.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -18,44 +18,47 @@ use units::{Bytes, Duration};
 use super::processor;
 use crate::bench::live::pause;
 
-/// File systems in memory are looked for here.
+/// The mount point of a file system in memory.
 const IN_MEMORY: &str = "/dev/shm";
-/// How long a server may take until it listens.
+/// The time within which a server must listen.
 const START_MAX: Duration = Duration::from_secs(10);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The interval between two checks whether a server listens.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const LOCAL: &str = "127.0.0.1";
 const VOLUME: &str = "v";
 
-/// Whose a server is, and so what its figures are held against.
+/// The kind of a server, which decides what its figures are compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
-    Ours,
-    /// Spindle without a backing, which is compared with none.
-    OursNull,
-    Theirs,
+pub(super) enum ServerKind {
+    /// Spindle with a disk in memory, compared with the other servers.
+    Spindle,
+    /// Spindle with a disk that discards data; shown, but not compared.
+    SpindleNull,
+    Other,
 }
 
 pub(super) struct Server {
     pub(super) name: &'static str,
-    pub(super) whose: Whose,
+    pub(super) kind: ServerKind,
     pub(super) uri: String,
     running: Running,
     directory: TempDir,
 }
 
 enum Running {
-    Here(Option<Daemon>),
+    InProcess(Option<Daemon>),
     Child(Child),
-    /// It went into the background, and this is its number.
+    /// The process identifier of a server that daemonised.
     Background(u32),
 }
 
-/// All servers that are installed, each with an empty disk of this size, and those that are not.
+/// Starts all installed servers, each with an empty disk of this size. The second list names the
+/// servers that are not installed.
 pub(super) fn start(size: Bytes) -> anyhow::Result<(Vec<Server>, Vec<&'static str>)> {
-    let ours = [("memory", Whose::Ours), ("null", Whose::OursNull)];
+    let ours = [("memory", ServerKind::Spindle), ("null", ServerKind::SpindleNull)];
     let mut servers = Vec::new();
-    for (name, whose) in ours {
-        servers.push(here(name, whose, size)?);
+    for (name, kind) in ours {
+        servers.push(in_process(name, kind, size)?);
     }
     let mut missing = Vec::new();
     let others: [(&str, Start); 3] =
@@ -66,7 +69,7 @@ pub(super) fn start(size: Bytes) -> anyhow::Result<(Vec<Server>, Vec<&'static st
             Ok((running, export)) => {
                 let socket = directory.path().join("nbd.sock");
                 let uri = uri(&Address::Unix(socket.clone()), export);
-                let server = Server { name, whose: Whose::Theirs, uri, running, directory };
+                let server = Server { name, kind: ServerKind::Other, uri, running, directory };
                 server.wait_for(&socket)?;
                 servers.push(server);
             }
@@ -77,8 +80,7 @@ pub(super) fn start(size: Bytes) -> anyhow::Result<(Vec<Server>, Vec<&'static st
     Ok((servers, missing))
 }
 
-/// Starts one in a directory, where it is to listen on `nbd.sock`; gives the name of its export,
-/// too.
+/// Starts a server that listens on `nbd.sock` in a directory. Returns the name of its export too.
 type Start = fn(&Path, Bytes) -> anyhow::Result<(Running, &'static str)>;
 
 fn is_missing(error: &anyhow::Error) -> bool {
@@ -86,14 +88,13 @@ fn is_missing(error: &anyhow::Error) -> bool {
 }
 
 fn scratch() -> anyhow::Result<TempDir> {
-    tempfile::tempdir_in(IN_MEMORY).map_err(|error| {
-        bad_input(format!("a directory in memory is wanted in {IN_MEMORY}: {error}"))
-    })
+    tempfile::tempdir_in(IN_MEMORY)
+        .map_err(|error| bad_input(format!("cannot create a directory in {IN_MEMORY}: {error}")))
 }
 
-/// Ours: one volume with the whole of a disk that takes no time, under the policy that sells disk
-/// time.
-fn here(name: &'static str, whose: Whose, size: Bytes) -> anyhow::Result<Server> {
+/// Starts Spindle with one volume that reserves all of a disk without service time, under the
+/// `utilization` policy.
+fn in_process(name: &'static str, kind: ServerKind, size: Bytes) -> anyhow::Result<Server> {
     let text = format!(
         "[[disk]]\nname = \"d\"\ndrive = \"{name}\"\nsize = \"{0}B\"\npolicy = \"utilization\"\n\
          [[volume]]\nname = \"{VOLUME}\"\ndisk = \"d\"\nsize = \"{0}B\"\nreserve = \"100%\"\n",
@@ -104,7 +105,7 @@ fn here(name: &'static str, whose: Whose, size: Bytes) -> anyhow::Result<Server>
     let address = Address::Unix(directory.path().join("nbd.sock"));
     let daemon = Daemon::start(&plan, &[address]).map_err(bad_input)?;
     let uri = uri(&daemon.addresses()[0], VOLUME);
-    Ok(Server { name, whose, uri, running: Running::Here(Some(daemon)), directory })
+    Ok(Server { name, kind, uri, running: Running::InProcess(Some(daemon)), directory })
 }
 
 fn command(program: &str, directory: &Path) -> anyhow::Result<Command> {
@@ -134,13 +135,11 @@ fn qemu_nbd(directory: &Path, size: Bytes) -> anyhow::Result<(Running, &'static 
     Ok((Running::Child(child), ""))
 }
 
-/// It stays in the foreground only to serve one client at a time; so it is left to go into the
-/// background.
+/// nbd-server daemonises, because in the foreground it serves one client at a time only.
 fn nbd_server(directory: &Path, size: Bytes) -> anyhow::Result<(Running, &'static str)> {
     let (config, pid) = (directory.join("config"), directory.join("pid"));
     let (socket, raw) = (directory.join("nbd.sock"), raw(directory, size)?);
-    // It listens on a port besides, whatever else it is told, and ends without a word on port 0:
-    // here one that was free.
+    // nbd-server always listens on a TCP port too and exits on port 0, so it gets a free port.
     let port = TcpListener::bind((LOCAL, 0))?.local_addr()?.port();
     let text = format!(
         "[generic]\nunixsock = {}\nlistenaddr = {LOCAL}\nport = {port}\n[{VOLUME}]\nexportname = \
@@ -152,39 +151,39 @@ fn nbd_server(directory: &Path, size: Bytes) -> anyhow::Result<(Running, &'stati
     let mut command = command("nbd-server", directory)?;
     let code = command.arg("-C").arg(&config).arg("-p").arg(&pid).status()?;
     if !code.success() {
-        bail!("it ended with {code}: {}", fs::read_to_string(directory.join("log.txt"))?);
+        bail!("it exited with {code}: {}", fs::read_to_string(directory.join("log.txt"))?);
     }
-    for _ in 0..START_MAX.as_nanos() / LOOK_AGAIN.as_nanos() {
+    for _ in 0..START_MAX.as_nanos() / POLL_INTERVAL.as_nanos() {
         if let Ok(pid) = fs::read_to_string(&pid).unwrap_or_default().trim().parse() {
             return Ok((Running::Background(pid), VOLUME));
         }
-        pause(LOOK_AGAIN);
+        pause(POLL_INTERVAL);
     }
-    bail!("it wrote no number of its process within {START_MAX}")
+    bail!("it wrote no process identifier within {START_MAX}")
 }
 
 impl Server {
     fn wait_for(&self, socket: &Path) -> anyhow::Result<()> {
-        for _ in 0..START_MAX.as_nanos() / LOOK_AGAIN.as_nanos() {
+        for _ in 0..START_MAX.as_nanos() / POLL_INTERVAL.as_nanos() {
             if UnixStream::connect(socket).is_ok() {
                 return Ok(());
             }
-            pause(LOOK_AGAIN);
+            pause(POLL_INTERVAL);
         }
-        let said = fs::read_to_string(self.directory.path().join("log.txt")).unwrap_or_default();
-        bail!("{} does not listen after {START_MAX}: {said}", self.name)
+        let log = fs::read_to_string(self.directory.path().join("log.txt")).unwrap_or_default();
+        bail!("{} does not listen after {START_MAX}: {log}", self.name)
     }
 
-    /// Where it may leave things.
+    /// The server's working directory.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Processor time of whatever serves.
-    pub(super) fn processor(&self) -> anyhow::Result<Duration> {
+    /// CPU time of the server's processes so far.
+    pub(super) fn processor_time(&self) -> anyhow::Result<Duration> {
         let (pid, with_children) = match &self.running {
-            // Its children are the other servers, and fio.
-            Running::Here(_) => (std::process::id(), false),
+            // The children of this process are the other servers and fio.
+            Running::InProcess(_) => (std::process::id(), false),
             Running::Child(child) => (child.id(), true),
             Running::Background(pid) => (*pid, true),
         };
@@ -194,9 +193,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that has ended already has ended.
+        // Errors are ignored: the server may have exited already.
         match &mut self.running {
-            Running::Here(daemon) => drop(daemon.take().map(Daemon::stop)),
+            Running::InProcess(daemon) => drop(daemon.take().map(Daemon::stop)),
             Running::Child(child) => {
                 let _ = child.kill();
                 let _ = child.wait();

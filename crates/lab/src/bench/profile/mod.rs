@@ -1,5 +1,5 @@
 //! `spindle-lab bench profile`: a drive of the library emulated in real time behind an NBD socket,
-//! profiled as a black box, and each figure held against the drive.
+//! profiled as a black box. Each measured figure is compared with the drive model.
 
 mod truth;
 
@@ -25,7 +25,7 @@ use self::truth::Row;
 use super::live::load_average;
 use crate::args;
 
-/// The volume that is all of the disk.
+/// The volume that covers the whole disk.
 const VOLUME: &str = "all";
 
 #[derive(Debug, Serialize)]
@@ -34,7 +34,7 @@ struct Shown {
     drive: String,
     quick: bool,
     seconds: f64,
-    /// Before and after.
+    /// The load average over one minute, before and after.
     load_average: [Option<f64>; 2],
     figures: Vec<Row>,
     /// The notes of the profile.
@@ -73,7 +73,7 @@ pub(crate) fn profile(args: &args::LiveProfile, json: bool) -> anyhow::Result<Ex
 
 /// Profiles the drive through a socket, writes included: the data on it is disposable.
 fn profiled(drive: &str, model: &Model, quick: bool) -> anyhow::Result<(Findings, Duration)> {
-    let dir = tempfile::tempdir().context("no place for a socket")?;
+    let dir = tempfile::tempdir().context("cannot create a directory for the socket")?;
     let path = dir.path().join("plan.toml");
     let size = model.capacity().bytes().0;
     let text = format!(
@@ -103,21 +103,22 @@ fn profiled(drive: &str, model: &Model, quick: bool) -> anyhow::Result<(Findings
     let mut findings = core::mem::take(&mut bench.findings);
     drop(bench);
     drop(target);
-    daemon.stop().context("the sockets")?;
-    if let Err(halt @ (StopReason::OutOfTime | StopReason::Interrupted)) = ended {
-        findings.add_note(halt.to_string());
+    daemon.stop().context("cannot stop the daemon")?;
+    if let Err(reason @ (StopReason::OutOfTime | StopReason::Interrupted)) = ended {
+        findings.add_note(reason.to_string());
     }
     Ok((findings, spent))
 }
 
-/// What the same profiler finds of the drive where nothing is between, on a map that is right: of
-/// what no data sheet has, as the range of good chunks.
+/// The profiler's findings on the simulated drive, without a socket between and with the correct
+/// layout. They stand in for figures that no data sheet has, such as the range of good chunk
+/// lengths.
 fn simulated(model: &Arc<Model>) -> Findings {
     let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), Duration::ZERO, 1);
     let mut watcher = |_: &Progress<'_>| ControlFlow::Continue(());
     let map = drive_library::profile::assumed(model);
     let mut bench = Bench::new(&mut target, Budget::DEFAULT, Findings::default(), &mut watcher);
-    // What it did not come to is missing, and is not held against anything.
+    // A figure that this does not reach is missing and is not compared.
     let _ = profiler::dynamics::measure(&mut bench, &map);
     core::mem::take(&mut bench.findings)
 }
@@ -131,7 +132,7 @@ fn print(shown: &Shown) {
         cells
     };
     let rows: Vec<_> = shown.figures.iter().map(row).collect();
-    let head = [shown.drive.as_str(), "found", "is", "off", "may be off", ""];
+    let head = [shown.drive.as_str(), "measured", "model", "error", "bound", ""];
     print!("{}", table::text(&head, &rows));
     for note in &shown.notes {
         println!("- {note}");

@@ -1,4 +1,4 @@
-//! What was found of a drive beside what it is.
+//! The profiler's findings compared with the drive model.
 
 use drive::{Model, ReadAhead, SeekCurve, Zone};
 use drive_profile::SeekTable;
@@ -8,21 +8,23 @@ use profiler::CHUNK_STEPS;
 use serde::Serialize;
 use units::{Angle, Duration, Sectors};
 
-/// By which part a figure may be off, and a turn in parts of a million.
-const OFF_MAX: f64 = 0.05;
-const TURN_OFF_MAX: f64 = 200.0;
-/// Steps of length by which a range of chunks may end elsewhere.
-const STEPS_OFF_MAX: usize = 1;
-/// Each distance that is looked at is longer than the one before by this factor.
-const FARTHER: u32 = 3;
+/// The largest accepted relative error of a figure.
+const ERROR_MAX: f64 = 0.05;
+/// The largest accepted error of the rotation period, in parts per million.
+const PERIOD_ERROR_MAX_PPM: f64 = 200.0;
+/// The largest accepted error of the ends of a range of chunk lengths, in steps of
+/// [`CHUNK_STEPS`].
+const STEPS_ERROR_MAX: usize = 1;
+/// The ratio of each compared seek distance to the one before.
+const DISTANCE_RATIO: u32 = 3;
 
-/// One figure.
+/// One figure of the comparison.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) what: String,
     pub(super) found: String,
     pub(super) is: String,
-    /// By how much the one differs from the other.
+    /// The error of `found` relative to `is`.
     pub(super) off: String,
     pub(super) may_be_off: String,
     pub(super) holds: bool,
@@ -41,39 +43,39 @@ impl Row {
         }
     }
 
-    /// Held to a part of what it is.
+    /// A figure with a relative error, which must be at most [`ERROR_MAX`].
     fn part(what: impl Into<String>, (found, is): (String, String), off: f64) -> Self {
         Self {
             what: what.into(),
             found,
             is,
             off: format!("{:+.1} %", off * 100.0),
-            may_be_off: format!("{:.0} %", OFF_MAX * 100.0),
-            holds: off.abs() <= OFF_MAX,
+            may_be_off: format!("{:.0} %", ERROR_MAX * 100.0),
+            holds: off.abs() <= ERROR_MAX,
         }
     }
 
     fn time(what: impl Into<String>, found: Duration, is: Duration) -> Self {
-        let off = apart(found.as_nanos(), is.as_nanos());
+        let off = relative_error(found.as_nanos(), is.as_nanos());
         Self::part(what, (found.to_string(), is.to_string()), off)
     }
 
     fn size(what: &str, found: Sectors, is: Sectors) -> Self {
         let shown = (found.bytes().to_string(), is.bytes().to_string());
-        Self::part(what, shown, apart(found.0, is.0))
+        Self::part(what, shown, relative_error(found.0, is.0))
     }
 }
 
-/// By which part of `is` the other is more.
+/// The relative error of `found`: `found` ÷ `is` − 1.
 #[expect(clippy::cast_precision_loss, reason = "shown as per cent")]
-fn apart(found: u64, is: u64) -> f64 {
+fn relative_error(found: u64, is: u64) -> f64 {
     found as f64 / is.max(1) as f64 - 1.0
 }
 
-/// Everything that was found of a drive and can be held against it; `simulated` is what is found
-/// with nothing between.
+/// One row per finding that can be compared with the model. `simulated` has the profiler's findings
+/// on the simulated drive, for figures that the model does not state.
 pub(super) fn rows(findings: &Findings, model: &Model, simulated: &Findings) -> Vec<Row> {
-    let mut rows = vec![turn(findings, model)];
+    let mut rows = vec![rotation(findings, model)];
     if let Some(map) = &findings.geometry {
         rows.extend(zones(map, model));
         let heads = map.heads.map(|heads| heads.value.into());
@@ -100,23 +102,23 @@ pub(super) fn rows(findings: &Findings, model: &Model, simulated: &Findings) -> 
     rows
 }
 
-fn turn(findings: &Findings, model: &Model) -> Row {
+fn rotation(findings: &Findings, model: &Model) -> Row {
     let Some(Spindle::Rotating(turns)) = findings.spindle else {
         return Row::exact("one revolution", None, model.period().as_nanos());
     };
-    let off = apart(turns.period_picos, model.period().as_nanos() * 1_000) * 1e6;
+    let off = relative_error(turns.period_picos, model.period().as_nanos() * 1_000) * 1e6;
     Row {
         what: "one revolution".to_owned(),
         found: turns.period.value.to_string(),
         is: model.period().to_string(),
         off: format!("{off:+.2} ppm"),
-        may_be_off: format!("{TURN_OFF_MAX:.0} ppm"),
-        holds: off.abs() <= TURN_OFF_MAX,
+        may_be_off: format!("{PERIOD_ERROR_MAX_PPM:.0} ppm"),
+        holds: off.abs() <= PERIOD_ERROR_MAX_PPM,
     }
 }
 
-/// How many zones were found, to the sector and with their sectors a track, as far as the map goes;
-/// and by how much their skews are off at most.
+/// Two rows: the number of zones of which the first sector and the sectors per track are exact, as
+/// far as the layout is known, and the skew with the largest error.
 fn zones(map: &Geometry, model: &Model) -> Vec<Row> {
     let (mut all, mut exact, mut before) = (0, 0, 0);
     let mut worst: Option<(f64, Row)> = None;
@@ -134,7 +136,7 @@ fn zones(map: &Geometry, model: &Model) -> Vec<Row> {
             ("track skew", found.track_skew.value, skew(zone, model, false)),
             ("cylinder skew", found.cylinder_skew.value, skew(zone, model, true)),
         ] {
-            let off = apart(found.as_nanos(), is.as_nanos()).abs();
+            let off = relative_error(found.as_nanos(), is.as_nanos()).abs();
             let what = format!("{name} from {}, the worst", facts.lbas.start.0);
             if worst.as_ref().is_none_or(|(known, _)| off > *known) {
                 worst = Some((off, Row::time(what, found, is)));
@@ -151,9 +153,9 @@ fn skew(zone: &Zone, model: &Model, cylinder: bool) -> Duration {
     } else {
         (zone.track_skew, zone.track_skew_remainder)
     };
-    let turn = u128::from(model.period().as_nanos());
-    let whole = turn * u128::from(sectors) / u128::from(zone.sectors_per_track);
-    let nanos = whole + ((turn * u128::from(rest)) >> 32);
+    let rotation = u128::from(model.period().as_nanos());
+    let whole = rotation * u128::from(sectors) / u128::from(zone.sectors_per_track);
+    let nanos = whole + ((rotation * u128::from(rest)) >> 32);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
@@ -161,8 +163,8 @@ fn overheads(found: &Overheads, model: &Model) -> Vec<Row> {
     let spec = model.spec();
     let (own, bus) = (&spec.overheads, &spec.firmware.bus);
     let asked = bus.reselect.max(bus.prepare);
-    // What is between a sector's passing and its completion no host can tell from what comes before
-    // the arm moves.
+    // A host cannot distinguish the time after the last sector's passing from the time before the
+    // arm moves, so the measured overhead includes both.
     let behind = spec.bus_sector + asked + bus.read_done;
     let all: [(&str, Option<Figure<Duration>>, Duration); 8] = [
         ("overhead of a hit", found.hit, own.read_hit + bus.prepare + bus.read_done),
@@ -190,7 +192,7 @@ fn overheads(found: &Overheads, model: &Model) -> Vec<Row> {
 fn curve_rows(before: &str, seeks: &Seeks, is: &SeekTable) -> Vec<Row> {
     let found = seeks.curve();
     let most = seeks.points.last().map_or(0, |point| point.distance);
-    let distances = core::iter::successors(Some(1), |distance| Some(distance * FARTHER));
+    let distances = core::iter::successors(Some(1), |distance| Some(distance * DISTANCE_RATIO));
     let distances = distances.take_while(|distance| *distance < most).chain([most]);
     let row = |distance: u32| {
         let what = format!("seek over {distance} before a {before}");
@@ -209,7 +211,7 @@ fn memory(findings: &Findings, model: &Model, simulated: &Findings) -> Vec<Row> 
         }
         let segments = u64::from(spec.read_buffer.segments);
         rows.push(Row::exact("segments", Some(reads.segments.value.into()), segments));
-        // What ends with a track may never fill one.
+        // Read-ahead that ends with a track may never fill a segment.
         if matches!(spec.firmware.read_ahead, ReadAhead::Segment | ReadAhead::Fixed) {
             rows.push(Row::size("a segment", reads.segment.value, spec.read_buffer.segment));
         }
@@ -225,7 +227,7 @@ fn memory(findings: &Findings, model: &Model, simulated: &Findings) -> Vec<Row> 
     rows
 }
 
-/// Ranges of chunks that are as good as any begin and end within a step of each other.
+/// The two ends of the range of good chunk lengths, each compared in steps of length.
 fn range(what: &str, found: Option<&Chunks>, is: Option<&Chunks>) -> Option<Row> {
     let (found, is) = (found?.optimal, is?.optimal);
     let step = |chunk: Sectors| CHUNK_STEPS.iter().position(|step| *step == chunk.0).unwrap_or(0);
@@ -237,7 +239,7 @@ fn range(what: &str, found: Option<&Chunks>, is: Option<&Chunks>) -> Option<Row>
         found: shown(found),
         is: shown(is),
         off: format!("{} and {} steps", off[0], off[1]),
-        may_be_off: format!("{STEPS_OFF_MAX} step"),
-        holds: off.iter().all(|off| *off <= STEPS_OFF_MAX),
+        may_be_off: format!("{STEPS_ERROR_MAX} step"),
+        holds: off.iter().all(|off| *off <= STEPS_ERROR_MAX),
     })
 }

@@ -1,10 +1,10 @@
 //! Figure 3: mean latency of best effort against the load of the streams (RTAS 2000 §4.3).
 //!
-//! Beside the busiest twenty minutes of the day, too, at the highest load: what LST wastes shows
-//! where best effort is much.
+//! The highest load is run with the busiest twenty minutes of the day too: the disk time that LST
+//! wastes shows under a high best-effort load.
 //!
-//! RTAS 2000 runs a whole day; here every twentieth minute of it is, which has the busiest twenty
-//! minutes' part of it.
+//! RTAS 2000 runs a whole day. Here every twentieth minute of the day is run, which includes a
+//! twentieth of the busiest minutes.
 
 use engine::PolicyName;
 use engine::stream::TaskSet;
@@ -12,7 +12,7 @@ use plot::{Line, Plot};
 
 use super::super::check::Check;
 use super::super::experiment::{Experiment, Findings, Series};
-use super::layout::{Ground, Layout};
+use super::layout::{Allocation, Layout};
 use super::point::{BestEffort, Load, Measured};
 use super::settings::{SEED, profile};
 use sim::loads::{Cello, MINUTES_A_DAY};
@@ -23,7 +23,7 @@ pub(crate) const FIG3: Experiment = Experiment {
     run: fig3,
 };
 
-/// RTAS 2000's three and ours, in the order of the columns.
+/// RTAS 2000's three policies and `delta-star`, in the order of the columns.
 const POLICIES: [(PolicyName, &str); 4] = [
     (PolicyName::Edf, "EDF"),
     (PolicyName::Lst, "LST"),
@@ -35,45 +35,47 @@ const LST: usize = 1;
 const DELTA_L: usize = 2;
 const DELTA_STAR: usize = 3;
 const LAYOUTS: [(Layout, &str); 2] = [(Layout::Rotation, "rotation"), (Layout::Random, "random")];
-/// The step between the minutes of the day that are run, with the first of the busiest among them.
-const MINUTES_APART: u32 = 20;
-/// The step between the admitted loads that are run, from the second on; the last one is run too.
-const LOADS_APART: usize = 4;
-/// Up to this part of the load that is admitted it is light or moderate; from that part on it is
-/// extreme.
+/// The step between the minutes of the day that are run. The first of the busiest minutes is among
+/// them.
+const MINUTE_STEP: u32 = 20;
+/// The step between the admitted loads that are run, from the second on. The last one is run too.
+const LOAD_STEP: usize = 4;
+/// Loads up to this fraction of the highest admitted load are light or moderate.
 const MODERATE: f64 = 0.6;
+/// Loads from this fraction on are extreme.
 const EXTREME: f64 = 0.9;
-/// Loads that are no further apart are of the same streams, in MB/s.
+/// Loads that differ by at most this, in MB/s, consist of the same streams.
 const SAME: f64 = 1e-6;
 const BELOW_THE_LAST: f64 = 0.999;
-/// Between two blocks of a large video on one of three disks.
+/// The time between two blocks of a large video on one of three disks.
 const PERIOD_S: f64 = 3.0 * 1_024.0 / 817.0;
 
-/// What one layout gave: for each load what each policy did.
+/// The results with one layout.
 struct Curves {
     name: &'static str,
+    /// For each load, in MB/s, the figures of each policy.
     points: Vec<(f64, [Measured; 4])>,
     /// ΔL at the highest load, in ms.
     least_slack_ms: f64,
 }
 
-fn fig3(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig3(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let profile = profile();
-    let first = Cello::busiest().start % MINUTES_APART;
-    let minutes = (first..MINUTES_A_DAY).step_by(MINUTES_APART as usize);
+    let first = Cello::busiest().start % MINUTE_STEP;
+    let minutes = (first..MINUTES_A_DAY).step_by(MINUTE_STEP as usize);
     let best_effort = BestEffort::of_the_day(minutes);
     let (mut all, mut beside_the_busiest) = (Vec::new(), Vec::new());
     for ((layout, name), begun) in LAYOUTS.into_iter().zip(0_u32..) {
-        let loads = Ground::new(layout, &profile, SEED).loads();
+        let loads = Allocation::new(layout, &profile, SEED).loads();
         let last = loads.len() - 1;
-        let chosen = |nth: &usize| nth % LOADS_APART == 1 || *nth == last;
+        let chosen = |nth: &usize| nth % LOAD_STEP == 1 || *nth == last;
         let mut points = Vec::new();
         for nth in (0..loads.len()).filter(chosen) {
             let load = Load::new(loads[nth].clone(), &best_effort);
             points.push((load.mb_per_s, POLICIES.map(|(policy, _)| load.under(policy))));
             let [nth, last] =
                 [nth, last].map(|loads| f64::from(u32::try_from(loads).expect("few")));
-            told(f64::from(begun) * 0.5 + nth / last * 0.5);
+            on_progress(f64::from(begun) * 0.5 + nth / last * 0.5);
         }
         let slacks = loads[last].sets().iter().map(TaskSet::slack);
         let least_slack_ms = slacks.min().expect("three disks").as_secs_f64() * 1e3;
@@ -123,7 +125,7 @@ impl Curves {
         }
     }
 
-    /// One policy's mean latency over another's, at the loads that are within these parts of the
+    /// The ratio of two policies' mean latencies, at the loads between these fractions of the
     /// highest.
     fn ratios(&self, of: usize, over: usize, from: f64, to: f64) -> impl Iterator<Item = f64> {
         let most = self.last().0;
@@ -136,15 +138,14 @@ impl Curves {
         self.points.last().expect("some load is admitted")
     }
 
-    /// Why ΔL has far more latency than LST at the last of the loads.
-    fn all_but_gone(&self) -> String {
+    /// The reason why ΔL has a much higher latency than LST at the highest load.
+    fn little_slack_reason(&self) -> String {
         let slack = self.least_slack_ms;
         format!(
-            "the last pair that is admitted leaves a slack of {slack:.0} ms in the {PERIOD_S:.1} \
-             s between two blocks of a stream on \
-             one disk, and that has to do for the best effort of all of them; LST asks for none, \
-             and is safe beside \
-             small requests only. RTAS 2000's text does not say how little slack its last load left"
+            "the last admitted pair leaves a slack of {slack:.0} ms in the {PERIOD_S:.1} s between \
+             two blocks of a stream on one disk, and all best effort must fit into that slack; LST \
+             needs no slack and is safe beside small requests only. RTAS 2000's text does not say \
+             how much slack its last load left"
         )
     }
 
@@ -162,15 +163,15 @@ impl Curves {
         }
         for policy in [EDF, LST] {
             let what = format!("{}: blocks of streams late, all loads", POLICIES[policy].1);
-            let remark =
-                "it promises nothing; RTAS 2000 saw none beside requests as small as these";
-            checks.push(Check::told(name(&what), late(policy), "blocks", remark));
+            let remark = "the policy gives no guarantees; RTAS 2000 saw no late block with \
+                          requests of this size";
+            checks.push(Check::unbounded(name(&what), late(policy), "blocks", remark));
         }
         let answered = |(_, measured): &(f64, [Measured; 4])| {
             let all = measured.map(|one| one.requests);
             all.iter().all(|one| *one == all[0] && *one > 0)
         };
-        assert!(self.points.iter().all(answered), "every request is answered under every policy");
+        assert!(self.points.iter().all(answered), "every request completes under every policy");
         let below = [LST, DELTA_L].map(|other| least(&mut self.ratios(EDF, other, 0.0, EXTREME)));
         let what = "EDF ÷ the better of LST and ΔL, least below the extreme";
         checks.push(Check::at_least(name(what), below[0].min(below[1]), 1.0, "ratio"));
@@ -186,12 +187,12 @@ impl Curves {
             checks.push(Check::at_least(name(what), over(LST, DELTA_L), 1.0, "times"));
             let what = "EDF ÷ LST at the highest load";
             let remark = "RTAS 2000 has LST \"to a lesser extent\" worse than EDF there";
-            checks.push(Check::told(name(what), over(EDF, LST), "times", remark));
+            checks.push(Check::unbounded(name(what), over(EDF, LST), "times", remark));
             let what = "EDF ÷ delta-star at the highest load";
             checks.push(Check::at_least(name(what), over(EDF, DELTA_STAR), 10.0, "times"));
             let what = "EDF ÷ ΔL at the highest load";
-            let remark = "far apart in RTAS 2000's figure, of which the text gives no number";
-            checks.push(Check::told(name(what), over(EDF, DELTA_L), "times", remark));
+            let remark = "a large difference in RTAS 2000's figure; the text gives no number";
+            checks.push(Check::unbounded(name(what), over(EDF, DELTA_L), "times", remark));
         } else {
             let ratios = || self.ratios(LST, DELTA_L, 0.0, BELOW_THE_LAST);
             let furthest = least(&mut ratios());
@@ -199,7 +200,7 @@ impl Curves {
             checks.push(Check::within(name(what), furthest, 1.0, 0.3, "ratio"));
             let what = "LST ÷ ΔL at the highest load: almost identical";
             let check = Check::within(name(what), over(LST, DELTA_L), 1.0, 0.3, "ratio");
-            checks.push(check.or_because(|| self.all_but_gone()));
+            checks.push(check.or_because(|| self.little_slack_reason()));
         }
         for other in [LST, DELTA_L] {
             let what = format!("delta-star ÷ {}, most of all loads", POLICIES[other].1);
@@ -210,8 +211,8 @@ impl Curves {
     }
 }
 
-/// The highest load in rotation beside the busiest twenty minutes: best effort that does not find
-/// room in dribs.
+/// The highest load in rotation beside the busiest twenty minutes, when best effort does not fit
+/// into small gaps.
 fn busiest(measured: &[Measured]) -> Vec<Check> {
     let over = |one: usize, other: usize| measured[one].mean_ms / measured[other].mean_ms;
     let name = |what: &str| format!("rotation, highest load, the busiest 20 minutes: {what}");
@@ -224,7 +225,7 @@ fn busiest(measured: &[Measured]) -> Vec<Check> {
     ]
 }
 
-/// What RTAS 2000 says of the two layouts beside each other.
+/// RTAS 2000's statements that compare the two layouts.
 fn between(all: &[Curves]) -> Vec<Check> {
     let [rotation, random] = all else { unreachable!("two layouts") };
     let lost = random.last().0 / rotation.last().0;

@@ -1,5 +1,5 @@
-//! Where streams and partitions lie on the three disks, and what each disk is asked for (RTAS 2000
-//! §3.1, §4.1).
+//! The placement of streams and partitions on the three disks, and the task set of each disk (RTAS
+//! 2000 §3.1, §4.1).
 
 use drive_profile::{Profile, TransferKind};
 use engine::stream::{Task, TaskId, TaskSet};
@@ -8,29 +8,29 @@ use units::{Bytes, DiskTime, Duration, Extent, Lba, Sectors};
 use sim::SeededRng;
 use sim::loads::{Media, Pace};
 
-/// The disks.
+/// The number of disks.
 pub(super) const DISKS: usize = 3;
-/// A block of a dynamic partition.
+/// The size of a dynamic partition's block.
 pub(super) const SLOT: Sectors = Sectors(2_048);
-/// Blocks that a stream has on each of its disks. It is played again from the beginning at its end.
+/// Blocks of a stream on each of its disks. Playback wraps around at the end.
 const STREAM_SLOTS: usize = 32;
-/// Blocks of a best-effort partition on each disk: a third of a CELLO disk.
+/// Blocks of a best-effort partition on each disk, for a third of a CELLO disk.
 pub(super) const PARTITION_SLOTS: usize =
     (sim::loads::Cello::UNIT.0 / SLOT.0).div_ceil(DISKS as u64) as usize;
-/// RTAS 2000's streams: its KB are 1,024 bytes, as 172 of them a second are CD-quality sound.
+/// The KB of RTAS 2000: 1,024 bytes, because it calls 172 KB/s CD quality.
 const KB: u64 = 1 << 10;
 
-/// How blocks are given out.
+/// The distribution of a stream's blocks over and on the disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// Each block on the disk behind the one before; streams in the fastest zones, partitions in
-    /// the slowest.
+    /// Consecutive blocks on consecutive disks; streams in the fastest zones, partitions in the
+    /// slowest.
     Rotation,
-    /// On the disks as in rotation; on each disk anywhere.
+    /// Consecutive blocks on consecutive disks; at random locations on each disk.
     Random,
-    /// A stream on one disk; on it as in rotation.
+    /// All blocks of a stream on one disk; zones as for `Rotation`.
     Memory,
-    /// The same with blocks that are twice as large.
+    /// As `Memory`, with blocks of twice the size.
     MemoryLarge,
 }
 
@@ -49,26 +49,26 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) disk: usize,
-    /// Its blocks there, in their order.
+    /// The blocks on this disk, in the order of the stream.
     pub(super) slots: Vec<Lba>,
     pub(super) task: Task,
 }
 
-/// A stream that was given its place.
+/// A stream with its blocks allocated.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) kind: Kind,
     pub(super) block: Bytes,
-    /// The disks that it lies on, the one of its first block first.
+    /// The parts on its disks, beginning with the disk of its first block.
     pub(super) parts: Vec<Part>,
 }
 
-/// The disks, filling up.
+/// The allocation of the disks' blocks, and the streams admitted so far.
 #[derive(Clone, Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct Allocation<'a> {
     layout: Layout,
     profile: &'a Profile,
-    /// Of each disk the blocks that are free. Streams take the first of them, partitions the last.
+    /// The free blocks of each disk. Streams take the first ones, partitions the last ones.
     free: Vec<std::collections::VecDeque<Lba>>,
     sets: Vec<TaskSet>,
     streams: Vec<Stream>,
@@ -99,41 +99,41 @@ impl Layout {
 }
 
 impl Stream {
-    /// When its blocks are there.
+    /// The generator of the instants at which its blocks are released.
     pub(super) fn media(&self, rng: SeededRng) -> Media {
         Media::new(self.kind.pace(), self.kind.rate(), self.block, rng)
     }
 
-    /// What it is promised by one of its disks.
-    pub(super) fn promised(&self, part: &Part) -> engine::StreamContract {
+    /// Its contract on one of its disks.
+    pub(super) fn contract(&self, part: &Part) -> engine::StreamContract {
         engine::StreamContract { task: part.task, block: sectors(self.block), range: None }
     }
 
-    /// Its `nth` block: the disk and the place there.
-    pub(super) fn place(&self, nth: usize) -> (usize, Extent) {
+    /// The disk and the extent of its `nth` block.
+    pub(super) fn locate(&self, nth: usize) -> (usize, Extent) {
         let part = &self.parts[nth % self.parts.len()];
         let len = sectors(self.block);
         let at = (nth / self.parts.len()) as u64 * len.0;
-        (part.disk, Extent::new(place(&part.slots, Lba(at)), len))
+        (part.disk, Extent::new(locate(&part.slots, Lba(at)), len))
     }
 }
 
-/// Where an address of a partition lies on its disk; behind its end it wraps around.
-pub(super) fn place(slots: &[Lba], at: Lba) -> Lba {
+/// Maps an address within the blocks `slots` to an LBA. Addresses wrap around at the end.
+pub(super) fn locate(slots: &[Lba], at: Lba) -> Lba {
     let slot = usize::try_from(at.0 / SLOT.0).expect("disks have few blocks") % slots.len();
     slots[slot] + Sectors(at.0 % SLOT.0)
 }
 
-/// The disk of a partition's address, and the address there: consecutive blocks lie on consecutive
-/// disks.
-pub(super) fn in_turn(at: Lba) -> (usize, Lba) {
+/// Maps a partition's address to a disk and an address on that disk: consecutive blocks lie on
+/// consecutive disks.
+pub(super) fn striped(at: Lba) -> (usize, Lba) {
     let (slot, disks) = (at.0 / SLOT.0, DISKS as u64);
     let disk = usize::try_from(slot % disks).expect("three");
     (disk, Lba(slot / disks * SLOT.0 + at.0 % SLOT.0))
 }
 
-impl<'a> Ground<'a> {
-    /// Three empty disks of this profile.
+impl<'a> Allocation<'a> {
+    /// Three empty disks with this profile.
     pub(super) fn new(layout: Layout, profile: &'a Profile, seed: u64) -> Self {
         let free = (0..DISKS as u64).map(|disk| {
             let mut slots: Vec<Lba> =
@@ -143,48 +143,51 @@ impl<'a> Ground<'a> {
             }
             slots.into()
         });
-        // As in RTAS 2000: no request is preempted.
+        // As in RTAS 2000, requests are not preempted.
         let sets = vec![TaskSet::new(DiskTime::ZERO); DISKS];
         Self { layout, profile, free: free.collect(), sets, streams: Vec::new() }
     }
 
-    /// What the disks are asked for.
+    /// The task set of each disk.
     pub(super) fn sets(&self) -> &[TaskSet] {
         &self.sets
     }
 
-    /// The streams that are there.
+    /// The admitted streams.
     pub(super) fn streams(&self) -> &[Stream] {
         &self.streams
     }
 
-    /// What all of them bring, in MB a second.
+    /// The total rate of the streams, in MB/s.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub(super) fn load(&self) -> f64 {
         let bytes: u64 = self.streams.iter().map(|stream| stream.kind.rate().0).sum();
         bytes as f64 / f64::from(1 << 20)
     }
 
-    /// The loads that these disks admit, from the least on: a number of large videos, each number
-    /// of them without and with a small one beside, every video with its sound. A pair is admitted
-    /// whole or not at all.
+    /// All loads that these disks admit, in ascending order: n large videos, without and with one
+    /// small video, each video with its audio stream. A video and its audio stream are admitted
+    /// together or not at all.
     pub(super) fn loads(self) -> Vec<Self> {
         let mut loads = Vec::new();
         let mut large = self;
         loop {
             loads.extend(large.with_pair(Kind::Small));
-            let Some(more) = large.with_pair(Kind::Large) else { return loads };
-            loads.push(more.clone());
-            large = more;
+            let Some(larger) = large.with_pair(Kind::Large) else { return loads };
+            loads.push(larger.clone());
+            large = larger;
         }
     }
 
     fn with_pair(&self, video: Kind) -> Option<Self> {
-        let (mut ground, pair) = (self.clone(), self.streams.len() / 2);
-        [video, Kind::Audio].into_iter().all(|kind| ground.add(kind, pair)).then_some(ground)
+        let (mut allocation, pair) = (self.clone(), self.streams.len() / 2);
+        [video, Kind::Audio]
+            .into_iter()
+            .all(|kind| allocation.add(kind, pair))
+            .then_some(allocation)
     }
 
-    /// Adds a stream if every disk admits its part; whether it did.
+    /// Adds a stream if every disk admits its part. Returns whether it was added.
     fn add(&mut self, kind: Kind, pair: usize) -> bool {
         let block = self.layout.block(kind);
         let count = if self.layout.is_on_all() { DISKS } else { 1 };
@@ -206,7 +209,7 @@ impl<'a> Ground<'a> {
         true
     }
 
-    /// The blocks of one more best-effort partition, disk by disk.
+    /// Allocates the blocks of one more best-effort partition, by disk.
     pub(super) fn partition(&mut self) -> Vec<Vec<Lba>> {
         let take = |free: &mut std::collections::VecDeque<Lba>| {
             let from = free.len() - PARTITION_SLOTS;
@@ -220,12 +223,12 @@ fn sectors(block: Bytes) -> Sectors {
     block.sectors_exact().expect("blocks are whole sectors")
 }
 
-/// `T = b / B`.
+/// The period `T = b / B` of a stream on one disk.
 fn period(kind: Kind, block: Bytes) -> Duration {
     Media::new(kind.pace(), kind.rate(), block, SeededRng::new(0, 0)).period()
 }
 
-/// `C`: the worst that a block's transfer takes in any of the zones that `slots` touch.
+/// The cost `C`: the worst case of a block's transfer in any of the zones of `slots`.
 fn cost(profile: &Profile, slots: &[Lba], len: Sectors) -> Duration {
     let runs = slots.chunk_by(|one, next| *one + SLOT == *next);
     let worst = |run: &[Lba]| {

@@ -1,14 +1,14 @@
 //! "Real-Time Disk Scheduling in a Mixed-Media File System" (RTAS 2000, Clockwise): streams with
 //! deadlines, and best effort in their slack.
 //!
-//! Three `atlas-ii`, each with an engine of its own. A stream's consecutive blocks lie on
-//! consecutive disks, whatever their size: only so does a disk serve a stream of 245 KB/s in blocks
-//! of 256 KB "approximately every 3 seconds". Of the task sets RTAS 2000 says that in each run
-//! "either" a video of 817 or one of 245 KB/s was added, and that there were 40 of them up to 21
-//! MB/s. Here the loads are n large videos without and with a small one, which gives as many; one
-//! of each by turns would be at 27 MB/s after 40. All streams begin at once, and with the same
-//! disk: what ΔL is worked out for, and what gives the queues of blocks of which RTAS 2000 explains
-//! LST's losses. They read; RTAS 2000 does not say what its did.
+//! There are three `atlas-ii`, each with its own engine. A stream's consecutive blocks lie on
+//! consecutive disks, whatever their size: only then does a disk serve a stream of 245 KB/s in
+//! blocks of 256 KB "approximately every 3 seconds". RTAS 2000 says of its task sets that each run
+//! added "either" a video of 817 KB/s or one of 245 KB/s, and that there were 40 sets up to 21
+//! MB/s. Here the loads are n large videos, without and with one small video, which gives as many
+//! sets. Alternating both kinds would reach 27 MB/s after 40 sets. All streams begin at once and on
+//! the same disk. This is the case for which ΔL is computed, and it causes the queues of blocks by
+//! which RTAS 2000 explains LST's losses. The streams read; RTAS 2000 does not state the direction.
 //!
 //! ```text
 //! fig2   the slack against the load that is admitted

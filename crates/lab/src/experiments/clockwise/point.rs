@@ -5,37 +5,37 @@ use engine::{Contract, PolicyName};
 use units::{Duration, Extent, Instant, Operation};
 
 use super::super::sample::scenario;
-use super::layout::{DISKS, Ground, Layout, SLOT, place};
+use super::layout::{Allocation, DISKS, Layout, SLOT, locate};
 use super::settings::SEED;
 use sim::loads::{Cello, Timed};
 use sim::{SeededRng, Simulation};
 
 const SCENARIO: &str = include_str!("../../../experiments/clockwise.toml");
-/// How long behind the last request a run goes on, so that all are answered.
-const REST: Duration = Duration::from_secs(60);
-/// The first random number stream of media; the minutes of the day have those below.
+/// The simulated time after the last request, in which all outstanding requests complete.
+const DRAIN: Duration = Duration::from_secs(60);
+/// The first random-number stream of the media streams. The minutes of the day use lower numbers.
 const MEDIA_RNG: u64 = 1 << 32;
 
-/// What is run: everything but the policy.
+/// The plan of a run; only the policy is missing.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     plan: Plan,
-    /// What the streams bring, in MB/s.
+    /// The total rate of the streams, in MB/s.
     pub(super) mb_per_s: f64,
 }
 
-/// What a run measured.
+/// The figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measured {
-    /// Mean latency of best effort, in ms.
+    /// Mean latency of best-effort requests, in ms.
     pub(super) mean_ms: f64,
-    /// Requests of best effort answered.
+    /// The number of completed best-effort requests.
     pub(super) requests: u64,
-    /// Requests of streams that were late.
+    /// The number of stream blocks that missed their deadline.
     pub(super) misses: u64,
 }
 
-/// The load of best effort.
+/// A best-effort load.
 #[derive(Clone, Debug)]
 pub(super) struct BestEffort {
     requests: Vec<Timed>,
@@ -43,7 +43,7 @@ pub(super) struct BestEffort {
 }
 
 impl BestEffort {
-    /// These minutes of the day, one behind the other.
+    /// The load of these minutes of the day, one after another.
     pub(super) fn of_the_day(minutes: impl Iterator<Item = u32>) -> Self {
         let (cello, mut length) = (Cello::new(SEED), Duration::ZERO);
         let mut requests = Vec::new();
@@ -57,33 +57,34 @@ impl BestEffort {
 }
 
 impl Load {
-    /// The streams of `ground`, and this best effort on partitions that it still has room for.
-    pub(super) fn new(mut ground: Ground<'_>, best_effort: &BestEffort) -> Self {
+    /// The streams of `allocation`, and best effort on partitions in its free blocks.
+    pub(super) fn new(mut allocation: Allocation<'_>, best_effort: &BestEffort) -> Self {
         let mut plan = scenario("clockwise.toml", SCENARIO);
         let length = best_effort.length;
-        plan.duration = Some(length + REST);
-        // A volume is one piece; what lies in many is sent to a door to the whole disk.
+        plan.duration = Some(length + DRAIN);
+        // A volume is one extent. Blocks at many locations are accessed through a volume that
+        // covers the whole disk.
         for volume in &mut plan.volumes {
             let disk = &plan.disks[volume.disk.0];
             volume.place = Extent::new(units::Lba(0), disk.drive.model.capacity());
             volume.size = volume.place.len.bytes();
         }
-        let lists = partitioned(&mut ground, &best_effort.requests);
+        let lists = partitioned(&mut allocation, &best_effort.requests);
         for (disk, list) in lists.into_iter().enumerate() {
             plan.workloads.push(workload(VolumeIndex(disk), list));
         }
-        for nth in 0..ground.streams().len() {
-            add_stream(&mut plan, &ground, nth, length);
+        for nth in 0..allocation.streams().len() {
+            add_stream(&mut plan, &allocation, nth, length);
         }
-        Self { plan, mb_per_s: ground.load() }
+        Self { plan, mb_per_s: allocation.load() }
     }
 
-    /// Runs it.
+    /// Runs the load under a policy.
     pub(super) fn under(&self, policy: PolicyName) -> Measured {
         let mut plan = self.plan.clone();
         plan.disks.iter_mut().for_each(|disk| disk.policy = policy);
         let mut simulation = Simulation::new(&plan);
-        simulation.run_until(Instant::ZERO + plan.duration.expect("it has one"));
+        simulation.run_until(Instant::ZERO + plan.duration.expect("`new` sets it"));
         let report = simulation.report();
         let (best_effort, streams) = report.volumes.split_at(DISKS);
         let requests = best_effort.iter().map(|volume| volume.requests).sum();
@@ -96,26 +97,25 @@ impl Load {
     }
 }
 
-/// What one of the three disks is loaded with, in rotation: they are alike, and know nothing of
-/// each other.
+/// The load of one of the three disks in the rotation layout. The disks are alike and independent.
 #[derive(Clone, Debug)]
 pub(crate) struct OneDisk {
-    /// What the streams of all three bring, in MB (1,024 · 1,024 bytes) a second.
+    /// The total rate of the streams on all three disks, in MB/s of 1,024 · 1,024 bytes.
     pub(crate) mb_per_s: f64,
-    /// The disk, best effort as its first volume and the streams as the others, all loaded from
-    /// lists with times.
+    /// The disk, with best effort as its first volume and the streams as the others. All workloads
+    /// are lists of timed requests.
     pub(crate) plan: Plan,
 }
 
 impl OneDisk {
-    /// At `count` loads, evenly spread up to the highest that is admitted, with best effort of the
-    /// busiest minutes of the day that make up `length` or more, as RTAS 2000's figure 4 has it.
+    /// `count` loads, evenly spread up to the highest admitted one. Best effort is from the busiest
+    /// minutes of the day, as many as `length` needs, as in RTAS 2000's figure 4.
     pub(crate) fn loads(count: usize, length: Duration) -> Vec<Self> {
         let profile = super::settings::profile();
         let minutes = length.as_nanos().div_ceil(60_000_000_000);
         let minutes = Cello::busiest().take(usize::try_from(minutes).expect("few"));
         let best_effort = BestEffort::of_the_day(minutes);
-        let loads = Ground::new(Layout::Rotation, &profile, SEED).loads();
+        let loads = Allocation::new(Layout::Rotation, &profile, SEED).loads();
         let nth = |one: usize| (loads.len() * one).div_ceil(count) - 1;
         let load = |one| Load::new(loads[nth(one)].clone(), &best_effort);
         (1..=count).map(load).map(|load| Self::first_of(load, length)).collect()
@@ -128,7 +128,7 @@ impl OneDisk {
         one.workloads.clear();
         for workload in plan.workloads {
             let volume = plan.volumes[workload.volume.0].clone();
-            let Requests::Timed(timed) = &workload.requests else { unreachable!("all are lists") };
+            let Requests::Timed(timed) = &workload.requests else { unreachable!("all are timed") };
             if volume.disk.0 == 0 {
                 let index = VolumeIndex(one.volumes.len());
                 let within = timed.iter().take_while(|(at, _)| *at < length).copied().collect();
@@ -141,23 +141,26 @@ impl OneDisk {
     }
 }
 
-/// What each disk gets of the requests: block by block of a partition the disks take turns.
-fn partitioned(ground: &mut Ground<'_>, timed: &[Timed]) -> Vec<Vec<(Duration, Operation)>> {
-    let partitions: Vec<_> = (0..Cello::DISKS).map(|_| ground.partition()).collect();
+/// The requests of each disk: a partition's consecutive blocks lie on consecutive disks.
+fn partitioned(
+    allocation: &mut Allocation<'_>,
+    timed: &[Timed],
+) -> Vec<Vec<(Duration, Operation)>> {
+    let partitions: Vec<_> = (0..Cello::DISKS).map(|_| allocation.partition()).collect();
     let mut lists = vec![Vec::new(); DISKS];
     for request in timed {
-        let (disk, at) = super::layout::in_turn(request.start);
+        let (disk, at) = super::layout::striped(request.start);
         let slots = &partitions[request.unit as usize][disk];
-        let extent = Extent::new(place(slots, at), request.len);
+        let extent = Extent::new(locate(slots, at), request.len);
         assert!(at.0 % SLOT.0 + request.len.0 <= SLOT.0, "a request lies in one block");
         lists[disk].push((request.at, Operation { op: request.op, extent, fua: false }));
     }
     lists
 }
 
-fn add_stream(plan: &mut Plan, ground: &Ground<'_>, nth: usize, length: Duration) {
-    let stream = &ground.streams()[nth];
-    // All streams begin at once: the worst that can happen to them, and what ΔL is worked out for.
+fn add_stream(plan: &mut Plan, allocation: &Allocation<'_>, nth: usize, length: Duration) {
+    let stream = &allocation.streams()[nth];
+    // All streams begin at once: the worst case, for which ΔL is computed.
     let mut media = stream.media(SeededRng::new(SEED, MEDIA_RNG + nth as u64));
     let mut lists = vec![Vec::new(); DISKS];
     for block in 0.. {
@@ -165,16 +168,16 @@ fn add_stream(plan: &mut Plan, ground: &Ground<'_>, nth: usize, length: Duration
         if at >= length {
             break;
         }
-        let (disk, extent) = stream.place(block);
+        let (disk, extent) = stream.locate(block);
         lists[disk].push((at, Operation::read(extent)));
     }
     for part in &stream.parts {
-        let door = &plan.volumes[part.disk];
+        let whole_disk = &plan.volumes[part.disk];
         let volume = Volume {
             name: format!("stream {nth} on d{}", part.disk),
-            contract: Contract::stream(stream.promised(part)),
+            contract: Contract::stream(stream.contract(part)),
             same_as: Some(VolumeIndex(part.disk)),
-            ..door.clone()
+            ..whole_disk.clone()
         };
         plan.workloads
             .push(workload(VolumeIndex(plan.volumes.len()), std::mem::take(&mut lists[part.disk])));
@@ -202,9 +205,9 @@ mod tests {
 
     use super::*;
 
-    /// The busiest forty minutes of a week of `ajw`, cut at the ends of blocks as a dynamic
-    /// partition cuts them.
-    fn of_a_workstation(file: &Path) -> BestEffort {
+    /// The busiest forty minutes of a week of `ajw`, with requests split at block boundaries as in
+    /// a dynamic partition.
+    fn workstation_load(file: &Path) -> BestEffort {
         let (from, length) = (Duration::from_secs(5_490 * 60), Duration::from_secs(40 * 60));
         let mut requests = Vec::new();
         for record in FileReader::open(file, trace::Options::default()).expect("it opens") {
@@ -232,18 +235,19 @@ mod tests {
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/traces/ajw.1week.srt");
         if !file.is_file() {
             let missing = file.display();
-            // Past the harness, which keeps to itself what a test that passes prints.
+            // Directly to standard error: the test harness hides the output of tests that pass.
             let _ = writeln!(
                 std::io::stderr(),
                 "SKIPPED: no {missing}: streams beside HP's trace were NOT tested"
             );
             return;
         }
-        let best_effort = of_a_workstation(&file);
+        let best_effort = workstation_load(&file);
         assert!(best_effort.requests.len() > 5_000, "{}", best_effort.requests.len());
         let profile = super::super::settings::profile();
-        let ground = Ground::new(Layout::Rotation, &profile, SEED).loads().pop().expect("some");
-        let load = Load::new(ground, &best_effort);
+        let allocation =
+            Allocation::new(Layout::Rotation, &profile, SEED).loads().pop().expect("some");
+        let load = Load::new(allocation, &best_effort);
         let policies =
             [PolicyName::Edf, PolicyName::Lst, PolicyName::DeltaL, PolicyName::DeltaStar];
         let [edf, lst, delta_l, delta_star] = policies.map(|policy| load.under(policy));

@@ -16,37 +16,36 @@ pub(crate) const BETTER: Experiment = Experiment {
     run: better,
 };
 
-/// From FAST 2003's settings to ours, and what each does without a part. The numbers of the tables'
-/// rows.
-fn ways() -> [Execution; 6] {
+/// The settings from FAST 2003's to the default ones. The numbers are those of the tables' rows.
+fn executions() -> [Execution; 6] {
     let (paper, ours) = (as_published(Some(JIT), SPLIT), Preemptible::default());
     let ahead = Preemptible { jit: Some(Jit { approach: Approach::Ahead, ..JIT }), ..paper };
     [
-        // 1: FAST 2003's.
+        // 1: FAST 2003's settings.
         paper,
-        // 2: the same, a seek split only where the slack hides what that costs.
+        // 2: as 1, but a seek is split only if rotational slack hides the cost of the split.
         Preemptible { seek_split: Some(SeekSplit::Hidden), ..paper },
-        // 3: the same, the arm sent ahead.
+        // 3: as 2, with the seek sent ahead of the transfer.
         Preemptible { seek_split: Some(SeekSplit::Hidden), ..ahead },
-        // 4: the arm sent ahead, no seek split.
+        // 4: as 3, without seek splitting.
         Preemptible { seek_split: None, ..ahead },
-        // 5: ours: the third with chunks by zone.
+        // 5: the default settings: as 3, with a chunk length per zone.
         ours,
-        // 6: ours with free prefetching.
+        // 6: as 5, with free prefetching.
         Preemptible { free_prefetch: true, ..ours },
     ]
     .map(Execution::Preemptible)
 }
 
-/// Which of them is ours.
+/// The index of the default settings.
 const OURS: usize = 4;
-/// Commands from so long on move the arm: a chunk is shorter wherever it lies.
+/// Commands of at least this duration move the arm: a chunk's transfer is shorter in every zone.
 const MOVEMENT: Duration = Duration::from_millis(3);
-/// The size that the bounds are for, in kB.
+/// The request size for which the bounds are given, in kB.
 const SIZE: u32 = 500;
 
-fn better(told: &mut dyn FnMut(f64)) -> Findings {
-    let at_size = against(told, 0.0, |how| Point::new(how, Op::Read, SIZE));
+fn better(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    let at_size = against(on_progress, 0.0, |how| Point::new(how, Op::Read, SIZE));
     let served = |low: Low| {
         move |execution| Point {
             drive: "st318437lw",
@@ -56,8 +55,8 @@ fn better(told: &mut dyn FnMut(f64)) -> Findings {
             profile: None,
         }
     };
-    let video = against(told, 0.2, served(video_server()));
-    let swept = against(told, 0.4, served(video_server_by_elevator()));
+    let video = against(on_progress, 0.2, served(video_server()));
+    let swept = against(on_progress, 0.4, served(video_server_by_elevator()));
     let ours_at = |rows: &[[f64; 6]]| rows[OURS];
     let (random, server, elevator) = (ours_at(&at_size), ours_at(&video), ours_at(&swept));
     let mut checks = bounds("500 kB, first come first served", random, [7.0, 2.0], [6.6, 15.0]);
@@ -97,7 +96,7 @@ fn better(told: &mut dyn FnMut(f64)) -> Findings {
         let [times_paper, times_ours] = [&paper, &ours].map(|how| np.wait() / how.wait());
         let [lost_paper, lost_ours] = [&paper, &ours].map(|how| lost(np.mb_per_s, how.mb_per_s));
         sizes.rows.push(vec![f64::from(size), times_paper, times_ours, lost_paper, lost_ours]);
-        told(0.6 + f64::from(done) / 15.0);
+        on_progress(0.6 + f64::from(done) / 15.0);
     }
     let plots = vec![
         ("-waiting", plot(&sizes, 1, "expected waiting of npIO ÷ theirs, times")),
@@ -112,7 +111,8 @@ fn better(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series, plots }
 }
 
-/// The least ratio of waiting times, and the largest loss of throughput in %, against FAST 2003's.
+/// Checks of the ratio of waiting times and of the loss of throughput in %, with FAST 2003's
+/// figures beside.
 fn bounds(what: &str, ours: [f64; 6], bounds: [f64; 2], paper: [f64; 2]) -> Vec<Check> {
     let (times, lost) =
         (format!("{what}: waiting of npIO ÷ ours"), format!("{what}: throughput lost"));
@@ -122,32 +122,31 @@ fn bounds(what: &str, ours: [f64; 6], bounds: [f64; 2], paper: [f64; 2]) -> Vec<
     ]
 }
 
-/// Why no way of executing these requests in their order spares more.
+/// The reason why no execution of these requests in this order saves more.
 fn movements(measured: &Measured, [wait, times, ..]: &[f64; 6]) -> String {
     let moving = measured.commands.wait_for(MOVEMENT).as_millis_f64();
     let most = times * wait / moving;
     format!(
-        "of the {wait:.2} ms, {moving:.2} are movements of the arm, which the order of the \
-         requests asks for; chunks of no \
-         length at all would leave {most:.2} times less than npIO's. A seek's time grows as the \
-         root of its length or \
-         nearly so up to a third of the disk, and there two halves of a seek make no request wait \
-         less than the whole"
+        "of the {wait:.2} ms, {moving:.2} are seeks, which the order of the requests requires; \
+        with chunks of length zero the wait would be {most:.2} times less than npIO's. Up to a \
+        third of the disk a seek's time grows about as the square root of its distance, so that \
+        two half seeks do not shorten the wait"
     )
 }
 
-/// Each way: wait in ms, how many times less than npIO's, throughput lost in %, misses of what was
-/// timed in %, splits of the requests in %, and what was read in slack, in MB/s.
+/// One row per setting: the expected wait in ms, npIO's wait ÷ this wait, the throughput lost in %,
+/// missed in % of timed transfers, seek splits in % of the requests, and the rate of free
+/// prefetches in MB/s.
 fn against(
-    told: &mut dyn FnMut(f64),
+    on_progress: &mut dyn FnMut(f64),
     from: f64,
     point: impl Fn(Execution) -> Point,
 ) -> Vec<[f64; 6]> {
     let np = point(WHOLE).measure();
     let mut rows = Vec::new();
-    for (done, how) in (1_u32..).zip(ways()) {
+    for (done, how) in (1_u32..).zip(executions()) {
         rows.push(row(&np, &point(how).measure()));
-        told(from + f64::from(done) / 45.0);
+        on_progress(from + f64::from(done) / 45.0);
     }
     rows
 }

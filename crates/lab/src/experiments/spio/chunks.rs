@@ -24,22 +24,22 @@ pub(crate) const FIG6: Experiment = Experiment {
 
 /// Lengths of commands, in sectors.
 const CHUNKS: [u32; 16] = [2, 4, 8, 16, 24, 32, 40, 44, 48, 50, 52, 56, 64, 100, 200, 256];
-/// From which part of the best throughput on a chunk is an optimal one.
+/// The fraction of the best throughput from which on a chunk length counts as optimal.
 const OPTIMAL: f64 = 0.95;
-/// What the outermost zone gives, in MB/s (§4).
+/// The media rate of the outermost zone, in MB/s (§4).
 const MEDIA: f64 = 41.7;
-/// One command a request: what chunking makes of a long one.
+/// One command per request: a request stands for one chunk of a longer one.
 const ONE: Execution = Execution::Whole { split: None };
 
-fn fig5(told: &mut dyn FnMut(f64)) -> Findings {
-    against_chunks(Op::Read, told)
+fn fig5(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    against_chunks(Op::Read, on_progress)
 }
 
-fn fig6(told: &mut dyn FnMut(f64)) -> Findings {
-    against_chunks(Op::Write, told)
+fn fig6(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    against_chunks(Op::Write, on_progress)
 }
 
-fn against_chunks(op: Op, told: &mut dyn FnMut(f64)) -> Findings {
+fn against_chunks(op: Op, on_progress: &mut dyn FnMut(f64)) -> Findings {
     let mut table = Series::new("throughput", &["chunk_sectors", "chunk_kb", "mb_per_s"]);
     for (done, chunk) in (1_u32..).zip(CHUNKS) {
         let access = Access::Sequential { run: None };
@@ -47,7 +47,7 @@ fn against_chunks(op: Op, told: &mut dyn FnMut(f64)) -> Findings {
         let point = Point { drive: "st318437lw", execution: ONE, low, rate: 0.0, profile: None };
         let rate = point.measure().mb_per_s;
         table.rows.push(vec![f64::from(chunk), f64::from(chunk) / 2.0, rate]);
-        told(f64::from(done) / 16.0);
+        on_progress(f64::from(done) / 16.0);
     }
     let best = table.column(2).fold(0.0, f64::max);
     let small = table.rows.iter().position(|row| row[2] >= OPTIMAL * best).expect("the best is");

@@ -11,15 +11,15 @@ use super::settings::{CHUNK, PAPER, PAPER_PREFETCHING, WHOLE};
 pub(crate) const FIG13: Experiment =
     Experiment { id: "spio-fig13", title: "distribution of command durations", run: fig13 };
 
-/// Size in kB, and FAST 2003's P(3–16 ms).
+/// The request size in kB, and FAST 2003's probability that a command takes 3 to 16 ms.
 const SIZES: [(u32, f64); 3] = [(50, 0.168), (500, 0.056), (2_000, 0.017)];
-/// How far the figures go, in ms.
+/// The largest duration that the figures show, in ms.
 const SHOWN: f64 = 120.0;
 
-/// Without free prefetching a third of a 50 kB request's commands at least would be long: it is two
-/// chunks, and one of them moves the arm. FAST 2003's 0.168 is a distribution with it, whose chunks
-/// in the slack are commands, too.
-fn fig13(told: &mut dyn FnMut(f64)) -> Findings {
+/// Uses free prefetching. Without it at least a third of the commands of 50 kB requests would be
+/// long, because such a request has two chunks of which one includes a seek. FAST 2003's 0.168 thus
+/// includes the chunks that are prefetched in the slack.
+fn fig13(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let ms = Duration::from_millis;
     let long = |measured: &Measured| measured.commands.fraction(ms(3), ms(16));
     let columns = ["size_kb", "with_free_prefetching", "without", "paper", "mode_ms"];
@@ -48,7 +48,7 @@ fn fig13(told: &mut dyn FnMut(f64)) -> Findings {
         table.rows.push(vec![f64::from(size), long(&with), long(&without), paper, mode]);
         whole.push(line(size, &np));
         short.push(line(size, &with));
-        told(f64::from(done) / 3.0);
+        on_progress(f64::from(done) / 3.0);
     }
     let series = SIZES.iter().zip(whole.iter().zip(&short)).map(|((size, _), (np, sp))| {
         let mut series = Series::new(format!("{size}kB"), &["ms", "npio", "spio"]);
@@ -69,7 +69,7 @@ fn line(size: u32, measured: &Measured) -> Line {
     Line { name: format!("{size} kB"), points, dashed: false }
 }
 
-/// The lines in steps of half a millisecond, behind the first 4 ms, where the peaks are.
+/// Thins the lines to steps of 0.5 ms after the first 4 ms, where the peaks are.
 fn thinned(lines: Vec<Line>) -> Vec<Line> {
     let thin = |line: Line| {
         let (fine, coarse): (Vec<_>, Vec<_>) = line.points.into_iter().partition(|at| at.0 < 4.0);
@@ -81,14 +81,14 @@ fn thinned(lines: Vec<Line>) -> Vec<Line> {
     lines.into_iter().map(thin).collect()
 }
 
-/// The duration that is the most frequent, in ms.
+/// The most frequent duration, in ms.
 fn mode(measured: &Measured) -> f64 {
     let most = |most: (f64, f64), next: (f64, f64)| if next.1 > most.1 { next } else { most };
     measured.commands.distribution().fold((0.0, 0.0), most).0
 }
 
-/// What the media takes for a chunk in the outermost and in the innermost zone, in ms, each a step
-/// of the distribution wider.
+/// The media transfer time of a chunk in the outermost and in the innermost zone, in ms, widened by
+/// one step of the distribution on each side.
 fn chunk_ms() -> (f64, f64) {
     let spec = drive_library::find_mechanical("st318437lw").expect("in the library");
     let profile = drive_library::profile::assumed(&spec.check().expect("a drive"));

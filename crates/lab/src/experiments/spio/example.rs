@@ -21,14 +21,14 @@ const ROTATION: Duration = Duration::from_millis(7);
 const SUB_SEEK: Duration = Duration::from_millis(9);
 const CHUNK: Duration = Duration::from_millis(1);
 const CHUNKS: u64 = 25;
-/// FAST 2003 gives two digits behind the point.
+/// The rounding of FAST 2003's figures, which have two decimals.
 const DIGITS: f64 = 0.005;
-/// Movements there and back between two places 20,000 cylinders apart.
+/// The number of seeks back and forth between two locations 20,000 cylinders apart.
 const TRIPS: u32 = 500;
 const CYLINDERS: u32 = 20_000;
 const LONG: u64 = 11;
 
-fn example(told: &mut dyn FnMut(f64)) -> Findings {
+fn example(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let whole = SEEK + ROTATION + CHUNK * CHUNKS;
     let parts = [SUB_SEEK, SUB_SEEK].into_iter().chain((0..CHUNKS).map(|_| CHUNK));
     let idle =
@@ -38,13 +38,13 @@ fn example(told: &mut dyn FnMut(f64)) -> Findings {
         expected_wait(parts.clone(), idle).as_millis_f64(),
     ];
     let longest = [whole.as_millis_f64(), parts.max().expect("some").as_millis_f64()];
-    told(0.2);
+    on_progress(0.2);
     let exactly = |name: &str, ours, paper| Check::within(name, ours, paper, DIGITS, "ms");
     let [np, sp] = [WHOLE, PAPER].map(|execution| {
         let low = Low::Listed(there_and_back());
         Point { drive: "st318437lw", execution, low, rate: 0.0, profile: None }.measure()
     });
-    told(1.0);
+    on_progress(1.0);
     let longest_on_disk = [&np, &sp].map(|measured| measured.commands.longest().as_millis_f64());
     let ms = Duration::from_millis;
     let long = sp.commands.fraction(ms(LONG), ms(1_000));
@@ -54,7 +54,7 @@ fn example(told: &mut dyn FnMut(f64)) -> Findings {
         exactly("npIO: longest waiting", longest[0], 46.0),
         exactly("spIO: expected waiting", expected[1], 2.03),
         exactly("spIO: longest waiting", longest[1], 9.0),
-        // A sub-seek takes 9 ms, and what its command and its variation add; a miss costs a turn.
+        // A sub-seek takes 9 ms plus its command overhead and jitter. A miss costs a revolution.
         Check::at_most(name("part of spIO's commands of 11 ms and more"), long, 0.01, "ratio"),
         Check::at_most(name("expected waiting of spIO"), sp.wait(), np.wait() / 5.0, "ms"),
     ];
@@ -70,7 +70,7 @@ fn example(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![series], plots: Vec::new() }
 }
 
-/// 500 kB reads from two places of the disk so far apart, in turn.
+/// Reads of 500 kB that alternate between two locations of the disk.
 fn there_and_back() -> Arc<[Operation]> {
     let spec = drive_library::find_mechanical("st318437lw").expect("in the library");
     let profile = drive_library::profile::assumed(&spec.check().expect("a drive"));

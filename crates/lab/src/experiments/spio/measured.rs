@@ -1,9 +1,9 @@
-//! What semi-preemptible execution brings with a profile that was measured, beside the one that is
-//! assumed (issue: within 5 %).
+//! Semi-preemptible execution with a measured profile compared with the assumed one. The figures
+//! must be within 5 %.
 //!
-//! The profiler times the drive of the simulation as it would a real one, through a noise of 0.2
-//! ms; where sectors lie it is told, as that is another half of profiling. What it finds of the
-//! arm, the electronics and the memory takes the place of the drive's own parameters.
+//! The profiler times the simulated drive as it would time a real one, with a noise of 0.2 ms. The
+//! layout of sectors is given, because it is the other half of profiling. The measured figures of
+//! the arm, the electronics and the buffers replace the drive's own parameters.
 
 use core::ops::ControlFlow;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ pub(crate) const MEASURED: Experiment = Experiment {
     run: measured,
 };
 
-/// By how much the two may differ.
+/// The largest accepted difference of the two.
 const WITHIN_PERCENT: f64 = 5.0;
-/// How late or early the profiler sees completions.
+/// The largest error of the instants at which the profiler sees completions.
 const NOISE: Duration = Duration::from_micros(200);
 /// The seed of the noise.
 const SEED: u64 = 1;
-/// The drive of which what is assumed is what it does. Of others it is assumed that their arms vary
-/// as FAST 2003's does; a profile that found out that they do not may do better.
-const PAPERS: &str = "st318437lw";
+/// FAST 2003's drive, for which the assumed profile is exact. The assumed profiles of other drives
+/// take over its seek jitter, so that a measured profile may do better.
+const PAPER_DRIVE: &str = "st318437lw";
 /// Drives, and the sizes of requests in kB.
-const DRIVES: [(&str, &[u32]); 2] = [(PAPERS, &SIZES), ("hgst-7k8", &[50, 500])];
+const DRIVES: [(&str, &[u32]); 2] = [(PAPER_DRIVE, &SIZES), ("hgst-7k8", &[50, 500])];
 const COLUMNS: [&str; 7] = [
     "size_kb",
     "writes",
@@ -49,12 +49,12 @@ const COLUMNS: [&str; 7] = [
     "mb_per_s_measured",
 ];
 
-fn measured(told: &mut dyn FnMut(f64)) -> Findings {
-    with_seed(SEED, told)
+fn measured(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    with_seed(SEED, on_progress)
 }
 
-/// With the noise of a seed.
-fn with_seed(seed: u64, told: &mut dyn FnMut(f64)) -> Findings {
+/// The experiment with the noise of this seed.
+fn with_seed(seed: u64, on_progress: &mut dyn FnMut(f64)) -> Findings {
     let mut findings = Findings { checks: Vec::new(), series: Vec::new(), plots: Vec::new() };
     for (drive, sizes) in DRIVES {
         let spec = drive_library::find_mechanical(drive).expect("a drive of the library");
@@ -76,7 +76,7 @@ fn with_seed(seed: u64, told: &mut dyn FnMut(f64)) -> Findings {
                 };
                 let [wait, waited, rate, rated] = row;
                 let part = WITHIN_PERCENT / 100.0;
-                let checks = if drive == PAPERS {
+                let checks = if drive == PAPER_DRIVE {
                     let within = |what: &str, ours: f64, assumed: f64, unit| {
                         Check::within(name(what), ours, assumed, assumed * part, unit)
                     };
@@ -93,7 +93,7 @@ fn with_seed(seed: u64, told: &mut dyn FnMut(f64)) -> Findings {
                 };
                 findings.checks.extend(checks);
             }
-            told(f64::from(done) / 6.0);
+            on_progress(f64::from(done) / 6.0);
         }
         findings.series.push(table);
     }
@@ -104,7 +104,7 @@ fn flag(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-/// Waiting with either profile, and throughput.
+/// Expected waiting with the assumed and the measured profile, then throughput with both.
 fn row(
     drive: &'static str,
     (op, how, size): (Op, Execution, u32),
@@ -116,7 +116,7 @@ fn row(
     [assumed.wait(), measured.wait(), assumed.mb_per_s, measured.mb_per_s]
 }
 
-/// What the profiler makes of the drive.
+/// The profile that the profiler measures on the simulated drive.
 fn profile(model: &Arc<Model>, seed: u64) -> Profile {
     let mut profile = drive_library::profile::assumed(model);
     let mut target = BenchTarget::new(AnyModel::from(Arc::clone(model)), NOISE, seed);

@@ -1,19 +1,19 @@
 //! "Design and Implementation of Semi-preemptible IO" (FAST 2003): the waiting time that short
 //! commands save.
 //!
-//! FAST 2003's kB are taken for 1,024 bytes: it calls Linux's longest command, of 256 sectors, 128
-//! kB.
+//! A kB of FAST 2003 is taken as 1,024 bytes, because FAST 2003 calls Linux's longest command, of
+//! 256 sectors, 128 kB.
 //!
 //! ```text
 //! example            the worked example of §1.1
 //! fig5, fig6         throughput against chunk size
 //! fig9 … fig12       waiting and throughput against size, first come first served and by elevator
-//! fig13              how long commands take
+//! fig13              durations of commands
 //! fig14, fig15       traces
-//! fig16, fig17       what each part gives
+//! fig16, fig17       the effect of each technique
 //! table2 … table4    responses while requests of higher priority come
-//! better, hgst       ours against FAST 2003's, and a drive of today
-//! measured           a profile that was measured against the one that is assumed
+//! better, hgst       the default settings against FAST 2003's, and a current drive
+//! measured           a measured profile against the assumed one
 //! ```
 
 mod better;

@@ -1,5 +1,5 @@
-//! Figures 16 and 17: what chunking, just-in-time seeks, splitting and free prefetching give, one
-//! by one (FAST 2003 §4.2).
+//! Figures 16 and 17: the effects of chunking, just-in-time seeks, seek splitting and free
+//! prefetching, one by one (FAST 2003 §4.2).
 
 use engine::Execution;
 use plot::{Line, Plot};
@@ -35,7 +35,7 @@ fn point(how: Execution, size: u32) -> Point {
     Point::new(how, Op::Read, size).with_access(elevator())
 }
 
-fn fig16(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig16(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let columns = [
         "size_kb",
         "npio_ms",
@@ -50,7 +50,7 @@ fn fig16(told: &mut dyn FnMut(f64)) -> Findings {
         let swept = [WHOLE, CHUNKING, JUST_IN_TIME, PAPER].map(|how| point(how, size).wait());
         let by_turn = [JUST_IN_TIME, PAPER].map(|how| Point::new(how, Op::Read, size).wait());
         table.rows.push([&[f64::from(size)][..], &swept, &by_turn].concat());
-        told(f64::from(done) / 6.0);
+        on_progress(f64::from(done) / 6.0);
     }
     let (first, last) = (&table.rows[0], &table.rows[5]);
     let most = |less: usize, more: usize| {
@@ -78,12 +78,12 @@ fn fig16(told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![table], plots: vec![("", plot)] }
 }
 
-/// Which part of what is spared in all chunking alone spares.
+/// The fraction of the total saving that chunking alone saves.
 fn spared(row: &[f64]) -> f64 {
     (row[1] - row[2]) / (row[1] - row[4])
 }
 
-fn fig17(told: &mut dyn FnMut(f64)) -> Findings {
+fn fig17(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let columns = [
         "size_kb",
         "npio_mb_per_s",
@@ -98,7 +98,7 @@ fn fig17(told: &mut dyn FnMut(f64)) -> Findings {
             [WHOLE, CHUNKING, JUST_IN_TIME, PAPER].map(|how| point(how, size).measure().mb_per_s);
         let free = point(PAPER_PREFETCHING, size).measure().mb_per_s_prefetching;
         table.rows.push([&[f64::from(size)][..], &brought, &[free]].concat());
-        told(f64::from(done) / 6.0);
+        on_progress(f64::from(done) / 6.0);
     }
     let ratio = |row: &Vec<f64>, of: usize, to: usize| row[of] / row[to];
     let least =

@@ -1,4 +1,4 @@
-//! One point of a figure: a run, and what of it the figures show.
+//! One point of a figure: the settings of a run, and its results.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,46 +14,46 @@ const SCENARIO: &str = include_str!("../../../experiments/spio.toml");
 /// The least number of requests of higher priority for a mean.
 const HIGH_LEAST: f64 = 200.0;
 
-/// What is run.
+/// The settings of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) drive: &'static str,
     pub(super) execution: Execution,
     pub(super) low: Low,
-    /// Requests of higher priority, a second.
+    /// Requests of high priority per second.
     pub(super) rate: f64,
-    /// What the engine knows of the drive; nothing for what is assumed of it.
+    /// The profile that the engine uses; `None` for the assumed profile.
     pub(super) profile: Option<ProfileRef>,
 }
 
 /// The requests of low priority.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Low {
-    /// Generated at random.
+    /// Synthetic requests.
     Synthetic { op: Op, access: Access, block: Bytes },
-    /// None.
+    /// No requests.
     None,
-    /// From a list, once.
+    /// A list of requests, run once.
     Listed(Arc<[Operation]>),
 }
 
-/// What a run measured.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
-    /// The durations that waiting is made of.
+    /// The durations of the commands, from which expected waiting is computed.
     pub(super) commands: NonPreemptible,
     pub(super) executed: PreemptionStats,
-    /// What the low-priority requests brought, in MB/s.
+    /// The throughput of the low-priority requests, in MB/s.
     pub(super) mb_per_s: f64,
-    /// The same with what was read in slack.
+    /// The throughput of the low-priority requests with free prefetches, in MB/s.
     pub(super) mb_per_s_prefetching: f64,
     /// Mean response of the high-priority requests, in ms.
     pub(super) high_ms: f64,
-    /// Low-priority requests answered.
+    /// The number of completed low-priority requests.
     pub(super) requests: u64,
 }
 
-/// What was run already: figures that show two sides of the same runs need them once.
+/// Completed runs, because several figures share runs.
 static RUNS: Mutex<Vec<(Point, Measured)>> = Mutex::new(Vec::new());
 
 impl Point {
@@ -79,7 +79,7 @@ impl Point {
         Self { profile, ..self }
     }
 
-    /// Runs it, or remembers how it went.
+    /// Runs the point, or returns the results of an earlier equal run.
     pub(super) fn measure(&self) -> Measured {
         let known = || RUNS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, measured)) = known().iter().find(|(point, _)| point == self) {
@@ -90,7 +90,7 @@ impl Point {
         measured
     }
 
-    /// How long a request waits on the mean, in ms.
+    /// The expected waiting time of a request, in ms.
     pub(super) fn wait(&self) -> f64 {
         self.measure().wait()
     }
@@ -134,8 +134,8 @@ impl Point {
         let mut simulation = Simulation::new(&plan);
         let mut end = Instant::ZERO + length(&plan);
         if let Low::Listed(operations) = &self.low {
-            // To the second in which the last was answered: the rest of that second is idle, and
-            // not counted.
+            // Up to the completion of the last request, in steps of 0.1 s, so that no longer idle
+            // time counts.
             let all = operations.len() as u64;
             end = Instant::ZERO;
             while simulation.volume(VolumeIndex(0)).requests < all {
@@ -160,13 +160,13 @@ impl Point {
 }
 
 impl Measured {
-    /// How long a request that comes at any time waits on the mean, in ms (equation 2).
+    /// The expected waiting time of a request that arrives at a random instant, in ms (equation 2).
     pub(super) fn wait(&self) -> f64 {
         self.commands.expected_wait().as_millis_f64()
     }
 }
 
-/// The part of `before` that is lost, in %.
+/// The loss from `before` to `after`, in % of `before`.
 pub(super) fn lost(before: f64, after: f64) -> f64 {
     (1.0 - after / before) * 100.0
 }
@@ -181,7 +181,7 @@ fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 
-/// The time between two requests at `rate` a second.
+/// The time between two requests at `rate` requests per second.
 fn interval(rate: f64) -> Duration {
     Duration::from_nanos(whole(1e9 / rate))
 }

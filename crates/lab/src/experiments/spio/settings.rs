@@ -1,34 +1,35 @@
-//! The settings of FAST 2003, and those of this implementation.
+//! The settings of FAST 2003, and Spindle's default settings.
 
 use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
 use units::{Bytes, Duration, Sectors};
 
 /// The sizes of FAST 2003's figures, in kB.
 pub(super) const SIZES: [u32; 6] = [50, 100, 250, 500, 1_000, 2_000];
-/// What FAST 2003's cells are held to.
+/// The accepted relative difference from a cell of FAST 2003's tables.
 pub(super) const TOLERANCE: f64 = 0.2;
 
-/// FAST 2003's chunk.
+/// FAST 2003's chunk length.
 pub(super) const CHUNK: Sectors = Sectors(50);
-/// Half of the cylinders of its drive: longer seeks are split.
+/// Half of the cylinders of FAST 2003's drive. Longer seeks are split.
 pub(super) const HALF_THE_CYLINDERS: u32 = 15_137;
 
-/// Non-preemptible: commands of 128 kB, and no other request's between those of a request.
+/// Non-preemptible execution: commands of 128 kB, with no other request's command between the
+/// commands of one request.
 pub(super) const WHOLE: Execution = Execution::Whole { split: Some(Sectors(256)) };
 /// FAST 2003's prototype.
 pub(super) const PAPER: Execution = Execution::as_published(CHUNK, HALF_THE_CYLINDERS);
-/// The same with free prefetching.
+/// FAST 2003's prototype with free prefetching.
 pub(super) const PAPER_PREFETCHING: Execution =
     Execution::Preemptible(Preemptible { free_prefetch: true, ..as_published(Some(JIT), SPLIT) });
 pub(super) const JIT: Jit = Jit { offset: Duration::from_millis(1), approach: Approach::InTime };
 pub(super) const SPLIT: Option<SeekSplit> = Some(SeekSplit::Always(HALF_THE_CYLINDERS));
 
-/// FAST 2003's chunks, with or without its other parts.
+/// FAST 2003's chunks, with or without its other techniques.
 pub(super) const fn as_published(jit: Option<Jit>, seek_split: Option<SeekSplit>) -> Preemptible {
     Preemptible { chunk: Some(CHUNK), jit, seek_split, free_prefetch: false, preempt_writes: true }
 }
 
-/// What `spindle` does if nothing else is said.
+/// Spindle's default settings.
 pub(super) fn ours() -> Execution {
     Execution::Preemptible(Preemptible::default())
 }

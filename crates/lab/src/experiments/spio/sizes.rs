@@ -33,7 +33,8 @@ pub(crate) const FIG11: Experiment = Experiment {
 pub(crate) const FIG12: Experiment =
     Experiment { id: "spio-fig12", title: "throughput against size, elevator of 40", run: fig12 };
 
-/// What Table 3 says of figure 9's points: size, npIO's and spIO's expected waiting, in ms.
+/// The points of figure 9 that table 3 states: size in kB, npIO's and spIO's expected waiting in
+/// ms.
 const WAITS: [(u32, [f64; 2]); 3] = [(50, [8.2, 3.9]), (250, [11.8, 3.1]), (500, [16.4, 2.5])];
 
 /// An elevator over 40 requests at a time.
@@ -41,8 +42,8 @@ pub(super) fn elevator() -> Access {
     Access::Elevator { batch: NonZeroU64::new(40).expect("above zero") }
 }
 
-fn fig9(told: &mut dyn FnMut(f64)) -> Findings {
-    let mut findings = waiting(Access::Random, "first come first served", told);
+fn fig9(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    let mut findings = waiting(Access::Random, "first come first served", on_progress);
     let table = &findings.series[0];
     for (size, paper) in WAITS {
         let place = SIZES.iter().position(|one| *one == size).expect("one of the sizes");
@@ -56,8 +57,8 @@ fn fig9(told: &mut dyn FnMut(f64)) -> Findings {
     findings
 }
 
-fn fig10(told: &mut dyn FnMut(f64)) -> Findings {
-    let mut findings = waiting(elevator(), "elevator of 40", told);
+fn fig10(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    let mut findings = waiting(elevator(), "elevator of 40", on_progress);
     let by_turn = SIZES.map(|size| Point::new(PAPER, Op::Read, size).wait());
     let ratios = findings.series[0].column(2).zip(by_turn).map(|(swept, by_turn)| swept / by_turn);
     let worst = ratios.fold(0.0, f64::max);
@@ -66,12 +67,12 @@ fn fig10(told: &mut dyn FnMut(f64)) -> Findings {
     findings
 }
 
-fn waiting(access: Access, order: &str, told: &mut dyn FnMut(f64)) -> Findings {
+fn waiting(access: Access, order: &str, on_progress: &mut dyn FnMut(f64)) -> Findings {
     let mut table = Series::new("waiting", &["size_kb", "npio_ms", "spio_ms", "ours_ms"]);
     for (done, size) in (1_u32..).zip(SIZES) {
         let wait = |how| Point::new(how, Op::Read, size).with_access(access).wait();
         table.rows.push(vec![f64::from(size), wait(WHOLE), wait(PAPER), wait(ours())]);
-        told(f64::from(done) / 6.0);
+        on_progress(f64::from(done) / 6.0);
     }
     let rise = |column: usize| {
         let waits: Vec<f64> = table.column(column).collect();
@@ -83,7 +84,7 @@ fn waiting(access: Access, order: &str, told: &mut dyn FnMut(f64)) -> Findings {
         Check::at_least("npIO: least rise from size to size", least, 0.0, "ms"),
         Check::at_most(
             "npIO: furthest from a straight line",
-            crooked(&table.points(0, 1)),
+            nonlinearity(&table.points(0, 1)),
             1.0,
             "ms",
         ),
@@ -109,8 +110,8 @@ fn waiting(access: Access, order: &str, told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![table], plots: vec![("", plot)] }
 }
 
-/// The largest distance of a point from the straight line that is nearest to all of them.
-fn crooked(points: &[(f64, f64)]) -> f64 {
+/// The largest distance of a point from the regression line of all points.
+fn nonlinearity(points: &[(f64, f64)]) -> f64 {
     let count: f64 = points.iter().map(|_| 1.0).sum();
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
     let (x, y) = (mean(|at| at.0), mean(|at| at.1));
@@ -120,15 +121,15 @@ fn crooked(points: &[(f64, f64)]) -> f64 {
     points.iter().map(|at| (at.1 - y - slope * (at.0 - x)).abs()).fold(0.0, f64::max)
 }
 
-fn fig11(told: &mut dyn FnMut(f64)) -> Findings {
-    throughput(Access::Random, "first come first served", told)
+fn fig11(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    throughput(Access::Random, "first come first served", on_progress)
 }
 
-fn fig12(told: &mut dyn FnMut(f64)) -> Findings {
-    throughput(elevator(), "elevator of 40", told)
+fn fig12(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    throughput(elevator(), "elevator of 40", on_progress)
 }
 
-fn throughput(access: Access, order: &str, told: &mut dyn FnMut(f64)) -> Findings {
+fn throughput(access: Access, order: &str, on_progress: &mut dyn FnMut(f64)) -> Findings {
     let columns = [
         "size_kb",
         "npio_mb_per_s",
@@ -144,7 +145,7 @@ fn throughput(access: Access, order: &str, told: &mut dyn FnMut(f64)) -> Finding
         let (np, sp, ours) = (of(WHOLE).mb_per_s, of(PAPER).mb_per_s, of(ours()).mb_per_s);
         let free = of(PAPER_PREFETCHING).mb_per_s_prefetching;
         table.rows.push(vec![f64::from(size), np, sp, free, ours, lost(np, sp), lost(np, ours)]);
-        told(f64::from(done) / 6.0);
+        on_progress(f64::from(done) / 6.0);
     }
     let losses: Vec<f64> = table.column(5).collect();
     let most = losses.iter().copied().fold(f64::NEG_INFINITY, f64::max);

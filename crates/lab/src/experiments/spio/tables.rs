@@ -26,8 +26,8 @@ pub(crate) const TABLE4: Experiment = Experiment {
     run: table4,
 };
 
-/// One row of table 2 or 4 as FAST 2003 has it: size in kB, requests of higher priority a second,
-/// responses in ms of npIO and spIO, throughput of both in MB/s.
+/// One row of FAST 2003's table 2 or 4: size in kB, high-priority requests per second, responses of
+/// npIO and spIO in ms, throughput of both in MB/s.
 type Row = (u32, f64, [f64; 2], [f64; 2]);
 
 const READS: [Row; 12] = [
@@ -61,18 +61,18 @@ const WRITES: [Row; 12] = [
 ];
 
 const HOW: [&str; 2] = ["npIO", "spIO"];
-/// One turn of the disk, in ms.
-const TURN_MS: f64 = 60_000.0 / 7_200.0;
+/// The rotation period, in ms.
+const ROTATION_MS: f64 = 60_000.0 / 7_200.0;
 
-fn table2(told: &mut dyn FnMut(f64)) -> Findings {
-    responses(Op::Read, &READS, told)
+fn table2(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    responses(Op::Read, &READS, on_progress)
 }
 
-fn table4(told: &mut dyn FnMut(f64)) -> Findings {
-    responses(Op::Write, &WRITES, told)
+fn table4(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    responses(Op::Write, &WRITES, on_progress)
 }
 
-fn responses(op: Op, rows: &[Row; 12], told: &mut dyn FnMut(f64)) -> Findings {
+fn responses(op: Op, rows: &[Row; 12], on_progress: &mut dyn FnMut(f64)) -> Findings {
     let mut table = Series::new(
         "responses",
         &[
@@ -102,7 +102,7 @@ fn responses(op: Op, rows: &[Row; 12], told: &mut dyn FnMut(f64)) -> Findings {
         }
         table.rows.push([&[f64::from(*size), *rate][..], &ms, &mb, paper_ms, paper_mb].concat());
         done += 1;
-        told(f64::from(done) / 12.0);
+        on_progress(f64::from(done) / 12.0);
     }
     let plots = vec![
         ("-response", plot(op, &table, [2, 6], "mean response of high-priority requests, ms")),
@@ -111,8 +111,8 @@ fn responses(op: Op, rows: &[Row; 12], told: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: vec![table], plots }
 }
 
-/// Why a cell of writes is out of its bound: for requests of this size, one of high priority a
-/// second.
+/// The reasons why the cells for writes exceed their bounds, from a run with requests of this size
+/// and one high-priority request per second.
 fn firmware(size: u32, how: usize) -> [String; 3] {
     let execution = [WHOLE, PAPER][how];
     let measured = Point::new(execution, Op::Write, size).with_rate(1.0).measure();
@@ -124,32 +124,30 @@ fn firmware(size: u32, how: usize) -> [String; 3] {
     let [ours, papers] = [measured.high_ms - wait - service, paper_response - paper_wait - service];
     let what = format!("writes of {size} kB, {}", HOW[how]);
     let waiting = format!(
-        "{what}: a write command lasts until the drive's memory takes its data, {wait:.1} ms of \
-         expected waiting here and \
-         {paper_wait:.1} in FAST 2003: what its firmware keeps in memory and for how long FAST \
-         2003 does not say"
+        "{what}: a write command lasts until the drive's buffer takes its data, {wait:.1} ms of \
+         expected waiting here and {paper_wait:.1} in FAST 2003, which does not say what the \
+         firmware buffers and for how long"
     );
     let response = format!(
-        "{what}: behind {wait:.1} ms of expected waiting and {service:.1} of service, {ours:.1} \
-         ms are external waiting, \
-         {papers:.1} in FAST 2003: the drive's own writing back, which FAST 2003 calls large and \
-         often unpredictable"
+        "{what}: after {wait:.1} ms of expected waiting and {service:.1} ms of service, {ours:.1} \
+        ms are external waiting, {papers:.1} ms in FAST 2003: the drive's destaging, which FAST \
+        2003 calls large and often unpredictable"
     );
     let brought = WRITES.iter().filter(|row| row.0 == size).nth(1).map(|row| row.3[how]);
     let each = |mb: f64| f64::from(size) * 1.024 / mb;
     let throughput = brought.map_or(String::new(), |brought| {
         let (ours, papers) = (each(measured.mb_per_s), each(brought));
-        let turns = (papers - ours) / TURN_MS;
+        let revolutions = (papers - ours) / ROTATION_MS;
         format!(
-            "{what}: {ours:.1} ms a request with one of high priority a second, {papers:.1} in \
-             FAST 2003, {turns:.1} turns \
-             of the disk more: what its firmware loses around a write FAST 2003 does not say"
+            "{what}: {ours:.1} ms per request with one high-priority request per second, \
+             {papers:.1} ms in FAST 2003, {revolutions:.1} revolutions more: FAST 2003 does not \
+             say what its firmware loses around a write"
         )
     });
     [waiting, response, throughput]
 }
 
-/// What a cell tells, for [`firmware`]'s reasons.
+/// The quantity of a cell, which selects one of [`firmware`]'s reasons.
 #[derive(Clone, Copy)]
 enum Cell {
     Waiting,
@@ -157,7 +155,7 @@ enum Cell {
     Throughput,
 }
 
-/// A cell beside FAST 2003's. Only a cell of writes may be out of its bound with a reason.
+/// The check of one cell. Only cells for writes have a reason if they exceed the bound.
 fn cell(
     (op, size, how): (Op, u32, usize),
     what: Cell,
@@ -180,8 +178,8 @@ fn cell(
     })
 }
 
-/// Lines of one size each, which has six rows, npIO's and spIO's columns from `columns` on, FAST
-/// 2003's dashed.
+/// The plot of a table: one line per size (six rows each) and execution, from the columns that
+/// start at `columns`. FAST 2003's lines are dashed.
 fn plot(op: Op, table: &Series, columns: [usize; 2], y: &str) -> Plot {
     let line = |(rows, how, paper): (&[Vec<f64>], usize, bool)| Line {
         name: format!("{} kB, {}{}", rows[0][0], HOW[how], if paper { ", paper" } else { "" }),
@@ -210,7 +208,7 @@ const WAITS: [(u32, [f64; 4], [f64; 4]); 3] = [
     (500, [16.4, 18.7, 2.5, 4.7], [28.1, 36.0, 15.5, 20.3]),
 ];
 
-fn table3(told: &mut dyn FnMut(f64)) -> Findings {
+fn table3(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let cells = [
         ("npIO, reads", WHOLE, Op::Read),
         ("npIO, writes", WHOLE, Op::Write),
@@ -236,7 +234,7 @@ fn table3(told: &mut dyn FnMut(f64)) -> Findings {
         waits.rows.push([&[f64::from(size)][..], &wait].concat());
         responses.rows.push([&[f64::from(size)][..], &response].concat());
         done += 1;
-        told(f64::from(done) / 3.0);
+        on_progress(f64::from(done) / 3.0);
     }
     let lines = cells.iter().enumerate().flat_map(|(place, (name, _, _))| {
         let ours = Line { name: (*name).into(), points: waits.points(0, place + 1), dashed: false };

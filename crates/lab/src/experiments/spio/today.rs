@@ -1,8 +1,9 @@
-//! What preemptible execution is worth on a drive of today: SATA, without a command that only
-//! seeks, so that the arm is sent just in time by the transfers themselves and no seek is split.
+//! Preemptible execution on a current SATA drive. SATA has no command that only seeks, so that the
+//! transfers themselves carry out just-in-time seeks, and no seek is split.
 //!
-//! Its profile is assumed, and the model's seeks do not vary: none comes late here, and nothing is
-//! lost. A real one's will; what they then cost, `spio-fig11` shows on a drive whose seeks do vary.
+//! The profile is the assumed one, and the model's seeks do not vary, so that no seek arrives late
+//! and no revolution is lost. Seeks of a real drive vary; `spio-fig11` shows the cost on a drive
+//! with seek jitter.
 
 use plot::{Line, Plot};
 use units::Op;
@@ -18,7 +19,7 @@ pub(crate) const HGST: Experiment = Experiment {
     run: hgst,
 };
 
-fn hgst(told: &mut dyn FnMut(f64)) -> Findings {
+fn hgst(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let columns = [
         "size_kb",
         "npio_wait_ms",
@@ -44,7 +45,7 @@ fn hgst(told: &mut dyn FnMut(f64)) -> Findings {
         let rate = [np.mb_per_s, sp.mb_per_s];
         let rest = [lost(rate[0], rate[1]), missed];
         table.rows.push([&[f64::from(size)][..], &wait, &high, &rate, &rest].concat());
-        told(f64::from(done) / 6.0);
+        on_progress(f64::from(done) / 6.0);
     }
     let least = |of: usize, to: usize| {
         table.rows.iter().map(|row| row[to] / row[of]).fold(f64::INFINITY, f64::min)

@@ -1,13 +1,17 @@
-//! Figures 14 and 15: traces (FAST 2003 §4.1.2), as seeded equivalents: FAST 2003's traces are not
-//! to be had.
+//! Figures 14 and 15: traces (FAST 2003 §4.1.2), with seeded equivalents, because FAST 2003's
+//! traces are not available.
 //!
-//! Made up from Table 1, counts, mean sizes and ranges of blocks, and from what the text says of
-//! them: `DV15`, 15 video clients served first come first served by one process: each in its turn
-//! gets 256 kB, half a second of a video of 4 Mbit/s, in the order of its file, as requests of 128
-//! blocks; `Elevator15`, the same clients asking at once, each one request of 128 blocks, the 15 of
-//! them served by an elevator; `TPC`, a database of 20 warehouses: requests of 128 blocks at random
-//! places. Every fiftieth request or so is longer or shorter, so that the mean is FAST 2003's. Of
-//! TPC's 1,376,482 requests the first [`TPC_RUN`] are run. All of them read.
+//! The equivalents follow the counts, mean sizes and block ranges of table 1 and the text:
+//!
+//! - `DV15`: 15 video clients, served round robin by one process. Each client reads 256 kB at a
+//!   time, half a second of a video of 4 Mbit/s, sequentially, as requests of 128 blocks.
+//! - `Elevator15`: the same clients at the same time, each with one request of 128 blocks. An
+//!   elevator orders the 15 requests.
+//! - `TPC`: a database of 20 warehouses, with requests of 128 blocks at random locations. The first
+//!   [`TPC_RUN`] of its 1,376,482 requests are run.
+//!
+//! About every fiftieth request is longer or shorter, so that the mean size is FAST 2003's. All
+//! requests are reads.
 
 use std::sync::Arc;
 
@@ -33,7 +37,7 @@ pub(crate) const FIG15: Experiment = Experiment {
     run: fig15,
 };
 
-/// What Table 1 says of a trace.
+/// One row of table 1.
 struct Facts {
     name: &'static str,
     requests: usize,
@@ -44,7 +48,13 @@ struct Facts {
 }
 
 const TRACES: [Facts; 3] = [
-    Facts { name: "DV15", requests: 10_800, tenths: 1_287, block_max: 28_442_272, make: by_turns },
+    Facts {
+        name: "DV15",
+        requests: 10_800,
+        tenths: 1_287,
+        block_max: 28_442_272,
+        make: round_robin,
+    },
     Facts {
         name: "Elevator15",
         requests: 10_180,
@@ -60,55 +70,55 @@ const TRACES: [Facts; 3] = [
         make: scattered,
     },
 ];
-/// The number of TPC's requests that are run.
+/// The number of TPC requests that are run.
 const TPC_RUN: usize = 20_000;
 const CLIENTS: usize = 15;
-/// Requests of one client's turn.
-const TURN: usize = 4;
-/// What nearly all requests are long, and what the others are.
-const USUAL: u64 = 128;
-const LONG: u64 = 256;
+/// Consecutive requests of one client.
+const CLIENT_BATCH: usize = 4;
+/// The length of nearly all requests, and that of the other ones, in blocks.
+const USUAL_BLOCKS: u64 = 128;
+const LONG_BLOCKS: u64 = 256;
 const SHORT: u64 = 64;
 
 /// The video server's requests.
 pub(super) fn video_server() -> Low {
-    Low::Listed(made(&TRACES[0], 0))
+    Low::Listed(generate(&TRACES[0], 0))
 }
 
-/// The same where an elevator orders them.
+/// The video server's requests in the order of an elevator.
 pub(super) fn video_server_by_elevator() -> Low {
-    Low::Listed(made(&TRACES[1], 1))
+    Low::Listed(generate(&TRACES[1], 1))
 }
 
-fn made(facts: &Facts, stream: u64) -> Arc<[Operation]> {
+fn generate(facts: &Facts, stream: u64) -> Arc<[Operation]> {
     let mut list = (facts.make)(facts, SeededRng::new(1, stream));
-    // The one request of which the place is known.
+    // The last block of the range is the only location that table 1 states.
     let last = list.last_mut().expect("a trace has requests");
     last.extent = Extent::new(Lba(facts.block_max - last.extent.len.0 + 1), last.extent.len);
     list.into()
 }
 
 impl Facts {
-    /// A size such that the mean is FAST 2003's.
+    /// A random size; the mean is FAST 2003's.
     fn size(&self, rng: &mut SeededRng) -> u64 {
-        let usual = USUAL * 10;
+        let usual = USUAL_BLOCKS * 10;
         let (other, apart) = if self.tenths > usual {
-            (LONG, self.tenths - usual)
+            (LONG_BLOCKS, self.tenths - usual)
         } else {
             (SHORT, usual - self.tenths)
         };
-        let ppb = apart * 100_000_000 / other.abs_diff(USUAL);
+        let ppb = apart * 100_000_000 / other.abs_diff(USUAL_BLOCKS);
         let odd = Share::from_ppb(u32::try_from(ppb).expect("a few hundredths"));
-        if rng.chance(odd) { other } else { USUAL }
+        if rng.chance(odd) { other } else { USUAL_BLOCKS }
     }
 
-    /// How many are run.
+    /// The number of requests that are run.
     fn run(&self) -> usize {
         self.requests.min(if self.tenths == TRACES[2].tenths { TPC_RUN } else { self.requests })
     }
 
-    /// Where each client's file begins, and from where it is read: a random place in its fifteenth
-    /// of the blocks.
+    /// The first block of each client's file: a random location in the client's fifteenth of the
+    /// blocks.
     fn clients(&self, rng: &mut SeededRng) -> Vec<u64> {
         let part = self.block_max / CLIENTS as u64;
         let room = part - part / 4;
@@ -120,15 +130,15 @@ impl Facts {
     }
 }
 
-/// Each client's turn in a fixed order that is not that of the disk.
-fn by_turns(facts: &Facts, mut rng: SeededRng) -> Vec<Operation> {
+/// Batches of the clients, round robin in a fixed order that is not that of the disk.
+fn round_robin(facts: &Facts, mut rng: SeededRng) -> Vec<Operation> {
     let mut at = facts.clients(&mut rng);
     for place in (1..CLIENTS).rev() {
         let other = usize::try_from(rng.below(place as u64 + 1)).expect("under fifteen");
         at.swap(place, other);
     }
     let mut next = |nth: usize| {
-        let client = nth / TURN % CLIENTS;
+        let client = nth / CLIENT_BATCH % CLIENTS;
         let len = facts.size(&mut rng);
         at[client] += len;
         Facts::read(at[client] - len, len)
@@ -136,7 +146,7 @@ fn by_turns(facts: &Facts, mut rng: SeededRng) -> Vec<Operation> {
     (0..facts.run()).map(&mut next).collect()
 }
 
-/// One request of each client, in the order of the disk.
+/// Rounds of one request per client, each in the order of the disk.
 fn swept(facts: &Facts, mut rng: SeededRng) -> Vec<Operation> {
     let mut at = facts.clients(&mut rng);
     let mut next = |nth: usize| {
@@ -156,28 +166,28 @@ fn scattered(facts: &Facts, mut rng: SeededRng) -> Vec<Operation> {
     (0..facts.run()).map(&mut next).collect()
 }
 
-/// Non-preemptible, FAST 2003's, ours.
-fn ways() -> [Execution; 3] {
+/// Non-preemptible execution, FAST 2003's settings, the default settings.
+fn executions() -> [Execution; 3] {
     [WHOLE, PAPER, ours()]
 }
 
-/// A row of a table for each trace: what each way of executing it measures.
-fn each(told: &mut dyn FnMut(f64), of: fn(&Point) -> f64) -> Vec<[f64; 3]> {
+/// One row per trace: the figure `of` each execution.
+fn each(on_progress: &mut dyn FnMut(f64), of: fn(&Point) -> f64) -> Vec<[f64; 3]> {
     let mut rows = Vec::new();
     for (facts, stream) in TRACES.iter().zip(0..) {
-        let list = made(facts, stream);
+        let list = generate(facts, stream);
         let point = |execution| {
             let low = Low::Listed(Arc::clone(&list));
             Point { drive: "st318437lw", execution, low, rate: 0.0, profile: None }
         };
-        rows.push(ways().map(|how| of(&point(how))));
-        told(f64::from(u32::try_from(stream).expect("three") + 1) / 3.0);
+        rows.push(executions().map(|how| of(&point(how))));
+        on_progress(f64::from(u32::try_from(stream).expect("three") + 1) / 3.0);
     }
     rows
 }
 
-fn fig14(told: &mut dyn FnMut(f64)) -> Findings {
-    let rows = each(told, Point::wait);
+fn fig14(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    let rows = each(on_progress, Point::wait);
     let spared: Vec<f64> = rows.iter().map(|row| lost(row[0], row[1])).collect();
     let most = spared.iter().copied().fold(0.0, f64::max);
     let video = rows[0][0] / rows[0][1];
@@ -190,8 +200,8 @@ fn fig14(told: &mut dyn FnMut(f64)) -> Findings {
     findings("waiting", "expected waiting, ms", "Expected waiting", &rows, checks)
 }
 
-fn fig15(told: &mut dyn FnMut(f64)) -> Findings {
-    let rows = each(told, |point| point.measure().mb_per_s);
+fn fig15(on_progress: &mut dyn FnMut(f64)) -> Findings {
+    let rows = each(on_progress, |point| point.measure().mb_per_s);
     let losses: Vec<f64> = rows.iter().map(|row| lost(row[0], row[1])).collect();
     let most = losses.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let checks = vec![
@@ -203,11 +213,11 @@ fn fig15(told: &mut dyn FnMut(f64)) -> Findings {
     findings("throughput", "throughput, MB/s", "Throughput", &rows, checks)
 }
 
-/// The equivalents against Table 1.
+/// Checks of the equivalents against table 1.
 fn counts() -> Vec<Check> {
     let mut checks = Vec::new();
     for (facts, stream) in TRACES.iter().zip(0..) {
-        let list = made(facts, stream);
+        let list = generate(facts, stream);
         let sum: u64 = list.iter().map(|operation| operation.extent.len.0).sum();
         let [sum, count, requests] = [sum, list.len() as u64, facts.requests as u64].map(number);
         let last = list.iter().map(|operation| operation.extent.end().0 - 1).max().unwrap_or(0);
