@@ -1,4 +1,4 @@
-//! What an operator can count on.
+//! The API as an operator uses it.
 
 mod common;
 
@@ -43,7 +43,7 @@ fn blocks(start: u64, len: u64) -> Extent {
 }
 
 #[test]
-fn creating_a_volume_twice_is_as_good_as_once_and_another_of_its_name_is_refused() {
+fn creating_a_volume_twice_changes_nothing_and_another_of_its_name_is_refused() {
     let served = Served::start(CONFIG);
     let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB", "reserve": "10%" });
     assert_eq!(create(&served, &spec).status, 201);
@@ -114,7 +114,7 @@ fn a_volume_in_use_is_removed_only_by_force_and_its_client_gets_its_answers_firs
         sender.queue(cookie, Operation::read(extent), &[]).expect("room");
     }
     sender.flush().expect("it reads");
-    // In one piece: with the first answer, the server has them all.
+    // Sent in one write: when the first reply arrives, the server has all of them.
     receiver.receive().expect("an answer");
     assert_eq!(served.client.delete("volumes", "a", Some(true)).expect("an answer").status, 204);
     for _ in 1..8 {
@@ -127,7 +127,7 @@ fn a_volume_in_use_is_removed_only_by_force_and_its_client_gets_its_answers_firs
 }
 
 #[test]
-fn a_volume_keeps_its_data_whatever_comes_and_goes_and_grows_around_it() {
+fn a_volume_keeps_its_data_while_others_are_created_removed_and_grown() {
     let served = Served::start(CONFIG);
     let written = vec![0x5a; 4_096];
     let mut client = open(&served, "b");
@@ -199,7 +199,7 @@ fn comments_around_the_changes_stay_and_a_restart_reads_the_changes() {
 }
 
 #[test]
-fn a_config_that_was_edited_by_hand_is_not_written_over() {
+fn a_config_that_was_edited_by_hand_is_not_overwritten() {
     let served = Served::start(CONFIG);
     let edited = format!("{CONFIG}# by hand\n");
     std::fs::write(&served.config, &edited).expect("a scratch file");
@@ -210,7 +210,7 @@ fn a_config_that_was_edited_by_hand_is_not_written_over() {
     served.stop();
 }
 
-/// The head of the answer to this request over TCP.
+/// The head of the reply to a request over TCP with this authorization.
 fn over_tcp(served: &Served, authorization: &str) -> String {
     let Address::Tcp(address) = served.tcp else { panic!("it is TCP") };
     let mut stream = TcpStream::connect(address).expect("it listens");
@@ -255,7 +255,7 @@ fn tcp_without_a_token_and_a_token_that_others_can_read_are_refused() {
     refused("", 0o600, "16 to 4096");
 }
 
-/// A volume whose reserve is worked out from a rate, on a disk whose reserve headroom is 10 %.
+/// A volume whose reserve is derived from a rate, on a disk whose reserve headroom is 10 %.
 const DECLARED: &str = r#"[[disk]]
 name = "d0"
 drive = "hgst-7k8"
@@ -295,7 +295,7 @@ fn a_reserve_that_is_set_replaces_the_rate_it_was_derived_from() {
 }
 
 #[test]
-fn what_a_disk_keeps_back_is_neither_reserved_nor_available() {
+fn reserve_headroom_is_neither_reserved_nor_available() {
     let served = Served::start(DECLARED);
     assert_eq!(set(&served, "a", &json!({ "reserve": "30%" })).status, 200);
     let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
@@ -335,7 +335,7 @@ fn on_a_disk_with_rates_reserves_are_shown_and_set_as_rates() {
 }
 
 #[test]
-fn a_period_shorter_than_a_batch_cuts_the_batches_and_a_longer_one_gives_them_back() {
+fn a_period_shorter_than_a_batch_shortens_it_and_a_longer_one_restores_it() {
     let served = Served::start(CONFIG);
     for period in ["100ms", "1s", "150ms"] {
         let changed = served.client.patch("disks", "d0", &json!({ "period": period }));
@@ -375,7 +375,7 @@ fn a_stream_that_does_not_fit_is_refused_with_a_reason_and_an_offer_that_fits() 
     // A block of 65,536 bytes every 163.84 ms; L is 1 ns longer.
     assert_eq!(why["interval_ms"], json!(163.840_001));
     assert_eq!(served.text(), before);
-    // The dry run says the same.
+    // The dry run gives the same reply.
     let dry = served.client.post("admission", &spec(asked)).expect("an answer");
     let admission = &dry.body["admission"];
     assert_eq!((&admission["fits"], &admission["reason"]["deadlines"]), (&json!(false), &why));
@@ -387,7 +387,7 @@ fn a_stream_that_does_not_fit_is_refused_with_a_reason_and_an_offer_that_fits() 
 }
 
 #[test]
-fn a_stream_comes_and_goes_while_the_daemon_runs() {
+fn a_stream_is_added_and_removed_while_the_daemon_runs() {
     let served = Served::start(DEADLINES);
     let stream = |bandwidth: &str| json!({ "stream": { "bandwidth": bandwidth, "block": "1MB" } });
     let changed = set(&served, "cam7", &stream("1MB/s"));
@@ -403,7 +403,7 @@ fn a_stream_comes_and_goes_while_the_daemon_runs() {
     let dropped = set(&served, "cam7", &json!({ "drop_stream": true }));
     assert_eq!((dropped.status, &dropped.body["volume"]["stream"]), (200, &Value::Null));
     assert!(!served.text().contains("stream"));
-    // A reserve takes a stream's place, and a stream a reserve's.
+    // A reserve replaces a stream, and a stream replaces a reserve.
     assert_eq!(set(&served, "cam7", &json!({ "reserve": "20%" })).status, 200);
     assert_eq!(set(&served, "cam7", &stream("1MB/s")).status, 200);
     assert!(!served.text().contains("reserve"));
@@ -419,12 +419,12 @@ fn blocks_of_a_stream_are_counted_by_their_deadlines() {
     let volume = served.client.get("volumes", Some("cam7")).expect("an answer");
     let stream = &volume.body["volume"]["stream"];
     let of = |key: &str| stream[key].as_u64().expect("a number");
-    // Those that came before their time were best effort, unless they waited for it.
+    // Requests before their release were best effort, unless they waited until it.
     assert!(of("met") >= 1 && of("met") + of("missed") <= 3, "{stream}");
 }
 
 #[test]
-fn a_disk_is_opened_again_where_something_is_wrong_with_it() {
+fn only_a_disk_that_is_not_healthy_is_reopened() {
     let faults = "drive = \"hgst-7k8\"\nfaults = { flush = \"100%\" }";
     let served = Served::start(&CONFIG.replace("drive = \"hgst-7k8\"", faults));
     let reopened = || served.client.reopen("d0").expect("an answer");

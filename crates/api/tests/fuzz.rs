@@ -1,5 +1,4 @@
-//! Bad input over HTTP: whatever comes, the answer is one that the description has, and never a
-//! 5xx.
+//! Bad input over HTTP: every request gets a described reply, never a 5xx.
 
 mod common;
 
@@ -11,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-/// Beside the volumes of a disk, those of a pool.
+/// A config with volumes of a disk and of a pool.
 const POOL: &str = r#"
 [[disk]]
 name = "d1"
@@ -30,7 +29,7 @@ size = "4MiB"
 reserve = "10%"
 "#;
 
-/// One request of a client that means no good, or is confused.
+/// One request of a malicious or faulty client.
 #[derive(Clone, Debug)]
 struct Ask {
     method: &'static str,
@@ -51,7 +50,7 @@ fn name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Quantities on, beside and far from what is accepted.
+/// Quantities at, near and far from the accepted limits.
 fn quantity() -> impl Strategy<Value = Value> {
     let texts = vec![
         "1MiB",
@@ -89,7 +88,7 @@ fn quantity() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// An object with some of the fields there are, in types of all kinds.
+/// An object with some of the known fields, with values of all types.
 fn object() -> impl Strategy<Value = Value> {
     let keys =
         ["name", "disk", "size", "reserve", "limit", "weight", "force", "period", "at", "nonsense"];
@@ -110,7 +109,7 @@ fn object() -> impl Strategy<Value = Value> {
     let word = prop::sample::select(words);
     let field = prop_oneof![2 => name().prop_map(Value::String), 2 => quantity(), 1 => word];
     let fields = prop::collection::btree_map(prop::sample::select(keys), field, 0..7);
-    // Most are nearly right, so that they get as far as they can.
+    // Most are nearly valid, so that they pass the first checks.
     (fields, 0..4, name()).prop_map(|(fields, nearly, name)| {
         let mut object = match nearly {
             0 => json!({}),
@@ -138,8 +137,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
 
 fn ask() -> impl Strategy<Value = Ask> {
     let described = spindle_api::description();
-    // What is told for as long as the client reads has no end to wait for; `live.rs` asks it what
-    // it cannot be asked.
+    // `/v1/trace` is left out, because its reply has no end. `live.rs` sends it invalid requests.
     let ends = |path: &&String| path.as_str() != "/v1/trace";
     let paths: Vec<String> = described.paths.paths.keys().filter(ends).cloned().collect();
     let methods = vec!["GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "OPTIONS"];
@@ -147,7 +145,7 @@ fn ask() -> impl Strategy<Value = Ask> {
         prop::sample::select(vec!["", "?force=true", "?force=maybe", "?force", "?x=1", "?%ff"]);
     let parts = (prop::sample::select(methods), prop::sample::select(paths), name(), query, body());
     parts.prop_map(|(method, path, name, query, body)| {
-        // Mostly escaped, so that it arrives as a name; as it is where it has been so already.
+        // Mostly escaped, so that it arrives as a name.
         let name: String = if name.starts_with('%') {
             name
         } else {
@@ -158,7 +156,7 @@ fn ask() -> impl Strategy<Value = Ask> {
     })
 }
 
-/// The status of the answer, from the bytes alone: no client stands between.
+/// The status of the reply, parsed from the bytes without an HTTP client.
 fn status(served: &Served, ask: &Ask) -> u16 {
     let socket = served.directory.path().join("api.sock");
     let mut stream = UnixStream::connect(socket).expect("it listens");
@@ -170,7 +168,7 @@ fn status(served: &Served, ask: &Ask) -> u16 {
     );
     let mut bytes = head.into_bytes();
     bytes.extend_from_slice(body);
-    // The body of a request that is refused by its head is not read to its end.
+    // The server does not read the whole body of a request that it refuses by its head.
     let _ = stream.write_all(&bytes);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -180,12 +178,12 @@ fn status(served: &Served, ask: &Ask) -> u16 {
         .unwrap_or_else(|| panic!("no answer to {ask:?}: {head:?}"))
 }
 
-/// Whether the description has this answer to this request; of what it does not have at all, it
-/// says 404 or 405.
+/// Whether the description contains this status for this request; for an undescribed request,
+/// whether the status is 404 or 405.
 fn described(ask: &Ask, status: u16) -> bool {
     let description = serde_json::to_value(spindle_api::description()).expect("JSON");
     let path = ask.path.split('?').next().expect("a path");
-    // As it is written, or with something in the place of a name.
+    // A path matches literally or with any text in the place of a name.
     let fits = |template: &&String| {
         let parts = template.split('/').zip(path.split('/'));
         template.split('/').count() == path.split('/').count()
@@ -217,7 +215,7 @@ fn any_request_over_http_gets_a_described_reply_and_never_a_5xx() {
     let run = runner.run(&ask(), |ask| {
         let status = status(&served, &ask);
         prop_assert!(status < 500, "{} to {:?}", status, ask);
-        // What is no HTTP at all is refused below the routes.
+        // Input that is not HTTP is refused below the routes.
         prop_assert!(
             status == 400 || described(&ask, status),
             "{} to {:?} is not described",
@@ -227,7 +225,7 @@ fn any_request_over_http_gets_a_described_reply_and_never_a_5xx() {
         Ok(())
     });
     run.unwrap_or_else(|error| panic!("from the seed {seed:?}: {error}"));
-    // What it wrote meanwhile is a config that is served again, as it is now.
+    // The config that the daemon wrote can be served again and gives the same state.
     let before = served.client.get("volumes", None).expect("an answer").body;
     let served = Served::again(served.stop());
     let after = served.client.get("volumes", None).expect("an answer").body;

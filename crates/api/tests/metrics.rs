@@ -1,4 +1,4 @@
-//! What a Prometheus server can count on.
+//! The metrics as a Prometheus server scrapes them.
 
 mod common;
 
@@ -27,8 +27,8 @@ fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-9
 }
 
-/// Some of everything: 3 reads of 8 sectors, 2 writes of 16, a trim, a flush and a write of zeroes,
-/// on volume `a`.
+/// Sends requests of every kind to volume `a`: 3 reads of 8 sectors, 2 writes of 16, a trim, a
+/// flush and a write of zeroes.
 fn work(served: &Served) {
     let mut client = nbd::client::Client::connect(&served.nbd()).expect("it listens");
     client.go("a").expect("it is served");
@@ -50,9 +50,9 @@ fn work(served: &Served) {
 fn the_text_has_every_metric_with_its_type_help_and_labels_and_no_other() {
     let served = Served::start(CONFIG);
     let families = scrape(&served);
-    let told: BTreeSet<&str> = families.keys().map(String::as_str).collect();
+    let reported: BTreeSet<&str> = families.keys().map(String::as_str).collect();
     let all = metrics();
-    assert_eq!(told, all.iter().map(|metric| metric.name.as_str()).collect());
+    assert_eq!(reported, all.iter().map(|metric| metric.name.as_str()).collect());
     for metric in &all {
         let Read { kind, help, samples } = &families[&metric.name];
         assert_eq!((kind.as_str(), help.as_str()), (metric.kind.as_str(), metric.help));
@@ -83,8 +83,8 @@ fn the_counters_of_a_volume_are_its_requests_and_equal_the_api_s() {
         ("io_now", 0.0),
     ] {
         for (device, prefix) in [("a", "spindle_volume_"), ("d0", "spindle_disk_")] {
-            let told = value(&families, &format!("{prefix}{suffix}"), device);
-            assert!(near(told, expected), "{prefix}{suffix} of {device}: {told}");
+            let reported = value(&families, &format!("{prefix}{suffix}"), device);
+            assert!(near(reported, expected), "{prefix}{suffix} of {device}: {reported}");
         }
         let other = value(&families, &format!("spindle_volume_{suffix}"), "b");
         assert!(near(other, 0.0), "{suffix}: b has had no requests");
@@ -98,7 +98,7 @@ fn the_counters_of_a_volume_are_its_requests_and_equal_the_api_s() {
     assert!(near(number(&volume["disk_time_s"]), charged) && charged > 0.0, "{volume}");
     let parts = ["read", "write", "discard", "flush_requests"];
     let parts = parts.map(|part| of(&format!("spindle_volume_{part}_time_seconds_total")));
-    // One at a time: there was a request for as long as they took, all together.
+    // The requests were sent one at a time, so the busy time is the sum of their times.
     let (time, weighted) = (
         of("spindle_volume_io_time_seconds_total"),
         of("spindle_volume_io_time_weighted_seconds_total"),
@@ -140,7 +140,11 @@ fn counters_only_grow_while_requests_are_served_and_volumes_come_and_go() {
                     s.name == sample.name && s.labels == sample.labels
                 };
                 let Some(later) = after[name].samples.iter().find(same) else {
-                    assert_eq!(sample.label("device"), Some("c"), "only what is gone is not told");
+                    assert_eq!(
+                        sample.label("device"),
+                        Some("c"),
+                        "only removed volumes have no sample"
+                    );
                     continue;
                 };
                 assert!(later.value >= sample.value, "{sample:?} {later:?}");
@@ -148,7 +152,7 @@ fn counters_only_grow_while_requests_are_served_and_volumes_come_and_go() {
         }
         let [idle, seek] = ["idle", "seek"].map(|kind| {
             let samples = &after["spindle_disk_time_seconds_total"].samples;
-            samples.iter().find(|s| s.label("kind") == Some(kind)).expect("it is told").value
+            samples.iter().find(|s| s.label("kind") == Some(kind)).expect("it has a sample").value
         });
         let up = value(&after, "spindle_disk_uptime_seconds_total", "d0");
         assert!(idle > 0.0 && idle < up && seek > 0.0 && seek < up - idle, "{idle} {seek} {up}");
@@ -177,7 +181,7 @@ fn metrics_over_tcp_require_the_token() {
     served.stop();
 }
 
-/// The lines of the document's table: a metric each.
+/// The rows of the reference page's table, one per metric.
 fn table() -> String {
     let line = |metric: spindle_api::Metric| {
         let (name, kind) = (metric.name, metric.kind.as_str());
@@ -200,7 +204,7 @@ fn the_document_has_a_line_for_each_metric_in_their_order() {
     }
     assert!(
         kept == table(),
-        "docs/src/reference/metrics.md is not what is told: SPINDLE_WRITE=1 writes it"
+        "docs/src/reference/metrics.md differs from the metrics: SPINDLE_WRITE=1 writes it"
     );
 }
 

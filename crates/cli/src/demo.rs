@@ -134,14 +134,14 @@ fn shares(first: Option<&Sample>, at: Instant, now: &Status) -> Vec<(f64, String
     let Some((from, first)) = first.filter(|(from, _)| *from < at) else {
         return now.volumes.iter().map(|_| (0.0, "connected".to_owned())).collect();
     };
-    let told = now.volumes.iter().zip(&first.volumes).map(|(now, first)| {
+    let rows = now.volumes.iter().zip(&first.volumes).map(|(now, first)| {
         let report = now.report_since(Some(first), at.since(*from));
         let (share, reserve) = (report.disk_time_share, report.reserve);
         let line =
             format!("{:5.1} % of {:3.0} %  {:7.1} IOPS", share * 1e2, reserve * 1e2, report.iops);
         (share, line)
     });
-    told.collect()
+    rows.collect()
 }
 
 /// Writes the disk time of each volume and what its reserve earns, sample by sample, as CSV;

@@ -56,10 +56,10 @@ pub(crate) fn run(args: &TraceLive, json: bool) -> anyhow::Result<ExitStatus> {
     let mut summary = Summary { schema: SCHEMA, ..Summary::default() };
     let mut out = std::io::stdout().lock();
     let refused = api.client().trace(&query, PAUSE, |line| {
-        let told = line.map_or(Ok(()), |line| tell(line, json, &mut summary, &mut out));
+        let printed = line.map_or(Ok(()), |line| print_line(line, json, &mut summary, &mut out));
         let enough = count.is_some_and(|count| summary.requests >= count);
         // A reader that has closed the pipe needs no more.
-        if told.is_err() || enough || stopped.load(Ordering::Relaxed) {
+        if printed.is_err() || enough || stopped.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &TraceLive, json: bool) -> anyhow::Result<ExitStatus> {
 }
 
 /// Prints one line of the daemon's trace.
-fn tell(
+fn print_line(
     line: &[u8],
     json: bool,
     summary: &mut Summary,
@@ -84,7 +84,7 @@ fn tell(
     if let Ok(DroppedReport { dropped, .. }) = serde_json::from_str(&text) {
         summary.dropped += dropped;
         if !json {
-            return writeln!(out, "({dropped} dropped: they came faster than they were read)");
+            return writeln!(out, "({dropped} dropped: they arrived faster than they were read)");
         }
     } else {
         summary.requests += 1;

@@ -43,9 +43,9 @@ mod tests {
         send(path.as_os_str(), READY).expect("it listens");
         send(OsStr::new(&name), STOPPING).expect("it listens");
         for (manager, expected) in [(by_file, READY), (by_name, STOPPING)] {
-            let mut said = [0; 100];
-            let count = manager.recv(&mut said).expect("a datagram");
-            assert_eq!(&said[..count], expected.as_bytes());
+            let mut received = [0; 100];
+            let count = manager.recv(&mut received).expect("a datagram");
+            assert_eq!(&received[..count], expected.as_bytes());
         }
     }
 }

@@ -35,9 +35,9 @@ struct Served {
 }
 
 /// The addresses to listen on.
-pub(crate) fn addresses(said: &[String], plan: &Plan) -> anyhow::Result<Vec<Address>> {
+pub(crate) fn addresses(given: &[String], plan: &Plan) -> anyhow::Result<Vec<Address>> {
     let default = [LISTEN.to_owned()];
-    let texts = [said, &plan.listen, &default].into_iter().find(|texts| !texts.is_empty());
+    let texts = [given, &plan.listen, &default].into_iter().find(|texts| !texts.is_empty());
     let parse = |text: &String| text.parse().map_err(|error| bad_input(format!("listen: {error}")));
     texts.unwrap_or_default().iter().map(parse).collect()
 }
@@ -50,9 +50,9 @@ fn api(args: &args::Serve) -> anyhow::Result<(Vec<Address>, Option<Token>)> {
         let beside = args.config.parent().unwrap_or(Path::new("")).join(SOCKET);
         return Ok((vec![Address::Unix(beside)], token));
     }
-    let said = args.api.iter().filter(|text| *text != "none");
+    let given = args.api.iter().filter(|text| *text != "none");
     let parse = |text: &String| text.parse().map_err(|error| bad_input(format!("--api: {error}")));
-    Ok((said.map(parse).collect::<anyhow::Result<_>>()?, token))
+    Ok((given.map(parse).collect::<anyhow::Result<_>>()?, token))
 }
 
 /// Replaces the settings of the config's log by those of the command line.

@@ -50,16 +50,16 @@ impl SlowLog {
 }
 
 fn write(operator: &Operator, watcher: &Subscriber, at_most: Duration, format: LogFormat) {
-    let told = watcher.next(at_most);
+    let delivery = watcher.next(at_most);
     let json = |line: serde_json::Result<String>| line.expect("its shapes are JSON");
-    for traced in &told.requests {
+    for traced in &delivery.requests {
         let report = operator.report(traced);
         match format {
             LogFormat::Text => eprintln!("slow: {}", report.line()),
             LogFormat::Json => eprintln!("{}", json(serde_json::to_string(&report))),
         }
     }
-    let dropped = told.dropped;
+    let dropped = delivery.dropped;
     match format {
         _ if dropped == 0 => {}
         LogFormat::Text => {

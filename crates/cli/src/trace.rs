@@ -175,16 +175,16 @@ fn each(
 
 fn write(args: &TraceConvert, reader: &mut FileReader, output: &Output) -> anyhow::Result<LeftOut> {
     let context = || args.output.display().to_string();
-    let told = |error: WriteError| match error {
+    let explain = |error: WriteError| match error {
         WriteError::Files => bad_input(format!("{}: {error}", context())),
         WriteError::Io(error) => anyhow::Error::new(error).context(context()),
     };
-    let mut writer = Writer::new(output.create()?, args.to).map_err(told)?;
+    let mut writer = Writer::new(output.create()?, args.to).map_err(explain)?;
     each(reader, &args.input.file, |record| {
         let at = args.scale_time.instant(record.at);
-        writer.write(&Record { at, ..*record }).map_err(told)
+        writer.write(&Record { at, ..*record }).map_err(explain)
     })?;
-    writer.finish().map_err(told)
+    writer.finish().map_err(explain)
 }
 
 /// The output of a conversion. A file is written under a temporary name and renamed when it is

@@ -1,4 +1,5 @@
-//! Real clients against a live server: what they write they read back, whatever happens in between.
+//! Real clients against a live server: they read back what they wrote, also after restarts and
+//! kills.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -14,8 +15,8 @@ use units::{Extent, Lba, Operation, Sectors};
 const MIB: usize = 1 << 20;
 const A_BYTES: usize = 64 * MIB;
 const B_BYTES: usize = 32 * MIB;
-/// One turn of the drive that these tests use, in seconds.
-const TURN: f64 = 60.0 / 7_200.0;
+/// The rotation period of the drive that these tests use, in seconds.
+const ROTATION_S: f64 = 60.0 / 7_200.0;
 
 /// A server of two volumes in memory, on a Unix socket.
 fn serve(scratch: &Scratch) -> Server {
@@ -35,21 +36,21 @@ fn fio(directory: &Path, arguments: &[&str]) {
 }
 
 fn qemu_io(directory: &Path, uri: &str, commands: &[&str]) {
-    // Unless told so, this client has every write go through to the medium.
+    // By default this client forces every write to the medium.
     let mut arguments = vec!["-f", "raw", "-t", "writeback"];
     arguments.extend(commands.iter().flat_map(|command| ["-c", command]));
     arguments.push(uri);
     succeed("qemu-io", &arguments, directory);
 }
 
-/// Overwrites one block `count` times by these commands, and gives how long the server has served,
-/// in turns of its platter. A write to the medium cannot end sooner than a turn after the one
+/// Overwrites one block `times` times with these commands, and returns the time that the server
+/// ran, in revolutions. A write to the medium completes at least one revolution after the one
 /// before it.
-fn turns(commands: &[&str], times: usize) -> f64 {
+fn revolutions(commands: &[&str], times: usize) -> f64 {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     qemu_io(scratch.path(), &server.uri("a"), &commands.repeat(times));
-    server.stop().json()["duration_s"].as_f64().expect("a number") / TURN
+    server.stop().json()["duration_s"].as_f64().expect("a number") / ROTATION_S
 }
 
 #[test]
@@ -80,7 +81,7 @@ fn fio_reads_back_requests_that_are_longer_than_a_disk_command() {
     let server = serve(&scratch);
     let uri = format!("--uri={}", server.uri("a"));
     let shape = ["--rw=randwrite", "--bs=5m", "--iodepth=2", "--size=30m", "--name=long", &uri];
-    // A checksum every 4 KiB, which holds its own place, so that no piece can stand in for another.
+    // A checksum every 4 KiB, which contains its offset, so that exchanged pieces are detected.
     fio(scratch.path(), &[&shape[..], &["--verify_interval=4k"]].concat());
     server.stop();
 }
@@ -105,11 +106,11 @@ fn an_image_converted_onto_a_volume_compares_equal() {
     image[5 * MIB..9 * MIB].fill(0);
     scratch.write("image.raw", &image);
     let uri = server.uri("b");
-    // Without this, zeroes would not be written over what is there.
+    // Without this option the client would not overwrite existing data with zeroes.
     qemu_io(scratch.path(), &uri, &["write -P 0xee 4M 4M"]);
     let convert = ["convert", "-n", "-f", "raw", "-O", "raw", "image.raw", &uri];
     succeed("qemu-img", &convert, scratch.path());
-    // Not strictly: that asks for space in the same places, and the volume has none for the image's
+    // Not in strict mode, which compares allocation too: the volume has holes for the image's
     // zeroes.
     let compare = ["compare", "-f", "raw", "-F", "raw", "image.raw", &uri];
     let said = succeed("qemu-img", &compare, scratch.path());
@@ -118,7 +119,7 @@ fn an_image_converted_onto_a_volume_compares_equal() {
 }
 
 #[test]
-fn nbdinfo_is_told_sizes_and_abilities_of_every_volume() {
+fn nbdinfo_reports_sizes_and_abilities_of_every_volume() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let size = succeed("nbdinfo", &["--size", &server.uri("a")], scratch.path());
@@ -141,7 +142,7 @@ fn nbdinfo_is_told_sizes_and_abilities_of_every_volume() {
 }
 
 #[test]
-fn a_name_that_is_no_volume_is_refused() {
+fn a_name_without_a_volume_is_refused() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let mut command = client("nbdinfo");
@@ -214,18 +215,21 @@ fn zeroed_and_discarded_sectors_read_as_zeroes_and_their_neighbours_stay() {
 }
 
 #[test]
-fn writes_that_are_to_be_durable_at_once_wait_for_the_platter() {
-    let turns = turns(&["write -f -P 1 1M 4k"], 100);
-    assert!(turns >= 99.0, "100 writes through to one place took {turns} turns");
+fn forced_writes_wait_for_the_platter() {
+    let revolutions = revolutions(&["write -f -P 1 1M 4k"], 100);
+    assert!(revolutions >= 99.0, "100 writes through to one block took {revolutions} revolutions");
 }
 
 #[test]
 fn a_flush_waits_for_the_platter_where_the_cached_write_before_it_did_not() {
-    let turns = turns(&["write -P 1 1M 4k", "flush"], 100);
-    assert!(turns >= 99.0, "100 writes to one place, each flushed, took {turns} turns");
+    let revolutions = revolutions(&["write -P 1 1M 4k", "flush"], 100);
+    assert!(
+        revolutions >= 99.0,
+        "100 writes to one block, each flushed, took {revolutions} revolutions"
+    );
 }
 
-/// Opens an export without the help of any client.
+/// Opens an export over a plain socket, without an NBD library.
 fn open_raw(server: &Server, export: &str) -> UnixStream {
     let path = server.address.strip_prefix("unix:").expect("a Unix socket");
     let mut socket = UnixStream::connect(path).expect("it listens");
@@ -241,8 +245,8 @@ fn open_raw(server: &Server, export: &str) -> UnixStream {
     socket
 }
 
-/// Sends one request of no payload and gives the error that comes back, 0 for none.
-fn ask_raw(socket: &mut UnixStream, command: u16, offset: u64, length: u32) -> u32 {
+/// Sends one request without payload and returns the error of the reply, 0 for none.
+fn request_raw(socket: &mut UnixStream, command: u16, offset: u64, length: u32) -> u32 {
     let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
     request.extend(0_u16.to_be_bytes());
     request.extend(command.to_be_bytes());
@@ -257,7 +261,7 @@ fn ask_raw(socket: &mut UnixStream, command: u16, offset: u64, length: u32) -> u
 }
 
 #[test]
-fn a_request_past_the_end_is_refused_and_one_off_the_sectors_served() {
+fn a_request_past_the_end_is_refused_and_an_unaligned_one_is_served() {
     const READ: u16 = 0;
     const TRIM: u16 = 4;
     const WRITE_ZEROES: u16 = 6;
@@ -267,14 +271,14 @@ fn a_request_past_the_end_is_refused_and_one_off_the_sectors_served() {
     let server = serve(&scratch);
     let mut socket = open_raw(&server, "b");
     let end = B_BYTES as u64;
-    assert_eq!(ask_raw(&mut socket, TRIM, 511, 512), 0);
-    assert_eq!(ask_raw(&mut socket, WRITE_ZEROES, 100, 700), 0);
-    assert_eq!(ask_raw(&mut socket, READ, end - 100, 101), INVALID);
-    assert_eq!(ask_raw(&mut socket, WRITE_ZEROES, end - 100, 101), NO_SPACE);
-    assert_eq!(ask_raw(&mut socket, READ, end, 512), INVALID);
-    assert_eq!(ask_raw(&mut socket, TRIM, end - 512, 1_024), INVALID);
-    assert_eq!(ask_raw(&mut socket, WRITE_ZEROES, end - 512, 1_024), NO_SPACE);
-    assert_eq!(ask_raw(&mut socket, TRIM, end - 512, 512), 0);
+    assert_eq!(request_raw(&mut socket, TRIM, 511, 512), 0);
+    assert_eq!(request_raw(&mut socket, WRITE_ZEROES, 100, 700), 0);
+    assert_eq!(request_raw(&mut socket, READ, end - 100, 101), INVALID);
+    assert_eq!(request_raw(&mut socket, WRITE_ZEROES, end - 100, 101), NO_SPACE);
+    assert_eq!(request_raw(&mut socket, READ, end, 512), INVALID);
+    assert_eq!(request_raw(&mut socket, TRIM, end - 512, 1_024), INVALID);
+    assert_eq!(request_raw(&mut socket, WRITE_ZEROES, end - 512, 1_024), NO_SPACE);
+    assert_eq!(request_raw(&mut socket, TRIM, end - 512, 512), 0);
     server.stop();
     assert_eq!(socket.read(&mut [0]).expect("a clean end"), 0, "an idle client is hung up on");
 }
@@ -334,12 +338,12 @@ fn a_stopped_server_leaves_no_socket_behind_and_says_so_with_success() {
 }
 
 const BLOCK: u64 = 4_096;
-/// Where the endless writer writes: not at 0, so that no block's content is zeroes.
+/// The first offset of the endless writer. It is not 0, so that no block's content is zeroes.
 const FROM: u64 = 1 << 20;
 const LENGTH: u64 = 8 << 20;
 
-/// A fio that goes on until it is hung up on. Every block holds its own offset; each answer is
-/// logged.
+/// A fio process that writes until its connection is closed. Every block contains its own offset,
+/// and fio logs each reply.
 fn write_without_end(server: &Server, directory: &Path) -> Child {
     let mut command = client("fio");
     command
@@ -371,7 +375,7 @@ fn read(server: &Server, offset: u64, length: u64) -> Vec<u8> {
     data.expect("it can be read")
 }
 
-/// The offsets of the writes that fio has seen the answers of.
+/// The offsets of the writes for which fio has received replies.
 fn answered(directory: &Path) -> Vec<u64> {
     let log = directory.join("answers_clat.1.log");
     let log = std::fs::read_to_string(log).expect("fio writes its log at its end");
@@ -380,11 +384,11 @@ fn answered(directory: &Path) -> Vec<u64> {
 }
 
 #[test]
-fn a_server_that_is_stopped_amid_writes_has_kept_every_one_that_it_answered() {
+fn a_server_that_is_stopped_amid_writes_keeps_every_acknowledged_one() {
     let scratch = Scratch::new();
     let server = serve_file(&scratch);
     let mut fio = write_without_end(&server, scratch.path());
-    // The last block, written at some time in each round.
+    // The last block, which each round writes once.
     while read(&server, FROM + LENGTH - BLOCK, BLOCK).iter().all(|byte| *byte == 0) {
         assert!(fio.try_wait().expect("a child").is_none(), "fio ended too early");
     }
@@ -404,17 +408,17 @@ fn a_server_that_is_stopped_amid_writes_has_kept_every_one_that_it_answered() {
 }
 
 #[test]
-fn requests_under_way_are_answered_before_a_server_ends() {
+fn requests_in_flight_are_answered_before_a_server_ends() {
     const REQUESTS: u64 = 32;
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let (mut sender, mut receiver) = open(&server).split();
     for cookie in 0..REQUESTS {
-        // Far apart, so that each takes a while.
+        // At distant locations, so that each takes a seek.
         let extent = Extent::new(Lba(cookie * 37 % REQUESTS * 4_096), Sectors(8));
         sender.queue(cookie, Operation::read(extent), &[]).expect("room");
     }
-    // All in one piece: with the first answer, the server has them all.
+    // Sent in one write: when the first reply arrives, the server has all of them.
     sender.flush().expect("it reads");
     let mut answered = vec![receiver.receive().expect("an answer").cookie];
     server.signal(Signal::TERM);

@@ -1,4 +1,4 @@
-//! The command line as a script sees it: exit codes, the one message of a refusal, and the shape of
+//! The command line as a script sees it: exit codes, the message of a refusal, and the shape of
 //! every `--json`.
 
 use std::net::TcpListener;
@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use serde_json::Value;
 use testkit::{Ran, Scratch, Server, config, spindle, succeed};
 
-/// A plan that can be simulated and served; faults are put into it by replacing a text.
+/// A plan that can be simulated and served. Tests make it invalid by replacing a text.
 fn plan() -> String {
     let head = "seed = 3\nduration = \"2s\"\n\n";
     let workload = r#"
@@ -21,7 +21,7 @@ outstanding = 4
     [head, &config("disk.img"), workload].concat()
 }
 
-/// What both readers of a plan say to this one, which is no good. Nothing is left behind.
+/// The messages of `sim run` and `serve` about an invalid plan. No file is left behind.
 fn both_refuse_file(scratch: &Scratch, file: &str) -> [String; 2] {
     let before = scratch.names();
     let serve = Server::refused(scratch.path(), &[file, "--listen", "unix:nbd.sock"]);
@@ -30,7 +30,8 @@ fn both_refuse_file(scratch: &Scratch, file: &str) -> [String; 2] {
     [serve, simulate].map(|ran| ran.refusal().to_owned())
 }
 
-/// The plan with `good` replaced by `bad` is refused by both of its readers with this message.
+/// Checks that `sim run` and `serve` refuse the plan with `good` replaced by `bad`, with this
+/// message.
 fn both_refuse(good: &str, bad: &str, message: &str) {
     assert_eq!(plan().matches(good).count(), 1, "`{good}` stands there once");
     let scratch = Scratch::new();
@@ -63,7 +64,7 @@ fn a_limit_under_its_reserve_is_refused() {
 }
 
 #[test]
-fn an_unknown_drive_is_refused_with_those_there_are() {
+fn an_unknown_drive_is_refused_with_the_known_ones() {
     both_refuse(
         "hgst-7k8",
         "hgst-7k9",
@@ -78,7 +79,7 @@ fn an_unknown_drive_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn an_unknown_policy_is_refused_with_those_there_are() {
+fn an_unknown_policy_is_refused_with_the_known_ones() {
     let scratch = Scratch::new();
     let fair = plan().replace("backing = \"disk.img\"", "policy = \"fair\"");
     scratch.write("plan.toml", fair);
@@ -91,7 +92,7 @@ fn an_unknown_policy_is_refused_with_those_there_are() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_those_there_are() {
+fn an_unknown_key_is_refused_with_the_known_ones() {
     both_refuse(
         "size = \"32MiB\"",
         "sise = \"32MiB\"",
@@ -111,7 +112,7 @@ fn a_size_of_nothing_is_refused() {
 }
 
 #[test]
-fn a_size_over_the_disk_is_refused_with_what_is_left() {
+fn a_size_over_the_disk_is_refused_with_the_free_size() {
     both_refuse(
         "32MiB",
         "9TB",
@@ -145,7 +146,7 @@ fn a_volume_on_a_disk_that_is_not_there_is_refused() {
 #[test]
 fn a_truncated_config_is_refused_at_its_last_line_wherever_it_ends() {
     let scratch = Scratch::new();
-    // Cut within a text: elsewhere what is left may be a config too.
+    // Truncated within a string: elsewhere the rest may be a valid config.
     let in_text =
         |text: &&str| text.lines().last().is_some_and(|line| line.matches('"').count() == 1);
     let plan = plan();
@@ -169,7 +170,7 @@ fn a_missing_file_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_scenario_without_a_workload_is_no_scenario() {
+fn a_scenario_without_a_workload_is_refused() {
     let scratch = Scratch::new();
     let file = scratch.write("plan.toml", config("ram"));
     let ran = spindle(scratch.path(), &["sim", "run", &file, "--json"]);
@@ -182,14 +183,15 @@ fn a_scenario_without_a_workload_is_no_scenario() {
 }
 
 #[test]
-fn a_place_for_results_that_cannot_be_is_refused_before_anything_is_run() {
+fn a_result_directory_that_cannot_be_created_is_refused_before_the_run() {
     let scratch = Scratch::new();
     scratch.write("file", "");
     let ran = spindle(scratch.path(), &["demo", "--seconds", "2", "--out", "file/out"]);
     assert!(ran.refusal().starts_with("spindle: file/out: "), "{ran:?}");
 }
 
-/// Serving on `address` is refused, with a message that has all of this, and makes no file.
+/// Checks that serving on `address` is refused with a message that contains all of `said`, and that
+/// no file is created.
 fn address_is_refused(scratch: &Scratch, address: &str, said: &[&str]) {
     let before = scratch.names();
     let ran = Server::refused(scratch.path(), &["plan.toml", "--listen", address]);
@@ -212,7 +214,7 @@ fn an_address_that_another_server_listens_on_is_refused_and_no_file_is_made() {
         &socket,
         &["listen", &socket, "another server is listening there"],
     );
-    // The one that was there first has not been touched.
+    // The first server is not affected.
     succeed("nbdinfo", &["--size", &server.uri("a")], scratch.path());
     server.stop();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -228,7 +230,7 @@ fn an_address_that_another_server_listens_on_is_refused_and_no_file_is_made() {
 }
 
 #[test]
-fn one_address_of_two_that_cannot_be_had_leaves_neither() {
+fn if_one_address_of_two_is_unavailable_neither_is_used() {
     let scratch = Scratch::new();
     scratch.write("plan.toml", config("disk.img"));
     let both = ["plan.toml", "--listen", "unix:one.sock", "--listen", "unix:no/such/place"];
@@ -238,7 +240,7 @@ fn one_address_of_two_that_cannot_be_had_leaves_neither() {
 }
 
 #[test]
-fn one_backing_of_two_that_cannot_be_had_leaves_neither() {
+fn if_one_backing_of_two_is_unavailable_neither_is_created() {
     let scratch = Scratch::new();
     let second = config("no/such/place").replace("\"d0\"", "\"d1\"");
     let second = second.replace("\"a\"", "\"c\"").replace("\"b\"", "\"d\"");
@@ -302,14 +304,14 @@ fn every_command_has_help() {
     assert_eq!(version.stdout, format!("spindle {}\n", env!("CARGO_PKG_VERSION")));
 }
 
-/// Every one of these fields is a number.
+/// Checks that all of these fields are numbers.
 fn numbers(object: &Value, fields: &[&str]) {
     for field in fields {
         assert!(object[field].is_number(), "{field} is a number: {object}");
     }
 }
 
-/// The names under `field`, after a look at each entry's other fields.
+/// The names under `field`; `look` checks the other fields of each entry.
 fn names<'a>(report: &'a Value, field: &str, look: impl Fn(&Value)) -> Vec<&'a str> {
     let entries = report[field].as_array().expect("a list");
     entries
@@ -319,7 +321,7 @@ fn names<'a>(report: &'a Value, field: &str, look: impl Fn(&Value)) -> Vec<&'a s
         .collect()
 }
 
-/// What every report has: its disks and its volumes.
+/// Checks the part that all reports have: disks and volumes.
 fn disks_and_volumes(report: &Value) {
     assert_eq!(report["schema"], 1);
     numbers(report, &["duration_s"]);
@@ -372,7 +374,7 @@ fn a_simulation_reports_its_disks_and_volumes() {
 }
 
 #[test]
-fn a_simulation_is_its_seed_to_the_byte() {
+fn one_seed_gives_one_simulation_to_the_byte() {
     let scratch = Scratch::new();
     scratch.write("plan.toml", plan());
     let first = simulate(&scratch, &[]);
@@ -395,7 +397,7 @@ fn without_json_a_simulation_prints_a_table_of_its_volumes() {
 }
 
 #[test]
-fn the_demo_shows_two_volumes_and_exits_as_it_judges() {
+fn the_demo_shows_two_volumes_and_its_exit_code_is_its_verdict() {
     let scratch = Scratch::new();
     let ran = spindle(scratch.path(), &["demo", "--seconds", "3", "--json", "--out", "out"]);
     let told = ran.json();
@@ -413,7 +415,7 @@ fn the_demo_shows_two_volumes_and_exits_as_it_judges() {
 }
 
 #[test]
-fn a_server_tells_at_its_end_who_had_what() {
+fn a_server_reports_the_shares_of_its_volumes_at_its_end() {
     let scratch = Scratch::new();
     let server = Server::unix(scratch.path(), &scratch.write("plan.toml", config("ram")));
     let write = ["-f", "raw", "-c", "write 0 1M", &server.uri("b")];

@@ -1,4 +1,4 @@
-//! Clients of other projects, each with all that it can ask of a server.
+//! Clients of other projects, each with all requests that it supports.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
@@ -27,7 +27,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn nbdinfo_is_told_what_can_be_done_and_what_not() {
+fn nbdinfo_reports_supported_and_unsupported_requests() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let uri = server.uri("a");
@@ -50,7 +50,7 @@ fn nbdinfo_is_told_what_can_be_done_and_what_not() {
     for (question, ability) in [("--can", "cache"), ("--is", "read-only"), ("--is", "tls")] {
         let mut command = client("nbdinfo");
         command.args([question, ability, &uri]);
-        // 2 is its way to say no; 1 would be an error.
+        // Exit code 2 means "no"; 1 would be an error.
         assert_eq!(run(command, scratch.path()).code, Some(2), "{question} {ability}");
     }
     let totals = succeed("nbdinfo", &["--map", "--totals", &uri], scratch.path());
@@ -59,7 +59,7 @@ fn nbdinfo_is_told_what_can_be_done_and_what_not() {
 }
 
 #[test]
-fn nbdcopy_copies_in_all_its_ways_between_files_and_volumes() {
+fn nbdcopy_copies_in_all_its_modes_between_files_and_volumes() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let mut image = noise(32 * MIB, 5);
@@ -76,13 +76,13 @@ fn nbdcopy_copies_in_all_its_ways_between_files_and_volumes() {
         &["--request-size=4194304", "--no-extents"],
     ];
     for way in ways {
-        // Something else is there first, so that zeroes have to be written too.
+        // The destination has other data first, so that zeroes must be written too.
         succeed("qemu-io", &["-f", "raw", "-c", "write -P 0xee 0 32M", &b], scratch.path());
         succeed("nbdcopy", &[way, &["image.raw", &b]].concat(), scratch.path());
         succeed("nbdcopy", &[way, &[&b, "back.raw"]].concat(), scratch.path());
         let back = std::fs::read(scratch.join("back.raw")).expect("a copy");
         assert!(back == image, "{way:?}");
-        // From one volume to another, which is the larger one.
+        // From one volume to a larger one.
         succeed("nbdcopy", &[way, &[&b, &a]].concat(), scratch.path());
         std::fs::remove_file(scratch.join("back.raw")).expect("it is there");
     }
@@ -93,7 +93,7 @@ fn nbdcopy_copies_in_all_its_ways_between_files_and_volumes() {
 }
 
 #[test]
-fn what_is_no_whole_number_of_sectors_is_copied_written_and_zeroed() {
+fn lengths_that_are_not_whole_sectors_are_copied_written_and_zeroed() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let a = server.uri("a");
@@ -120,8 +120,8 @@ fn what_is_no_whole_number_of_sectors_is_copied_written_and_zeroed() {
     ];
     let steps = steps.iter().flat_map(|step| ["-c", step]);
     let arguments: Vec<&str> = ["-f", "raw"].into_iter().chain(steps).chain([&*a]).collect();
-    let said = succeed("qemu-io", &arguments, scratch.path());
-    assert!(!said.contains("verification failed"), "{said}");
+    let output = succeed("qemu-io", &arguments, scratch.path());
+    assert!(!output.contains("verification failed"), "{output}");
     server.stop();
 }
 
@@ -148,12 +148,12 @@ fn a_volume_mounted_as_a_file_is_written_and_read() {
     let mut back = vec![0; data.len()];
     disk.read_exact_at(&mut back, 3 << 20).expect("read");
     assert!(back == data);
-    // A write of a few bytes comes as it is.
+    // A write of a few bytes reaches the server unaligned.
     disk.write_all_at(b"few", (1 << 20) + 509).expect("written");
     let mut around = [9; 5];
     disk.read_exact_at(&mut around, (1 << 20) + 508).expect("read");
     assert_eq!(&around, b"\0few\0");
-    // Reads of any length are the kernel's to make whole.
+    // The kernel aligns reads of any length.
     let mut few = [0; 7];
     disk.read_exact_at(&mut few, (3 << 20) + 1_021).expect("read");
     assert!(few == data[1_021..1_028]);
@@ -176,9 +176,10 @@ fn qemu_img_maps_compares_and_measures_a_volume() {
             ["convert", "-n", "-W", "-m", "8", "-f", "raw", "-O", "raw", "image.raw", target];
         succeed("qemu-img", &convert, scratch.path());
     }
-    // The larger one is zeroes behind the image.
-    let said = succeed("qemu-img", &["compare", "-f", "raw", "-F", "raw", &a, &b], scratch.path());
-    assert!(said.contains("identical"), "{said}");
+    // The larger one has zeroes after the image.
+    let output =
+        succeed("qemu-img", &["compare", "-f", "raw", "-F", "raw", &a, &b], scratch.path());
+    assert!(output.contains("identical"), "{output}");
     let info = succeed("qemu-img", &["info", "--output=json", &a], scratch.path());
     assert!(info.contains("67108864"), "{info}");
     succeed(
@@ -194,7 +195,7 @@ fn qemu_img_maps_compares_and_measures_a_volume() {
 }
 
 #[test]
-fn qemu_io_writes_zeroes_and_discards_where_no_sector_begins_and_forces_and_flushes() {
+fn qemu_io_zeroes_and_discards_unaligned_ranges_and_forces_and_flushes() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let commands = [
@@ -227,8 +228,8 @@ fn qemu_io_writes_zeroes_and_discards_where_no_sector_begins_and_forces_and_flus
         arguments.extend(commands.iter().flat_map(|command| ["-c", command]));
         let uri = server.uri("a");
         arguments.push(&uri);
-        let said = succeed("qemu-io", &arguments, scratch.path());
-        assert!(!said.contains("verification failed"), "{cache}: {said}");
+        let output = succeed("qemu-io", &arguments, scratch.path());
+        assert!(!output.contains("verification failed"), "{cache}: {output}");
     }
     server.stop();
 }
@@ -243,16 +244,16 @@ fn export_again(server: &Server, directory: &Path) -> Running {
     command
         .args(["--blockdev", &node, "--nbd-server", "addr.type=unix,addr.path=again.sock"])
         .args(["--export", "type=nbd,id=e,node-name=n,name=a,writable=on"])
-        // It says on its monitor when it serves.
+        // Its monitor reports when it serves.
         .args(["--chardev", "stdio,id=m", "--monitor", "chardev=m"])
         .current_dir(directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut child = command.spawn().expect("it is installed");
-    let mut said = String::new();
+    let mut output = String::new();
     let stdout = child.stdout.as_mut().expect("piped");
-    BufReader::new(stdout).read_line(&mut said).expect("text");
-    assert!(said.contains("QMP"), "{said}");
+    BufReader::new(stdout).read_line(&mut output).expect("text");
+    assert!(output.contains("QMP"), "{output}");
     Running(child)
 }
 
@@ -297,7 +298,7 @@ fn nbd_client_lists_the_volumes() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let path = server.address.strip_prefix("unix:").expect("a Unix socket");
-    // The directory of administrators' programs, which PATH may lack.
+    // `/usr/sbin` may be missing from PATH.
     let mut command = Command::new("/usr/sbin/nbd-client");
     command.args(["-unix", path, "-l"]);
     let ran = run(command, scratch.path());

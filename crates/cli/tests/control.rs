@@ -1,5 +1,5 @@
-//! A daemon that is changed while it serves, by real processes over real sockets: no request is
-//! lost, nothing that was acknowledged is forgotten.
+//! Changes of a running daemon by real processes over real sockets: no request is lost, and every
+//! acknowledged change persists.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::{Scratch, Server, client, config, spindle};
 
-/// The API's socket, where it is unless it is said otherwise.
+/// A client on the default socket of the API.
 const SOCKET: &str = "spindle-api.sock";
 
 fn api(scratch: &Scratch) -> Client {
@@ -61,7 +61,7 @@ fn fio_loses_nothing_while_reserves_change_hundreds_of_times() {
             break;
         }
         let volume = if turn % 2 == 0 { "a" } else { "b" };
-        // Walks through all the shares; every so often both together would be too much.
+        // Cycles through all shares; some pairs exceed the whole disk and are refused.
         let change = json!({ "reserve": format!("{}%", turn * 37 % 90) });
         match api.patch("volumes", volume, &change).expect("an answer").status {
             200 => accepted += 1,
@@ -86,7 +86,7 @@ fn fio_loses_nothing_while_reserves_change_hundreds_of_times() {
     server.stop();
 }
 
-/// What change number `n` asks for, from 1.
+/// Sends change `number`, counted from 1.
 fn ask(api: &Client, number: u64) -> Result<Answer, ClientError> {
     let name = format!("v{}", number / 4);
     match number % 4 {
@@ -95,12 +95,12 @@ fn ask(api: &Client, number: u64) -> Result<Answer, ClientError> {
         }
         2 => api.patch("volumes", &name, &json!({ "size": "2MiB", "limit": "70%" })),
         3 => api.delete("volumes", &name, Some(false)),
-        // Each share is another: the state tells which change was the last.
+        // All shares differ, so that the state identifies the last change.
         _ => api.patch("volumes", "a", &json!({ "reserve": format!("{}.{:07}%", 40, number) })),
     }
 }
 
-/// The state that the first `count` changes give: what there is, of which size, reserve and limit.
+/// The state after the first `count` changes: size, reserve and limit of each volume.
 fn expected(count: u64) -> BTreeMap<String, (u64, u64, u64)> {
     const MIB: u64 = 1 << 20;
     const ALL: u64 = 1_000_000_000;
@@ -129,7 +129,7 @@ fn state(api: &Client) -> BTreeMap<String, (u64, u64, u64)> {
 }
 
 #[test]
-fn a_daemon_killed_amid_changes_starts_again_with_all_that_it_acknowledged() {
+fn a_daemon_killed_amid_changes_restarts_with_all_acknowledged_changes() {
     let scratch = Scratch::new();
     let plan = scratch.write("plan.toml", config("ram"));
     let mut done = 0;
@@ -137,7 +137,7 @@ fn a_daemon_killed_amid_changes_starts_again_with_all_that_it_acknowledged() {
         let server = Server::unix(scratch.path(), &plan);
         let api = api(&scratch);
         let found = state(&api);
-        // The one that was under way when it was killed may have been made, or not.
+        // The change in progress at the kill may or may not have been made.
         assert!(
             found == expected(done) || found == expected(done + 1),
             "kill {kill}: {done} {found:?}"
@@ -145,7 +145,7 @@ fn a_daemon_killed_amid_changes_starts_again_with_all_that_it_acknowledged() {
         if found == expected(done + 1) {
             done += 1;
         }
-        // After this number of acknowledged changes it is killed amid further ones.
+        // After this number of acknowledged changes the daemon is killed during further ones.
         let (tell, told) = std::sync::mpsc::channel();
         let asker = std::thread::spawn(move || {
             let mut acknowledged = done;
@@ -170,7 +170,7 @@ fn a_daemon_killed_amid_changes_starts_again_with_all_that_it_acknowledged() {
 }
 
 #[test]
-fn a_thousand_volumes_on_eight_disks_are_listed_and_one_more_is_made() {
+fn a_thousand_volumes_on_eight_disks_are_listed_and_one_more_is_created() {
     let scratch = Scratch::new();
     let mut text = String::new();
     for disk in 0..8 {

@@ -1,5 +1,5 @@
-//! `spindle drive` as a script sees it: exit codes, the one message of a refusal, `--json`, and the
-//! files it writes.
+//! `spindle drive` as a script sees it: exit codes, the message of a refusal, `--json`, and its
+//! files.
 
 use std::path::Path;
 
@@ -64,11 +64,14 @@ fn json(ran: &Ran) -> Value {
 #[test]
 fn an_imported_drive_is_a_drive_file_that_does_the_same() {
     let scratch = scratch();
-    let told = json(&succeed(
+    let imported = json(&succeed(
         scratch.path(),
         &["drive", "import", "x.diskspecs", "--out", "x.toml", "--json"],
     ));
-    assert_eq!((told["sectors"].as_u64(), told["file"].as_str()), (Some(10_000), Some("x.toml")));
+    assert_eq!(
+        (imported["sectors"].as_u64(), imported["file"].as_str()),
+        (Some(10_000), Some("x.toml"))
+    );
     let printed = succeed(scratch.path(), &["drive", "import", "x.diskspecs"]);
     let written = std::fs::read_to_string(scratch.join("x.toml")).expect("it was written");
     assert_eq!(printed.stdout, written);
@@ -107,29 +110,29 @@ fn a_drive_is_shown_with_its_zones_and_its_service_times() {
     assert_eq!(times["service_ms"][0].as_array().map(Vec::len), columns("offset_turns"));
 }
 
-/// A read is done when its sector has gone by: as far ahead as it was when the read came, and whole
-/// turns later.
+/// A read completes when its sector has passed the head: the rotational offset after the read
+/// arrived, plus whole revolutions.
 #[test]
-fn the_surface_is_rotation_and_as_many_turns_as_the_seek_misses() {
+fn service_times_are_rotational_offset_plus_missed_revolutions() {
     let shown = json(&succeed(Scratch::new().path(), &["drive", "show", "hgst-7k8", "--json"]));
     let numbers = |value: &Value| -> Vec<f64> {
         value.as_array().expect("a list").iter().map(|n| n.as_f64().expect("a number")).collect()
     };
-    let turn = 60e3 / shown["rpm"].as_f64().expect("a number");
+    let rotation = 60e3 / shown["rpm"].as_f64().expect("a number");
     let times = &shown["service_times"];
     let offsets = numbers(&times["offset_turns"]);
     let mut last = 0.0;
     for column in times["service_ms"].as_array().expect("a list") {
         let column = numbers(column);
-        let turns: Vec<f64> =
-            column.iter().zip(&offsets).map(|(time, offset)| time / turn - offset).collect();
-        for more in turns.iter().map(|each| each - turns[0]) {
-            assert!((more - more.round()).abs() < 1e-3, "{more} turns");
+        let revolutions: Vec<f64> =
+            column.iter().zip(&offsets).map(|(time, offset)| time / rotation - offset).collect();
+        for more in revolutions.iter().map(|each| each - revolutions[0]) {
+            assert!((more - more.round()).abs() < 1e-3, "{more} revolutions");
         }
-        // One turn covers every offset; a longer seek is never done sooner.
+        // One revolution covers every offset; a longer seek never completes earlier.
         let least = column.iter().copied().fold(f64::INFINITY, f64::min);
         let most = column.iter().copied().fold(0.0, f64::max);
-        assert!(most - least <= turn && least >= last - turn / 50.0, "{least} to {most}");
+        assert!(most - least <= rotation && least >= last - rotation / 50.0, "{least} to {most}");
         last = least;
     }
 }
@@ -159,7 +162,7 @@ fn the_library_is_listed() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_one_line_with_its_place() {
+fn an_error_is_one_line_with_its_location() {
     let scratch = scratch();
     let spindle = |args: &[&str]| spindle(scratch.path(), args);
     let unknown = spindle(&["drive", "show", "no-such-drive"]);

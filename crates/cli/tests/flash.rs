@@ -1,5 +1,5 @@
-//! A flash drive wherever a drive may stand: shown, simulated, served; and refused where it will
-//! not do.
+//! A flash drive is shown, simulated and served like any drive, and refused where a mechanical one
+//! is required.
 
 use testkit::{Scratch, Server, config, spindle, succeed};
 
@@ -66,7 +66,7 @@ fn one_that_holds_a_single_command_is_shown_too() {
 }
 
 #[test]
-fn volumes_on_it_get_their_shares_and_run_as_their_seed_says() {
+fn volumes_on_it_receive_their_shares_and_one_seed_gives_one_result() {
     let scratch = Scratch::new();
     scratch.write("plan.toml", SCENARIO);
     let ran = || spindle(scratch.path(), &["sim", "run", "plan.toml", "--json"]);

@@ -1,4 +1,4 @@
-//! What the protocol has beyond reading and writing, asked for by other projects' clients.
+//! Protocol features beyond reading and writing, used by other projects' clients.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,8 +12,7 @@ fn serve(scratch: &Scratch) -> Server {
     Server::unix(scratch.path(), &scratch.write("plan.toml", config("ram")))
 }
 
-/// Where the volume has data and where nothing: the first byte, how many, and what the client calls
-/// it.
+/// The volume's block status: first byte, length, and the client's word for the state.
 fn map(directory: &Path, uri: &str) -> Vec<(u64, u64, String)> {
     let said = succeed("nbdinfo", &["--map", "--json", uri], directory);
     let all: Value = serde_json::from_str(&said).expect("JSON");
@@ -26,7 +25,7 @@ fn map(directory: &Path, uri: &str) -> Vec<(u64, u64, String)> {
 }
 
 #[test]
-fn a_volume_tells_where_it_holds_data_and_where_nothing() {
+fn block_status_distinguishes_data_and_holes() {
     let scratch = Scratch::new();
     for backing in ["ram", "disk.img"] {
         let server = Server::unix(scratch.path(), &scratch.write("plan.toml", config(backing)));
@@ -34,7 +33,7 @@ fn a_volume_tells_where_it_holds_data_and_where_nothing() {
         let mib = MIB as u64;
         let (data, hole) = ("data".to_owned(), "hole,zero".to_owned());
         assert_eq!(map(scratch.path(), &uri), [(0, 64 * mib, hole.clone())]);
-        // Zeroes that may leave a hole, and zeroes that may not.
+        // Write zeroes with and without permission to leave a hole.
         let commands = ["write -P 9 1M 4M", "write -z -u 2M 1M", "write -z 8M 1M"];
         let mut arguments = vec!["-f", "raw", "-t", "writeback"];
         arguments.extend(commands.iter().flat_map(|command| ["-c", command]));
@@ -51,7 +50,7 @@ fn a_volume_tells_where_it_holds_data_and_where_nothing() {
 }
 
 #[test]
-fn nbdcopy_and_qemu_img_bring_back_what_they_took_there() {
+fn nbdcopy_and_qemu_img_copy_to_a_volume_and_back() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let mut image = noise(32 * MIB, 2);
@@ -71,7 +70,7 @@ fn nbdcopy_and_qemu_img_bring_back_what_they_took_there() {
 }
 
 #[test]
-fn abilities_are_those_of_the_disk_and_of_nothing_more() {
+fn abilities_are_those_of_the_disk() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let said = succeed("nbdinfo", &["--json", &server.uri("a")], scratch.path());
@@ -92,7 +91,7 @@ fn abilities_are_those_of_the_disk_and_of_nothing_more() {
 }
 
 #[test]
-fn a_hidden_list_is_told_to_nobody_and_its_volumes_open_by_name() {
+fn a_hidden_list_is_refused_and_its_volumes_open_by_name() {
     let scratch = Scratch::new();
     let plan = scratch.write("plan.toml", "[nbd]\nlist = false\n".to_owned() + &config("ram"));
     let server = Server::unix(scratch.path(), &plan);
@@ -105,19 +104,19 @@ fn a_hidden_list_is_told_to_nobody_and_its_volumes_open_by_name() {
 }
 
 #[test]
-fn sockets_of_a_service_manager_are_listened_on() {
+fn the_server_listens_on_sockets_of_a_service_manager() {
     let scratch = Scratch::new();
     let one = config("ram").split("\n[[volume]]\nname = \"b\"").next().map(str::to_owned);
     let plan = scratch.write("plan.toml", one.expect("a first part"));
     let server = env!("CARGO_BIN_EXE_spindle");
-    // The client opens the socket, and runs the server on it as systemd would.
+    // The client opens the socket and starts the server with it, as systemd does.
     let activated = ["--size", "--", "[", server, "serve", &plan, "--api", "none", "]"];
     let said = succeed("nbdinfo", &activated, scratch.path());
     let size = (64 * MIB).to_string();
-    assert!(said.lines().any(|line| line == size), "both print to one place: {said}");
+    assert!(said.lines().any(|line| line == size), "both print to one stream: {said}");
 }
 
-/// A certificate that `ca` has signed, in the names that clients look for.
+/// Certificates signed by `ca`, under the file names that clients expect.
 fn certificates(scratch: &Scratch) {
     let script = "set -e
         ec='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'

@@ -1,5 +1,5 @@
-//! A daemon that is looked into while it serves: the slow-request log, `trace live`, flight records
-//! and their replay.
+//! Observation of a running daemon: the slow-request log, `trace live`, flight records and their
+//! replay.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -10,8 +10,8 @@ use serde_json::Value;
 use testkit::{Scratch, Server, spindle};
 use units::{Extent, Lba, Operation, Sectors};
 
-/// Three disks: requests as short commands, deadlines, and shares of disk time; the volumes of the
-/// first and the last limited or not.
+/// Three disks, with preemptible execution, with deadlines, and with shares of disk time. Some
+/// volumes of the first and the last disk have limits.
 const PLAN: &str = r#"[[disk]]
 name = "cut"
 drive = "st318437lw"
@@ -72,7 +72,7 @@ fn open(server: &Server, export: &str) -> Client {
     client
 }
 
-/// Reads here and there of a volume, `depth` at a time.
+/// Reads at scattered locations of a volume, with `depth` requests in flight.
 fn load(server: &Server, export: &str, requests: u64, depth: u64) {
     let mut client = open(server, export);
     let mut next = 0_u64;
@@ -104,7 +104,7 @@ fn serve(scratch: &Scratch, more: &[&str]) -> Server {
     Server::start(scratch.path(), &config, &[&["--json", "--listen", &socket], more].concat())
 }
 
-/// The parts of a request's time add up to it.
+/// Checks that the parts of a request's latency add up to it.
 fn adds_up(request: &Value) {
     let parts = request["breakdown_ns"].as_object().expect("parts");
     let sum: u64 = parts.values().map(|part| part.as_u64().expect("a number")).sum();
@@ -115,7 +115,7 @@ fn adds_up(request: &Value) {
 }
 
 #[test]
-fn a_live_run_with_changes_in_the_middle_is_decided_the_same_again() {
+fn the_replay_of_a_live_run_with_changes_makes_the_same_decisions() {
     let scratch = Scratch::new();
     let server = serve(&scratch, &["--record", "flight"]);
     load_all(&server, 40);
@@ -194,7 +194,7 @@ fn entries(bytes: &[u8]) -> (flight::Header, Vec<(units::Instant, flight::Entry)
 }
 
 #[test]
-fn the_slow_log_says_where_the_time_of_each_request_went_and_metrics_count_them() {
+fn the_slow_log_has_the_parts_of_each_latency_and_metrics_count_slow_requests() {
     let scratch = Scratch::new();
     let server = serve(&scratch, &["--slow", "1us"]);
     load(&server, "c", 12, 4);
@@ -208,8 +208,8 @@ fn the_slow_log_says_where_the_time_of_each_request_went_and_metrics_count_them(
     for (labels, count) in
         [("device=\"c\",disk=\"shared\"", 12.0), ("device=\"a\",disk=\"cut\"", 30.0)]
     {
-        let told = value(&format!("spindle_volume_slow_requests_total{{{labels}}} "));
-        assert!((told - count).abs() < 0.5, "{labels}: {told}");
+        let counted = value(&format!("spindle_volume_slow_requests_total{{{labels}}} "));
+        assert!((counted - count).abs() < 0.5, "{labels}: {counted}");
     }
     let slack = value("spindle_disk_stream_slack_seconds{device=\"due\"} ");
     assert!(slack > 0.0 && slack < 3_600.0, "{slack}");
@@ -237,7 +237,7 @@ struct Live {
 }
 
 impl Live {
-    /// Looks on, and is let in.
+    /// Starts `spindle trace live`.
     fn start(scratch: &Scratch, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
         command.args(["trace", "live", "--json"]).args(arguments).current_dir(scratch.path());
@@ -255,11 +255,11 @@ impl Live {
 }
 
 #[test]
-fn who_looks_on_is_told_of_the_requests_of_one_volume_until_the_signal() {
+fn a_live_trace_prints_the_requests_of_one_volume_until_the_signal() {
     let scratch = Scratch::new();
     let server = serve(&scratch, &[]);
     let mut live = Live::start(&scratch, &["--volume", "b"]);
-    // It is let in when its first line comes: until then there is something to be told.
+    // The load runs until the first line arrives, which shows that the trace is connected.
     let stop = std::sync::atomic::AtomicBool::new(false);
     let lines: Vec<Value> = std::thread::scope(|scope| {
         for volume in ["b", "c"] {
@@ -285,19 +285,18 @@ fn who_looks_on_is_told_of_the_requests_of_one_volume_until_the_signal() {
     live.out.read_to_string(&mut rest).expect("text");
     assert_eq!(live.child.wait().expect("it ends").code(), Some(0));
     let summary: Value = serde_json::from_str(rest.lines().last().expect("a line")).expect("JSON");
-    assert!(summary["requests"].as_u64().is_some_and(|told| told >= 40), "{summary}");
+    assert!(summary["requests"].as_u64().is_some_and(|requests| requests >= 40), "{summary}");
     assert_eq!(summary["dropped"], 0);
     server.stop();
 }
 
 #[test]
-fn a_daemon_that_stops_sends_away_who_looks_on() {
+fn a_daemon_that_stops_ends_its_live_traces() {
     let scratch = Scratch::new();
     let server = serve(&scratch, &[]);
     let mut live = Live::start(&scratch, &["--every", "2"]);
     std::thread::scope(|scope| {
-        let (server, told) = (&server, std::sync::mpsc::channel::<()>());
-        let (to, from) = told;
+        let (server, (to, from)) = (&server, std::sync::mpsc::channel::<()>());
         scope.spawn(move || {
             while from.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
                 load(server, "rest", 8, 2);
@@ -311,7 +310,7 @@ fn a_daemon_that_stops_sends_away_who_looks_on() {
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_refused_with_what_can() {
+fn an_invalid_trace_request_is_refused_with_the_accepted_values() {
     let scratch = Scratch::new();
     let server = serve(&scratch, &[]);
     for (arguments, code, words) in [

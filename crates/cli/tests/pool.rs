@@ -1,5 +1,5 @@
-//! `spindle pool` over plain files: made, looked at, damaged, repaired; and what is refused leaves
-//! every file as it was.
+//! `spindle pool` on plain files: create, show, damage and repair. A refused command changes no
+//! file.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -13,7 +13,7 @@ fn disk(scratch: &Scratch, name: &str, bytes: u64) {
     file.set_len(bytes).expect("a scratch file");
 }
 
-/// Two files that are a pool.
+/// A pool of two files.
 fn pool() -> Scratch {
     let scratch = Scratch::new();
     disk(&scratch, "a", 64 * MIB);
@@ -57,7 +57,7 @@ fn a_pool_is_found_by_its_disks_in_any_order_and_under_any_name() {
 }
 
 #[test]
-fn damage_is_named_and_repaired_from_a_whole_copy() {
+fn damage_is_reported_and_repaired_from_an_intact_copy() {
     let scratch = pool();
     let file = fs::OpenOptions::new().write(true).open(scratch.join("b")).expect("a disk");
     file.write_all_at(b"a boot sector, perhaps", 100).expect("written");
@@ -74,7 +74,7 @@ fn damage_is_named_and_repaired_from_a_whole_copy() {
 }
 
 #[test]
-fn a_missing_disk_is_told_and_nothing_is_repaired_without_it() {
+fn a_missing_disk_is_reported_and_nothing_is_repaired_without_it() {
     let scratch = pool();
     let before = fs::read(scratch.join("a")).expect("a disk");
     let ran = spindle(scratch.path(), &["pool", "fsck", "a", "--repair", "--json"]);
@@ -88,7 +88,7 @@ fn a_missing_disk_is_told_and_nothing_is_repaired_without_it() {
 }
 
 #[test]
-fn what_is_no_pool_is_refused_and_left_alone() {
+fn files_without_a_pool_are_refused_and_not_changed() {
     let scratch = pool();
     disk(&scratch, "empty", 64 * MIB);
     disk(&scratch, "small", 2 * MIB);

@@ -1,12 +1,12 @@
-//! A pool that is served, by real clients: what lies in it survives whatever is done to it.
+//! A served pool under real clients: its data survives all changes, kills and missing disks.
 
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 use testkit::{Ran, Scratch, Server, client, spindle, succeed};
 
-/// Three disks that are a pool and one that is not; `BACKING` is to be replaced. Flash, so that
-/// what is tested is not its time.
+/// Three disks of a pool and one further disk; `BACKING` is a placeholder. The disks are flash, so
+/// that the tests are fast.
 const CONFIG: &str = r#"
 [[disk]]
 name = "d0"
@@ -54,8 +54,8 @@ fn in_files() -> String {
     })
 }
 
-/// A pool in files, made and not served.
-fn made() -> Scratch {
+/// A pool in files, created and not served.
+fn created() -> Scratch {
     let scratch = Scratch::new();
     scratch.write("plan.toml", in_files());
     held(&scratch, &["pool", "create", "--config", "plan.toml"]);
@@ -72,8 +72,8 @@ fn pool(scratch: &Scratch) -> serde_json::Value {
     held(scratch, &["pool", "status", "--json"]).json()["pool"].clone()
 }
 
-/// Has fio write and read back a volume's first 32 MiB until the file `enough` is there, or `loops`
-/// times.
+/// Starts fio, which writes and reads back a volume's first 32 MiB until the file `enough` exists,
+/// or `loops` times.
 fn verifying(server: &Server, volume: &str, loops: u32, scratch: &Scratch) -> Child {
     let mut command = client("fio");
     command
@@ -94,24 +94,24 @@ fn verified(fio: Child) {
     assert!(ended.status.success(), "fio: {}", String::from_utf8_lossy(&ended.stderr));
 }
 
-/// Fills a part of a volume with a byte, or looks whether it is full of it.
+/// Fills a part of a volume with a byte, or checks that it is filled with it.
 fn pattern(server: &Server, volume: &str, how: &str, scratch: &Scratch) {
     let uri = server.uri(volume);
-    // What only reads opens it so: a snapshot cannot be opened otherwise.
+    // Reads open the export read-only, because a snapshot cannot be opened otherwise.
     let mode: &[&str] = if how.starts_with("read") { &["-r"] } else { &[] };
     let arguments = [mode, &["-f", "raw", "-c", how, &uri]].concat();
     let said = succeed("qemu-io", &arguments, scratch.path());
     assert!(!said.contains("failed"), "{how}: {said}");
 }
 
-/// Copies a disk, which is a file of holes for the most part.
+/// Copies a disk's file, which is mostly holes.
 fn copied(from: &std::path::Path, to: &std::path::Path, scratch: &Scratch) {
     let names = [from, to].map(|path| path.to_str().expect("a plain name"));
     succeed("cp", &["--sparse=always", names[0], names[1]], scratch.path());
 }
 
 #[test]
-fn data_survives_volumes_that_grow_and_move_and_disks_that_come_and_leave() {
+fn data_survives_growth_and_relocation_of_volumes_and_added_and_removed_disks() {
     let scratch = Scratch::new();
     let server = Server::unix(scratch.path(), &scratch.write("plan.toml", in_memory()));
     let fios = [verifying(&server, "a", 12, &scratch), verifying(&server, "b", 12, &scratch)];
@@ -131,14 +131,14 @@ fn data_survives_volumes_that_grow_and_move_and_disks_that_come_and_leave() {
     let disks = pool["disks"].as_array().expect("a list");
     let names: Vec<_> = disks.iter().map(|disk| disk["name"].as_str().expect("a name")).collect();
     assert_eq!(names, ["d0", "d2", "d3"]);
-    // The config says what is: it can be served again.
+    // The config states the current pool and can be served again.
     let plan = std::fs::read_to_string(scratch.join("plan.toml")).expect("it is there");
     assert!(plan.contains(r#"disks = ["d0", "d2", "d3"]"#), "{plan}");
     server.stop();
 }
 
 #[test]
-fn a_tail_that_is_cut_off_takes_nothing_else_along_and_comes_back_as_zeroes() {
+fn a_shrunk_volume_keeps_its_other_data_and_its_tail_reads_as_zeroes_after_growth() {
     let scratch = Scratch::new();
     let server = Server::unix(scratch.path(), &scratch.write("plan.toml", in_memory()));
     pattern(&server, "a", "write -P 7 0 48M", &scratch);
@@ -151,7 +151,7 @@ fn a_tail_that_is_cut_off_takes_nothing_else_along_and_comes_back_as_zeroes() {
 }
 
 #[test]
-fn a_snapshot_keeps_what_was_there_is_only_read_and_can_be_gone_back_to() {
+fn a_snapshot_keeps_its_data_is_read_only_and_can_be_rolled_back_to() {
     let scratch = Scratch::new();
     let server = Server::unix(scratch.path(), &scratch.write("plan.toml", in_memory()));
     pattern(&server, "a", "write -P 1 0 48M", &scratch);
@@ -177,7 +177,7 @@ fn a_snapshot_keeps_what_was_there_is_only_read_and_can_be_gone_back_to() {
 }
 
 #[test]
-fn a_thin_volume_takes_what_is_written_and_a_full_pool_says_so() {
+fn a_thin_volume_allocates_what_is_written_and_a_full_pool_refuses_writes() {
     let scratch = Scratch::new();
     let server = Server::unix(scratch.path(), &scratch.write("plan.toml", in_memory()));
     let mapped = |scratch: &Scratch| {
@@ -195,8 +195,7 @@ fn a_thin_volume_takes_what_is_written_and_a_full_pool_says_so() {
     assert_eq!(mapped(&scratch), 1 << 20);
     pattern(&server, "t", "read -P 0 50G 2M", &scratch);
     pattern(&server, "t", "read -P 9 51202M 1M", &scratch);
-    // All but 2 MiB of what is free is taken by another: the third write finds no room, and says
-    // so.
+    // Another volume takes all but 2 MiB of the free space: the third write fails with ENOSPC.
     let free = pool(&scratch)["free_bytes"].as_u64().expect("a number");
     let size = format!("{}MiB", (free >> 20) - 2);
     held(&scratch, &["vol", "create", "full", "--size", &size]);
@@ -215,13 +214,13 @@ fn a_thin_volume_takes_what_is_written_and_a_full_pool_says_so() {
 }
 
 #[test]
-fn a_pool_is_found_by_its_labels_whatever_its_disks_are_called_today() {
-    let scratch = made();
+fn a_pool_is_found_by_its_labels_whatever_its_disks_are_called() {
+    let scratch = created();
     let server = Server::unix(scratch.path(), "plan.toml");
     pattern(&server, "a", "write -P 5 0 48M", &scratch);
     pattern(&server, "b", "write -P 6 0 32M", &scratch);
     server.stop();
-    // The disks change their places, and the config forgets what it had promised.
+    // The disks are exchanged, and the config loses its contracts.
     std::fs::rename(scratch.join("d0.img"), scratch.join("was0.img")).expect("renamed");
     std::fs::rename(scratch.join("d1.img"), scratch.join("d0.img")).expect("renamed");
     std::fs::rename(scratch.join("was0.img"), scratch.join("d1.img")).expect("renamed");
@@ -239,7 +238,7 @@ fn a_pool_is_found_by_its_labels_whatever_its_disks_are_called_today() {
 
 #[test]
 fn without_one_of_its_disks_a_pool_is_read_as_far_as_it_is_whole() {
-    let scratch = made();
+    let scratch = created();
     let server = Server::unix(scratch.path(), "plan.toml");
     pattern(&server, "b", "write -P 6 0 32M", &scratch);
     server.stop();
@@ -252,7 +251,7 @@ fn without_one_of_its_disks_a_pool_is_read_as_far_as_it_is_whole() {
     let refused = spindle(scratch.path(), &["vol", "create", "c", "--size", "10MiB"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     server.stop();
-    // With the disk back all is as it was.
+    // With the disk present again everything is as before.
     std::fs::rename(scratch.join("away.img"), scratch.join("d2.img")).expect("renamed");
     let server = Server::unix(scratch.path(), "plan.toml");
     pattern(&server, "b", "read -P 6 0 32M", &scratch);
@@ -261,7 +260,7 @@ fn without_one_of_its_disks_a_pool_is_read_as_far_as_it_is_whole() {
 }
 
 #[test]
-fn disks_that_are_no_pool_are_not_served_and_not_written() {
+fn disks_without_a_pool_are_not_served_and_not_written() {
     let scratch = Scratch::new();
     scratch.write("plan.toml", in_files());
     let refused = Server::refused(scratch.path(), &["plan.toml"]);
@@ -271,7 +270,7 @@ fn disks_that_are_no_pool_are_not_served_and_not_written() {
     }
     // Two pools' disks.
     held(&scratch, &["pool", "create", "--config", "plan.toml"]);
-    let other = made();
+    let other = created();
     std::fs::rename(other.join("d1.img"), scratch.join("d1.img")).expect("moved");
     let mixed = Server::refused(scratch.path(), &["plan.toml"]);
     assert_eq!(mixed.code, Some(2), "{mixed:?}");
@@ -289,13 +288,13 @@ fn kills() -> u64 {
 }
 
 #[test]
-fn a_daemon_that_is_killed_amid_writes_and_changes_has_kept_what_was_flushed() {
-    let scratch = made();
+fn a_daemon_killed_amid_writes_and_changes_keeps_flushed_data() {
+    let scratch = created();
     let mut server = Server::unix(scratch.path(), "plan.toml");
     held(&scratch, &["vol", "create", "t", "--size", "64MiB", "--thin", "--layout", "random"]);
     for round in 0..kills() {
         let byte = round % 250 + 1;
-        // Acknowledged with FUA or a flush: for good.
+        // Acknowledged with FUA or a flush, and so durable.
         let first = format!("write -f -P {byte} 0 4M");
         pattern(&server, "t", &first, &scratch);
         pattern(&server, "a", &format!("write -P {byte} 8M 4M"), &scratch);
@@ -314,7 +313,7 @@ fn a_daemon_that_is_killed_amid_writes_and_changes_has_kept_what_was_flushed() {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             under_way.push(command.spawn().expect("it is built"));
         }
-        // Killed when the first of them has ended, so that the others are under way, or not begun.
+        // Killed after the first change, so that the others are in progress or not begun.
         under_way[0].wait().expect("a child");
         server.signal(Signal::KILL);
         server.ended();
@@ -326,7 +325,7 @@ fn a_daemon_that_is_killed_amid_writes_and_changes_has_kept_what_was_flushed() {
         pattern(&server, "t", &format!("read -P {byte} 0 4M"), &scratch);
         pattern(&server, "a", &format!("read -P {byte} 8M 4M"), &scratch);
         for volume in ["kept", "more"] {
-            // It is there, or not: there is nothing between.
+            // The change is there or not; there is no third state.
             spindle(scratch.path(), &["vol", "rm", volume]);
         }
     }
@@ -334,8 +333,8 @@ fn a_daemon_that_is_killed_amid_writes_and_changes_has_kept_what_was_flushed() {
     held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
 }
 
-/// Two disks under deadlines. `a` is promised blocks in time on both; `hog` has most of what `d1`
-/// has left.
+/// Two disks with a deadline policy. `a` has a stream on both; `hog` takes most of the rest of
+/// `d1`.
 const DEADLINES: &str = r#"
 [[disk]]
 name = "d0"
@@ -373,7 +372,7 @@ fn each_disk_of_a_volume_admits_its_part_or_none_does() {
     let plan = || std::fs::read_to_string(scratch.join("plan.toml")).expect("it is there");
     let served = plan();
     let refusals: [(&[&str], &str); 3] = [
-        // There is room on the one disk, and none on the other.
+        // One disk has capacity, the other has none.
         (&["vol", "create", "b", "--size", "1GiB", "--layout", "stripe", "--reserve", "30%"], "d1"),
         (
             &[
@@ -403,7 +402,7 @@ fn each_disk_of_a_volume_admits_its_part_or_none_does() {
             "nothing is changed"
         );
     }
-    // In its zone of its disk it grows within what it was promised.
+    // In its zone of its disk a volume grows within its contract.
     held(&scratch, &["vol", "resize", "a", "2GiB"]);
     let grown = held(&scratch, &["vol", "show", "a", "--json"]).json();
     assert_eq!(grown["volume"]["size_bytes"], 2_u64 << 30);

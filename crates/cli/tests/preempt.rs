@@ -8,11 +8,10 @@ use units::{Extent, Lba, Operation, Sectors};
 const MIB: usize = 1 << 20;
 /// Sectors in 1 MiB.
 const LONG: u64 = 2_048;
-/// One turn of the drive that these tests use, in seconds.
-const TURN: f64 = 60.0 / 7_200.0;
+/// The rotation period of the drive that these tests use, in seconds.
+const ROTATION_S: f64 = 60.0 / 7_200.0;
 
-/// One disk whose requests are preemptible, a volume, and a second door to the same sectors that
-/// goes first.
+/// One disk with preemptible execution, a volume, and a high-priority volume with the same sectors.
 const PLAN: &str = r#"[[disk]]
 name = "d0"
 drive = "st318437lw"
@@ -47,13 +46,13 @@ fn executed(served: &Value, counter: &str) -> u64 {
     served["disks"][0]["execution"][counter].as_u64().unwrap_or_else(|| panic!("{served}"))
 }
 
-/// The 1 MiB at this place of the volume.
-fn long(place: u64) -> Extent {
-    Extent::new(Lba(place % 64 * LONG), Sectors(LONG))
+/// The 1 MiB with this number, modulo 64.
+fn long(number: u64) -> Extent {
+    Extent::new(Lba(number % 64 * LONG), Sectors(LONG))
 }
 
 #[test]
-fn long_reads_come_whole_though_a_second_client_goes_before_them_through_the_other_door() {
+fn long_reads_are_complete_although_a_high_priority_volume_preempts_them() {
     const READS: u64 = 60;
     let scratch = Scratch::new();
     let server = serve(&scratch);
@@ -69,11 +68,11 @@ fn long_reads_come_whole_though_a_second_client_goes_before_them_through_the_oth
     let mut big = open(&server, "a");
     let mut urgent = open(&server, "urgent");
     let mut next = 0_u64;
-    // Eight under way at all times, so that every urgent read finds one of them.
+    // Eight in flight at all times, so that every urgent read preempts one of them.
     let mut send = |big: &mut Client| {
-        let place = next * 29;
+        let number = next * 29;
         next += 1;
-        big.send(place, Operation::read(long(place)), &[]).expect("it is sent");
+        big.send(number, Operation::read(long(number)), &[]).expect("it is sent");
     };
     (0..8).for_each(|_| send(&mut big));
     for read in 0..READS {
@@ -94,7 +93,7 @@ fn long_reads_come_whole_though_a_second_client_goes_before_them_through_the_oth
 }
 
 #[test]
-fn fio_finds_through_one_door_what_it_wrote_through_the_other_while_both_wrote() {
+fn fio_reads_through_one_volume_what_it_wrote_through_the_other_while_both_wrote() {
     let scratch = Scratch::new();
     let server = serve(&scratch);
     let (a, urgent) =
@@ -118,7 +117,7 @@ fn fio_finds_through_one_door_what_it_wrote_through_the_other_while_both_wrote()
     };
     let written = [job("long", &a, &long), job("short", &urgent, &short)].concat();
     fio("--do_verify=0", written);
-    // The doors are changed over, and nothing is written.
+    // The jobs read through the other volume each, and nothing is written.
     let read = [job("long", &urgent, &long), job("short", &a, &short)].concat();
     fio("--verify_only=1", read);
     let served = server.stop().json();
@@ -127,7 +126,7 @@ fn fio_finds_through_one_door_what_it_wrote_through_the_other_while_both_wrote()
 }
 
 #[test]
-fn long_writes_that_are_to_be_durable_wait_for_the_platter_chunk_by_chunk_or_not() {
+fn long_forced_writes_wait_for_the_platter_split_into_chunks_or_not() {
     const WRITES: usize = 50;
     let scratch = Scratch::new();
     let preemptible = config("ram").replacen(
@@ -143,12 +142,15 @@ fn long_writes_that_are_to_be_durable_wait_for_the_platter_chunk_by_chunk_or_not
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     succeed("qemu-io", &arguments, scratch.path());
     let served = server.stop().json();
-    let turns = served["duration_s"].as_f64().expect("a number") / TURN;
-    assert!(turns >= 49.0, "{WRITES} durable writes to one place took {turns} turns");
+    let revolutions = served["duration_s"].as_f64().expect("a number") / ROTATION_S;
+    assert!(
+        revolutions >= 49.0,
+        "{WRITES} forced writes to one sector took {revolutions} revolutions"
+    );
 }
 
 #[test]
-fn where_just_in_time_seeks_cannot_be_it_is_said() {
+fn an_unusable_just_in_time_setting_is_reported() {
     let scratch = Scratch::new();
     let plan = PLAN.replacen("execution", "depth = 4\nexecution", 1);
     let server = Server::unix(scratch.path(), &scratch.write("plan.toml", plan));
@@ -160,7 +162,7 @@ fn where_just_in_time_seeks_cannot_be_it_is_said() {
 }
 
 #[test]
-fn a_simulation_tells_of_waiting_and_of_what_preemption_did() {
+fn a_simulation_reports_waiting_and_preemptions() {
     let load = |volume: &str, rest: &str| {
         format!("[[workload]]\nvolume = \"{volume}\"\nop = \"read\"\naccess = \"random\"\n{rest}\n")
     };
@@ -170,15 +172,15 @@ fn a_simulation_tells_of_waiting_and_of_what_preemption_did() {
     let scenario = format!("duration = \"20s\"\n{PLAN}{loads}");
     scratch.write("preemptible.toml", &scenario);
     scratch.write("whole.toml", scenario.replace("preemptible", "whole"));
-    let told = |name: &str| {
+    let report = |name: &str| {
         let ran = spindle(scratch.path(), &["sim", "run", "--json", name]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
         ran.json()
     };
-    let (preemptible, whole) = (told("preemptible.toml"), told("whole.toml"));
+    let (preemptible, whole) = (report("preemptible.toml"), report("whole.toml"));
     assert!(executed(&preemptible, "preempted") > 100, "{preemptible}");
     assert_eq!(whole["disks"][0].get("execution"), None, "{whole}");
     let waiting =
-        |told: &Value| told["volumes"][1]["waiting_ms"]["mean"].as_f64().expect("a number");
+        |report: &Value| report["volumes"][1]["waiting_ms"]["mean"].as_f64().expect("a number");
     assert!(waiting(&preemptible) * 5.0 < waiting(&whole), "{preemptible}\n{whole}");
 }

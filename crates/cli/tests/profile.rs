@@ -1,5 +1,4 @@
-//! `spindle profile` as a script sees it: what it refuses, what it leaves behind, and what it says
-//! of files and models.
+//! `spindle profile` as a script sees it: refusals, files, and the figures of files and models.
 
 use std::io::Write;
 use std::path::Path;
@@ -8,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::{Ran, Scratch, spindle};
 
-/// A scratch directory on a file system that takes direct access, with a file of 16 MiB that has no
+/// A scratch directory on a file system that supports direct access, with a file of 16 MiB without
 /// holes.
 fn scratch() -> Scratch {
     let scratch = Scratch::new();
@@ -32,7 +31,7 @@ fn succeed(directory: &Path, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn what_cannot_be_measured_is_refused_with_what_could_be() {
+fn an_unmeasurable_target_is_refused_with_the_accepted_ones() {
     let scratch = scratch();
     let mut partitioned = vec![0; 4 << 20];
     partitioned[510..512].copy_from_slice(&[0x55, 0xaa]);
@@ -74,18 +73,18 @@ fn what_cannot_be_measured_is_refused_with_what_could_be() {
         (&["drive", "import", "--profile", "odd.toml"], "odd.toml:1: "),
     ];
     for (arguments, expected) in table {
-        let said = refused(scratch.path(), arguments);
-        assert!(said.contains(expected), "{arguments:?}: {said}");
+        let message = refused(scratch.path(), arguments);
+        assert!(message.contains(expected), "{arguments:?}: {message}");
     }
 }
 
 #[test]
-fn a_file_is_measured_shown_compared_and_gone_on_with() {
+fn a_file_is_measured_shown_compared_and_resumed() {
     let scratch = scratch();
     let measure = ["profile", "disk.img", "--quick", "--budget", "6s", "-o", "p.toml"];
-    let Ran { stdout: shown, stderr: said, .. } = succeed(scratch.path(), &measure);
+    let Ran { stdout: shown, stderr: message, .. } = succeed(scratch.path(), &measure);
     assert!(shown.contains("not rotating"), "{shown}");
-    assert!(said.contains("not rotating"), "said before the figures are there: {said}");
+    assert!(message.contains("not rotating"), "reported before the figures: {message}");
     let text = std::fs::read_to_string(scratch.join("p.toml")).expect("it was written");
     assert!(text.contains("non_rotating = true") && !text.contains("[found.geometry]"), "{text}");
     // Nothing was written to the file.
@@ -103,28 +102,28 @@ fn a_file_is_measured_shown_compared_and_gone_on_with() {
     let differs = spindle(scratch.path(), &["profile", "compare", "p.toml", "other.toml"]);
     assert_eq!(differs.code, Some(0), "`false` is the same as no finding: {differs:?}");
 
-    // What is done stays done; another device's profile is not touched.
+    // Completed stages stay; another device's profile is not changed.
     succeed(scratch.path(), &measure);
     let again = std::fs::read_to_string(scratch.join("p.toml")).expect("it is there");
     assert!(again.contains("done = [\"rotation\""), "{again}");
     std::fs::copy(scratch.join("disk.img"), scratch.join("disk2.img")).expect("a copy");
-    let said = refused(scratch.path(), &["profile", "disk2.img", "-o", "p.toml"]);
+    let message = refused(scratch.path(), &["profile", "disk2.img", "-o", "p.toml"]);
     assert!(
-        said.contains("is a profile of disk.img, expected one of disk2.img, or --fresh"),
-        "{said}"
+        message.contains("is a profile of disk.img, expected one of disk2.img, or --fresh"),
+        "{message}"
     );
 }
 
 #[test]
-fn what_is_interrupted_leaves_a_valid_profile() {
+fn an_interrupted_run_leaves_a_valid_profile() {
     let scratch = scratch();
     let mut command = Command::new(env!("CARGO_BIN_EXE_spindle"));
-    // On a drive that turns the first stage takes seconds, in real time.
+    // On a rotating drive the first stage takes seconds in real time.
     command.args(["profile", "--emulated", "cheetah9LP", "-o", "p.toml"]);
     command.current_dir(scratch.path()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().expect("it was built");
-    // The probe of where the profile will go is removed before anything is measured, and signals
-    // are listened to then. Whether they are is asked of the kernel.
+    // The probe file beside the profile's path is removed before the measurement begins, when the
+    // signal handlers are installed. The kernel reports whether they are.
     let pid = child.id();
     let caught = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -151,8 +150,7 @@ fn a_simulated_drive_gives_one_profile_for_one_seed() {
     let one = succeed(scratch.path(), &measure).stdout;
     assert_eq!(one, succeed(scratch.path(), &measure).stdout);
     scratch.write("p.toml", &one);
-    // The drive that is made of it answers as it was seen to: within a twentieth, alone and at
-    // depth.
+    // The drive that is made of the profile reproduces its rates within 5 %, at depth 1 and more.
     let rate = |name: &str, what: &str| {
         let shown = succeed(scratch.path(), &["drive", "show", name, "--json"]).json();
         shown[what].as_f64().unwrap_or_else(|| panic!("{what}: {shown}"))
@@ -164,14 +162,14 @@ fn a_simulated_drive_gives_one_profile_for_one_seed() {
     }
 }
 
-/// The line of a text that begins so.
+/// The line of a text that begins with `begins`.
 fn line<'a>(text: &'a str, begins: &str) -> &'a str {
     text.lines().find(|line| line.starts_with(begins)).unwrap_or_else(|| panic!("{begins}: {text}"))
 }
 
-/// `--at-least` goes on from a profile by what it is unsure of, not by what it lacks alone.
+/// `--at-least` measures uncertain stages of a profile again, not only missing ones.
 #[test]
-fn stages_are_measured_again_whose_figures_are_less_sure_than_asked_for() {
+fn stages_with_figures_below_the_requested_confidence_are_measured_again() {
     let scratch = Scratch::new();
     let words = "profile --simulated hp_c3323a --noise 0.2ms --seed 2 --quick -o p.toml";
     let measure: Vec<&str> = words.split(' ').collect();
@@ -179,7 +177,7 @@ fn stages_are_measured_again_whose_figures_are_less_sure_than_asked_for() {
         succeed(scratch.path(), &measure);
         std::fs::read_to_string(scratch.join("p.toml")).expect("it was written")
     };
-    // As if all had been measured, with a rotation of low confidence.
+    // A complete profile, with a rotation period of low confidence.
     let stages = "rotation zones surfaces seeks overheads read-buffer write-buffer chunks depth \
                   prediction rates rate-limit";
     let stages: Vec<String> = stages.split(' ').map(|stage| format!("\"{stage}\"")).collect();
@@ -199,11 +197,11 @@ fn stages_are_measured_again_whose_figures_are_less_sure_than_asked_for() {
     assert_ne!(line(&sure, "period = "), doubted, "{sure}");
 }
 
-/// A loop device over a file, taken away again when it is dropped.
+/// A loop device over a file, detached when dropped.
 struct Loop(String);
 
 impl Loop {
-    /// `None` without the right to make one.
+    /// `None` without the privilege to attach one.
     fn over(file: &Path) -> Option<Self> {
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show", "--read-only"]).arg(file);
@@ -228,6 +226,6 @@ fn a_loop_device_has_no_geometry_and_is_not_written_under() {
     let measure = ["profile", &device.0, "--quick", "--budget", "2s"];
     let text = succeed(scratch.path(), &measure).stdout;
     assert!(text.contains("non_rotating = true") && !text.contains("[found.geometry]"), "{text}");
-    let said = refused(scratch.path(), &["profile", "disk.img", "--write", "disk.img"]);
-    assert!(said.contains("is built on it"), "{said}");
+    let message = refused(scratch.path(), &["profile", "disk.img", "--write", "disk.img"]);
+    assert!(message.contains("is built on it"), "{message}");
 }

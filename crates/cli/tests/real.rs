@@ -1,6 +1,5 @@
-//! Real disks, served to real clients: a file stands for one. What a disk wrote is there whatever
-//! becomes of the server and however its commands get to the kernel, and a client that reconnects
-//! sees a pause.
+//! Real disks, served to real clients; a file stands for a disk. Written data survives the end of
+//! the server with every I/O method, and a client that reconnects sees a pause.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -34,19 +33,19 @@ disk = "d0"
 size = "32MiB"
 "#;
 
-/// As the kernel lets us, and by threads, as where it lets us have no ring.
+/// The I/O methods: io_uring if the kernel permits it, and threads.
 const WAYS: [&str; 2] = ["", "io_uring = false\n"];
 
-/// A directory on a disk, where direct access can be had, with a file that stands for one.
+/// A directory on a file system with direct access, with a file that stands for a disk.
 fn scratch() -> Scratch {
     scratch_for(WAYS[0])
 }
 
-fn scratch_for(way: &str) -> Scratch {
+fn scratch_for(io_method: &str) -> Scratch {
     let scratch = Scratch::beside();
     let file = std::fs::File::create(scratch.join("disk.img")).expect("a file");
     file.set_len(96 * MIB as u64).expect("a sparse one");
-    scratch.write("plan.toml", CONFIG.replace("depth = 8\n", &format!("depth = 8\n{way}")));
+    scratch.write("plan.toml", CONFIG.replace("depth = 8\n", &format!("depth = 8\n{io_method}")));
     scratch
 }
 
@@ -66,8 +65,8 @@ fn fio_reads_back_what_it_wrote_in_requests_of_all_sizes() {
     WAYS.into_iter().for_each(fio_verifies);
 }
 
-fn fio_verifies(way: &str) {
-    let scratch = scratch_for(way);
+fn fio_verifies(io_method: &str) {
+    let scratch = scratch_for(io_method);
     let server = serve(&scratch);
     let uri = format!("--uri={}", server.uri("a"));
     let shape = ["--ioengine=nbd", "--verify=crc32c", "--verify_fatal=1", "--rw=randwrite"];
@@ -79,12 +78,12 @@ fn fio_verifies(way: &str) {
 }
 
 #[test]
-fn zeroes_holes_and_forced_writes_are_what_they_say_and_the_file_holds_them() {
+fn zeroes_holes_and_forced_writes_take_effect_and_the_file_holds_them() {
     WAYS.into_iter().for_each(holds_zeroes);
 }
 
-fn holds_zeroes(way: &str) {
-    let scratch = scratch_for(way);
+fn holds_zeroes(io_method: &str) {
+    let scratch = scratch_for(io_method);
     let server = serve(&scratch);
     let commands = [
         "write -P 0xa5 0 4M",
@@ -117,7 +116,10 @@ fn holds_zeroes(way: &str) {
         (&"well".into(), &"disk.img".into())
     );
     let access = told["disks"][0]["access"].as_str().expect("it is a real one");
-    assert!(access == "threads" || way.is_empty() && access.starts_with("io_uring"), "{access}");
+    assert!(
+        access == "threads" || io_method.is_empty() && access.starts_with("io_uring"),
+        "{access}"
+    );
     eprintln!("by {access}");
     server.stop();
     let held = std::fs::read(scratch.join("disk.img")).expect("it is there");
@@ -126,7 +128,7 @@ fn holds_zeroes(way: &str) {
 }
 
 #[test]
-fn an_image_goes_there_and_back() {
+fn an_image_is_copied_to_a_volume_and_back() {
     let scratch = scratch();
     let mut image = noise(32 * MIB, 2);
     image[3 * MIB..20 * MIB].fill(0);
@@ -141,7 +143,7 @@ fn an_image_goes_there_and_back() {
     server.stop();
 }
 
-/// A pool, whose requests come to each disk through its own thread.
+/// A pool. Each of its disks receives requests through its own thread.
 const POOLED: &str = r#"[pool]
 disks = ["p0", "p1"]
 
@@ -153,16 +155,16 @@ reserve = "50%"
 "#;
 
 #[test]
-fn a_pool_lies_on_real_disks_however_their_commands_get_there() {
+fn a_pool_is_served_from_real_disks_with_every_io_method() {
     WAYS.into_iter().for_each(pools);
 }
 
-fn pools(way: &str) {
+fn pools(io_method: &str) {
     let scratch = Scratch::beside();
     let disk = |name: &str| {
         let file = std::fs::File::create(scratch.join(&format!("{name}.img"))).expect("a file");
         file.set_len(96 * MIB as u64).expect("a sparse one");
-        format!("[[disk]]\nname = \"{name}\"\npath = \"{name}.img\"\ndepth = 8\n{way}\n")
+        format!("[[disk]]\nname = \"{name}\"\npath = \"{name}.img\"\ndepth = 8\n{io_method}\n")
     };
     scratch.write("plan.toml", format!("{}{}{POOLED}", disk("p0"), disk("p1")));
     succeed_here(&scratch, &["pool", "create", "--config", "plan.toml"]);
@@ -198,8 +200,8 @@ fn a_disk_that_another_server_has_is_refused_by_name() {
     server.stop();
 }
 
-/// A client that reconnects, and meanwhile has its requests wait: it writes its volume from end to
-/// end, with a flush now and then, and reads it all back.
+/// A client that reconnects and keeps its requests waiting meanwhile. It writes its whole volume
+/// with some flushes, and reads it back.
 fn reconnecting(scratch: &Scratch) -> Child {
     let mut command = client("qemu-io");
     command.args(["-t", "writeback"]);
@@ -220,8 +222,7 @@ fn reconnecting(scratch: &Scratch) -> Child {
     command.spawn().expect("it is installed")
 }
 
-/// How many requests the volume of a running server has answered; nothing while there is none to
-/// ask.
+/// The number of requests that the volume of a running server has answered; 0 without a server.
 fn answered(api: &Api) -> u64 {
     let answer = api.get("volumes", None).expect("an answer");
     answer.body["volumes"][0]["requests"].as_u64().expect("a number")
@@ -236,7 +237,7 @@ fn a_client_that_reconnects_sees_no_error_while_the_server_is_started_again_and_
     let mut restarts = 0;
     let mut ended = || qemu.try_wait().expect("a child").is_some();
     loop {
-        // Some of the work is done by this server before the next one goes on with it.
+        // This server answers some requests before the next one takes over.
         while !ended() && answered(&api) < 64 {
             std::thread::yield_now();
         }
@@ -267,18 +268,17 @@ fn kills() -> u64 {
     asked.map_or(6, |asked| asked.parse().expect("SPINDLE_KILLS is a number"))
 }
 
-/// Where the sectors are that are written and killed over.
+/// The first of the sectors that the killed servers write.
 const PLACE: Extent = Extent::new(Lba(0), Sectors(2_048));
 
-/// What a sector may hold: the number that was acknowledged last, or the one that was sent after
-/// it.
+/// The possible contents of a sector: the number of the last acknowledged write, or of a later one.
 #[derive(Clone, Copy, Default)]
 struct Known {
     acknowledged: u64,
     sent: u64,
 }
 
-/// Writers of one connection, which number their writes.
+/// The writes of one connection, which are numbered.
 struct Writers {
     known: Vec<Known>,
     rng: u64,
@@ -296,7 +296,7 @@ impl Writers {
     }
 
     /// A location without a write in flight.
-    fn place(&mut self) -> Extent {
+    fn free_location(&mut self) -> Extent {
         loop {
             let start = self.draw(PLACE.len.0 - 24);
             let extent = Extent::new(Lba(start), Sectors(1 + self.draw(24)));
@@ -313,14 +313,14 @@ impl Writers {
         &mut self.known[start..start + len]
     }
 
-    /// Eight writes at a time, every fifth of them forced, until `count` are acknowledged and the
-    /// server is killed.
+    /// Keeps eight writes in flight, every fifth of them forced, until `acknowledged` are
+    /// acknowledged; then kills the server.
     fn write(&mut self, client: &mut Client, server: &Server, acknowledged: u64) {
         let mut count = 0;
         loop {
             while self.under_way.len() < 8 && count < acknowledged {
                 self.number += 1;
-                let (number, extent) = (self.number, self.place());
+                let (number, extent) = (self.number, self.free_location());
                 let fua = self.draw(5) == 0;
                 let operation = Operation { fua, ..Operation::write(extent) };
                 let data = number.to_be_bytes().repeat(extent.len.bytes_usize() / 8);
@@ -343,7 +343,7 @@ impl Writers {
         self.under_way.clear();
     }
 
-    /// Reads everything, and knows from then on what is there.
+    /// Reads and checks all sectors. Their contents are known from then on.
     fn check(&mut self, client: &mut Client) {
         let data = client.read(PLACE).expect("it is there");
         let sector = usize::try_from(SECTOR_BYTES).expect("512");
@@ -366,8 +366,8 @@ fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
     WAYS.into_iter().for_each(loses_nothing);
 }
 
-fn loses_nothing(way: &str) {
-    let scratch = scratch_for(way);
+fn loses_nothing(io_method: &str) {
+    let scratch = scratch_for(io_method);
     let address: Address =
         format!("unix:{}", scratch.join("nbd.sock").display()).parse().expect("an address");
     let connect = || {

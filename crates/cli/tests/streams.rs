@@ -1,5 +1,5 @@
 //! Streams with deadlines from the command line: the recorder's example, simulated and served, and
-//! what admission says.
+//! the replies of admission.
 
 use nbd::client::Client;
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ use units::{Extent, Lba, Operation, Sectors};
 
 const EXAMPLE: &str = include_str!("../../../examples/recorder.toml");
 
-/// What it prints; it exits with 0.
+/// Runs a command that succeeds, and returns its output.
 fn done(scratch: &Scratch, arguments: &[&str]) -> String {
     let ran = spindle(scratch.path(), arguments);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -21,7 +21,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn the_recorder_misses_nothing_in_simulation_and_the_same_file_is_served() {
+fn the_recorder_misses_no_deadline_in_simulation_and_the_same_file_is_served() {
     let scratch = Scratch::new();
     let file = scratch.write("recorder.toml", EXAMPLE);
     let report = json(&done(&scratch, &["sim", "run", &file, "--json"]));
@@ -38,7 +38,7 @@ fn the_recorder_misses_nothing_in_simulation_and_the_same_file_is_served() {
 }
 
 #[test]
-fn admission_says_what_a_stream_would_leave_and_why_another_does_not_fit() {
+fn admission_reports_the_remaining_slack_and_why_a_stream_does_not_fit() {
     let scratch = Scratch::new();
     let file = scratch.write("recorder.toml", EXAMPLE);
     let _server = Server::unix(scratch.path(), &file);
@@ -77,7 +77,7 @@ fn a_policy_without_the_recorder_and_a_stream_without_blocks_are_bad_usage() {
     }
 }
 
-/// A stream whose blocks leave a longer read no room at any moment.
+/// A stream whose blocks never leave enough slack for a longer read.
 const TIGHT: &str = r#"
 [[disk]]
 name = "d0"
@@ -97,14 +97,14 @@ size = "64MiB"
 "#;
 
 #[test]
-fn a_daemon_says_that_best_effort_has_no_room_and_ends_all_the_same_when_it_is_told_to() {
+fn a_daemon_warns_that_best_effort_may_starve_and_still_stops_on_a_signal() {
     let scratch = Scratch::new();
     let server = Server::unix(scratch.path(), &scratch.write("plan.toml", TIGHT));
     let address = server.address.parse().expect("an address");
     let mut client = Client::connect(&address).expect("it listens");
     client.go("rest").expect("it is served");
     client.send(1, Operation::read(Extent::new(Lba(0), Sectors(512))), &[]).expect("it is sent");
-    // Until it is with the disk: another volume's answer would not say that.
+    // Waits until the disk's thread has the request, which another volume's reply would not show.
     let waits =
         || json(&done(&scratch, &["vol", "show", "rest", "--json"]))["volume"]["in_flight"] == 1;
     while !waits() {}

@@ -49,7 +49,7 @@ fn a_trace_is_counted() {
 }
 
 #[test]
-fn a_trace_is_converted_there_and_back() {
+fn a_trace_is_converted_to_another_format_and_back() {
     let scratch = Scratch::new();
     scratch.write("t.trace", TRACE);
     let convert = ["trace", "convert", "t.trace", "out", "--to"];
@@ -89,7 +89,7 @@ fn a_conversion_that_is_refused_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_last_record_that_is_cut_short_is_counted_when_asked() {
+fn a_truncated_last_record_is_counted_if_requested() {
     let scratch = Scratch::new();
     scratch.write("t.trace", format!("{TRACE}9000000 R 0"));
     let said = run(&scratch, &["trace", "stat", "t.trace", "--json"]).refusal().to_owned();
@@ -104,7 +104,7 @@ fn a_last_record_that_is_cut_short_is_counted_when_asked() {
 }
 
 #[test]
-fn a_request_past_the_end_of_the_disk_is_refused_when_its_size_is_said() {
+fn a_request_past_the_end_of_the_disk_is_refused_if_its_size_is_given() {
     let scratch = Scratch::new();
     scratch.write("t.trace", TRACE);
     let ran = run(&scratch, &["trace", "stat", "t.trace", "--capacity", "1MiB"]);
@@ -125,7 +125,7 @@ fn a_replay_ends_where_a_request_passes_the_end_of_its_volume() {
 }
 
 #[test]
-fn a_replay_reports_what_the_trace_says() {
+fn a_replay_reports_the_requests_of_the_trace() {
     let scratch = Scratch::new();
     scratch.write("t.trace", TRACE);
     scratch.write("plan.toml", format!("{PLAN}remap = \"modulo\"\nscale = 100\n"));
@@ -142,7 +142,7 @@ fn a_week_of_a_workstation_replays_whole() {
     let file =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/traces/ajw.1week.srt");
     let Ok(file) = file.canonicalize() else {
-        // Past the harness, which keeps to itself what a test that passes prints.
+        // Directly to standard error: the test harness hides the output of tests that pass.
         let missing = file.display();
         let _ = writeln!(
             std::io::stderr(),

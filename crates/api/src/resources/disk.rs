@@ -168,36 +168,37 @@ answers! {
 fn all_disks(operator: &Operator) -> Vec<Disk> {
     let (document, status) = (operator.document(), operator.accounts());
     let plan = document.plan();
-    let disks = plan.disks.iter().zip(&status.disks).enumerate().map(|(index, (disk, told))| {
-        let (NoSpace { free: left, largest_gap: gap }, promised) =
-            available(plan, DiskIndex(index));
-        Disk {
-            name: disk.name.clone(),
-            drive: disk.drive.name.clone(),
-            policy: disk.policy.to_string(),
-            depth: disk.depth,
-            period: disk.period.to_string(),
-            volumes: volumes_on(plan, index),
-            reserved: disk.share_text(promised.reserved()),
-            left: disk.share_text(promised.available()),
-            capacity_bytes: disk.drive.model.capacity().bytes().0,
-            free_bytes: left.bytes().0,
-            gap_bytes: gap.bytes().0,
-            requests: told.traffic.requests(),
-            bytes: moved(&told.traffic),
-            in_flight: told.traffic.open,
-            busy_s: told.busy.as_secs_f64(),
-            uptime_s: told.at.since(Instant::ZERO).as_secs_f64(),
-            access: told.access.map(|access| access.to_string()),
-            state: DiskHealth::from(told.health.state).into(),
-            health: Some(told.health.state.into()),
-            read_failures: told.health.read_failures,
-            write_failures: told.health.write_failures,
-            refused: told.health.refused,
-            oldest_command_ms: told.health.oldest.map(|(_, age)| age.as_millis_f64()),
-            oldest_command: told.health.oldest.map(|(op, _)| op.to_string()),
-        }
-    });
+    let disks =
+        plan.disks.iter().zip(&status.disks).enumerate().map(|(index, (disk, disk_status))| {
+            let (NoSpace { free: left, largest_gap: gap }, promised) =
+                available(plan, DiskIndex(index));
+            Disk {
+                name: disk.name.clone(),
+                drive: disk.drive.name.clone(),
+                policy: disk.policy.to_string(),
+                depth: disk.depth,
+                period: disk.period.to_string(),
+                volumes: volumes_on(plan, index),
+                reserved: disk.share_text(promised.reserved()),
+                left: disk.share_text(promised.available()),
+                capacity_bytes: disk.drive.model.capacity().bytes().0,
+                free_bytes: left.bytes().0,
+                gap_bytes: gap.bytes().0,
+                requests: disk_status.traffic.requests(),
+                bytes: moved(&disk_status.traffic),
+                in_flight: disk_status.traffic.open,
+                busy_s: disk_status.busy.as_secs_f64(),
+                uptime_s: disk_status.at.since(Instant::ZERO).as_secs_f64(),
+                access: disk_status.access.map(|access| access.to_string()),
+                state: DiskHealth::from(disk_status.health.state).into(),
+                health: Some(disk_status.health.state.into()),
+                read_failures: disk_status.health.read_failures,
+                write_failures: disk_status.health.write_failures,
+                refused: disk_status.health.refused,
+                oldest_command_ms: disk_status.health.oldest.map(|(_, age)| age.as_millis_f64()),
+                oldest_command: disk_status.health.oldest.map(|(op, _)| op.to_string()),
+            }
+        });
     disks.collect()
 }
 

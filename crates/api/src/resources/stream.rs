@@ -60,7 +60,7 @@ pub(super) fn stream_edit(spec: StreamSpec) -> StreamEdit {
 /// A stream as the API shows it.
 pub(super) fn stream_of(
     (asked, span, task): (RequestedStream, Span, Task),
-    kept: DeadlineStats,
+    deadlines: DeadlineStats,
 ) -> Stream {
     let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
     let end = Some(span.end).filter(|end| *end < Instant::FAR_FUTURE);
@@ -71,8 +71,8 @@ pub(super) fn stream_of(
         cost_ms: task.cost().as_secs_f64() * 1e3,
         from_s: seconds(span.start),
         until_s: end.map(seconds),
-        met: kept.met,
-        missed: kept.missed,
-        lateness_max_ms: kept.max_lateness.as_millis_f64(),
+        met: deadlines.met,
+        missed: deadlines.missed,
+        lateness_max_ms: deadlines.max_lateness.as_millis_f64(),
     }
 }

@@ -192,17 +192,19 @@ fn volumes_of(
         .into_iter()
         .flat_map(|pool| pool.volumes.iter().map(|volume| (volume.name.as_str(), volume)))
         .collect();
-    let describe = |told: &VolumeStatus| {
-        let on = &status.disks[told.disks[0].0];
-        let connections = connections.get(&told.export).copied().unwrap_or(0);
-        let latency = latency.then(|| latency_of(told));
-        let description = match planned.get(told.name.as_str()) {
+    let describe = |volume_status: &VolumeStatus| {
+        let on = &status.disks[volume_status.disks[0].0];
+        let connections = connections.get(&volume_status.export).copied().unwrap_or(0);
+        let latency = latency.then(|| latency_of(volume_status));
+        let description = match planned.get(volume_status.name.as_str()) {
             Some(planned) => Description::of_disk(plan, planned),
-            None => Description::of_pool(plan, pooled.get(told.name.as_str())?, told),
+            None => {
+                Description::of_pool(plan, pooled.get(volume_status.name.as_str())?, volume_status)
+            }
         };
-        let worst = told.disks.iter().map(|disk| status.disks[disk.0].health.state).max();
+        let worst = volume_status.disks.iter().map(|disk| status.disks[disk.0].health.state).max();
         let health = worst.map_or(DiskHealth::Healthy, DiskHealth::from);
-        Some(one(description, (told, on, health), (connections, latency)))
+        Some(one(description, (volume_status, on, health), (connections, latency)))
     };
     status.volumes.iter().filter_map(describe).collect()
 }
@@ -233,7 +235,11 @@ impl<'a> Description<'a> {
         }
     }
 
-    fn of_pool(plan: &'a Plan, pooled: &daemon::PoolVolumeView, told: &VolumeStatus) -> Self {
+    fn of_pool(
+        plan: &'a Plan,
+        pooled: &daemon::PoolVolumeView,
+        volume_status: &VolumeStatus,
+    ) -> Self {
         let planned = plan.pool.as_ref().and_then(|pool| pool.volume(&pooled.name));
         let stream = planned.and_then(|volume| {
             let part = volume.parts.first()?.contract.stream?;
@@ -241,7 +247,7 @@ impl<'a> Description<'a> {
             Some((stream.requested, stream.span, part.task))
         });
         Self {
-            disk: &plan.disks[told.disks[0].0],
+            disk: &plan.disks[volume_status.disks[0].0],
             on: pooled.disks.join("+"),
             size: pooled.size,
             at: None,
@@ -253,12 +259,12 @@ impl<'a> Description<'a> {
 
 fn one(
     description: Description<'_>,
-    (told, measured_on, health): (&VolumeStatus, &DiskStatus, DiskHealth),
+    (volume_status, measured_on, health): (&VolumeStatus, &DiskStatus, DiskHealth),
     (connections, latency_ms): (usize, Option<LatencyMs>),
 ) -> Volume {
     let Description { disk, on, size, at: place, stream, pool } = description;
     Volume {
-        name: told.name.clone(),
+        name: volume_status.name.clone(),
         disk: on,
         state: health.into(),
         health: Some(health),
@@ -266,18 +272,18 @@ fn one(
         size_bytes: size.0,
         at_bytes: place.map(|place| place.0),
         pool,
-        reserve: disk.share_text(told.contract.reserve),
-        limit: disk.share_text(told.contract.limit),
-        weight: told.contract.weight.as_u32(),
-        stream: stream.map(|stream| stream_of(stream, told.kept)),
+        reserve: disk.share_text(volume_status.contract.reserve),
+        limit: disk.share_text(volume_status.contract.limit),
+        weight: volume_status.contract.weight.as_u32(),
+        stream: stream.map(|stream| stream_of(stream, volume_status.kept)),
         connections,
-        disk_time_s: told.account.disk_time.as_secs_f64(),
-        balance_s: told.balance.map(units::DiskTime::as_secs_f64),
-        requests: told.account.requests,
-        failures: told.account.failures,
-        bytes: told.account.sectors.bytes().0,
-        in_flight: told.traffic.open,
-        request_time_s: told.traffic.time().as_secs_f64(),
+        disk_time_s: volume_status.account.disk_time.as_secs_f64(),
+        balance_s: volume_status.balance.map(units::DiskTime::as_secs_f64),
+        requests: volume_status.account.requests,
+        failures: volume_status.account.failures,
+        bytes: volume_status.account.sectors.bytes().0,
+        in_flight: volume_status.traffic.open,
+        request_time_s: volume_status.traffic.time().as_secs_f64(),
         told_at_s: measured_on.at.since(Instant::ZERO).as_secs_f64(),
         latency_ms,
     }
@@ -292,8 +298,8 @@ fn headroom_of(room: config::AdmissionHeadroom) -> Headroom {
     }
 }
 
-fn latency_of(told: &VolumeStatus) -> LatencyMs {
-    let millis = told.latency.millis();
+fn latency_of(volume_status: &VolumeStatus) -> LatencyMs {
+    let millis = volume_status.latency.millis();
     LatencyMs {
         mean: millis.mean,
         p50: millis.p50,

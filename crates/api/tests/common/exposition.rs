@@ -1,5 +1,4 @@
-//! A reader of Prometheus' text format (version 0.0.4) that takes nothing but what the format
-//! allows.
+//! A strict parser of Prometheus' text format (version 0.0.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +10,7 @@ pub struct Read {
     pub samples: Vec<Sample>,
 }
 
-/// One line of values.
+/// One sample line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     pub name: String,
@@ -25,7 +24,7 @@ impl Sample {
     }
 }
 
-/// All families of `text`, by their names.
+/// All families of `text`, by name.
 pub fn read(text: &str) -> BTreeMap<String, Read> {
     assert!(text.ends_with('\n'), "the last line ends");
     let mut families: BTreeMap<String, Read> = BTreeMap::new();
@@ -104,7 +103,7 @@ fn sample(line: &str) -> Sample {
     Sample { name: name.to_owned(), labels, value: value.parse().expect("a number") }
 }
 
-/// Buckets grow, the last has no bound, and holds as many as the count says.
+/// Checks a histogram: buckets do not decrease, and the last one is unbounded and equals the count.
 fn histogram(family: &Read) {
     let mut last = (f64::NEG_INFINITY, 0.0);
     for sample in &family.samples {

@@ -1,4 +1,4 @@
-//! A daemon with its API, within the test's own process.
+//! A daemon with its API in the test's process.
 
 #![allow(dead_code, reason = "each file of tests uses its part of this")]
 #![allow(unreachable_pub, reason = "a module of the tests")]
@@ -31,7 +31,7 @@ disk = "d0"
 size = "32MiB"
 "#;
 
-/// A token that is long enough.
+/// A token of valid length.
 pub const TOKEN: &str = "0123456789abcdef";
 
 pub struct Served {

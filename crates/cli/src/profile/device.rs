@@ -132,11 +132,12 @@ impl Open {
     /// The CPU time of transfers, by length.
     pub(super) fn processor(&self) -> Vec<CpuCost> {
         let Self::Block(target) = self else { return Vec::new() };
-        let told = target.processor().iter().filter(|(len, sum)| len.0 > 0 && sum.count > 0);
-        told.map(|(len, sum)| {
-            let (len, time, samples) = (*len, sum.time / sum.count, sum.count);
-            CpuCost { len, time, samples }
-        })
-        .collect()
+        let costs = target.processor().iter().filter(|(len, sum)| len.0 > 0 && sum.count > 0);
+        costs
+            .map(|(len, sum)| {
+                let (len, time, samples) = (*len, sum.time / sum.count, sum.count);
+                CpuCost { len, time, samples }
+            })
+            .collect()
     }
 }

@@ -32,7 +32,7 @@ const BUDGET_QUICK: Duration = Duration::from_secs(55);
 
 /// The profile, in the shape of `--json`.
 #[derive(Debug, Serialize)]
-struct Told {
+struct MeasuredShown {
     schema: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<PathBuf>,
@@ -63,7 +63,7 @@ fn before(args: &Measure) -> anyhow::Result<(Option<ProfileFile>, Option<&Path>)
 
 /// The findings of an earlier profile of the same device. Those of a quick profile do not replace a
 /// complete one.
-fn kept(
+fn earlier_findings(
     before: Option<ProfileFile>,
     now: &drive_library::profile::MeasuredDevice,
     path: Option<&Path>,
@@ -99,7 +99,7 @@ pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<ExitStatus> {
     }
     let (mut open, name) = Open::new(args)?;
     let device = open.device(name);
-    let (mut findings, earlier) = kept(before, &device, path, args)?;
+    let (mut findings, earlier) = earlier_findings(before, &device, path, args)?;
     if let Some(warning) = open.warning(args.buffered) {
         findings.add_note(warning.to_owned());
     }
@@ -107,7 +107,7 @@ pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<ExitStatus> {
     let run = MeasurementRun {
         time: earlier.time + spent,
         quick: args.quick,
-        halted: ended.err().map(|halt| halt.to_string()),
+        halted: ended.err().map(|reason| reason.to_string()),
         overhead: open.overhead(),
         processor: open.processor(),
     };
@@ -122,8 +122,8 @@ pub(super) fn run(args: &Measure, json: bool) -> anyhow::Result<ExitStatus> {
     }
     if json {
         let file = path.map(Path::to_owned);
-        let told = Told { schema: SCHEMA, file, profile: show::Json::of(&measured)? };
-        println!("{}", serde_json::to_string(&told)?);
+        let shown = MeasuredShown { schema: SCHEMA, file, profile: show::Json::of(&measured)? };
+        println!("{}", serde_json::to_string(&shown)?);
     } else if path.is_some() {
         print!("{}", show::tables(&measured));
     } else {
@@ -150,14 +150,14 @@ fn measured(
     let bar = ProgressBar::new(budget.total.as_nanos() / 1_000_000);
     bar.set_style(style.expect("the template is sound"));
     let (mut shown, mut stage) = (u64::MAX, None);
-    let mut told = findings.notes.len();
+    let mut reported = findings.notes.len();
     let mut watcher = |progress: &Progress<'_>| {
         let Progress { stage: now, spent, left, notes } = *progress;
         // The kind of the device is known long before all of its figures are.
-        for note in notes.iter().skip(told) {
+        for note in notes.iter().skip(reported) {
             bar.suspend(|| eprintln!("{note}"));
         }
-        told = notes.len();
+        reported = notes.len();
         // One update for each tenth of a second of device time: simulated devices are fast.
         let tenth = spent.as_nanos() / 100_000_000;
         if tenth != shown || stage != Some(now) {

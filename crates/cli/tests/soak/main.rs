@@ -1,9 +1,8 @@
-//! A daemon that is cut off, stopped and killed amid a mixed load, time and again: what it
-//! acknowledged is there.
+//! A daemon under a mixed load, whose connections are cut and which is stopped and killed
+//! repeatedly: all acknowledged data is there.
 //!
-//! A few rounds, or for as long as `SPINDLE_SOAK_SECONDS` says; `SPINDLE_SEED` repeats a run's
-//! random numbers. What a run does is drawn from them, but for how far its clients have come at the
-//! moment of an end: that is the machine's.
+//! The test runs a few rounds, or for `SPINDLE_SOAK_SECONDS`. `SPINDLE_SEED` repeats a run's random
+//! numbers, which determine the run except for the progress of the clients when the daemon ends.
 
 mod range;
 
@@ -46,39 +45,39 @@ disk = "d1"
 size = "16MiB"
 reserve = "60%"
 "#;
-/// Clients, two to a volume, each with a part of its own.
+/// The volumes. Each has two clients, and each client has its own part of the volume.
 const VOLUMES: [&str; 3] = ["a", "b", "c"];
-/// The number of clients, the first ones, on the mechanical disk. They set the length of a round:
-/// the others are far quicker.
+/// The number of clients on the mechanical disk, which are the first ones. They determine the
+/// length of a round, because the other clients are much faster.
 const SLOW: u64 = 4;
 const ROUNDS: u32 = 8;
-/// How much more memory a daemon may hold at a round's end than early in it.
+/// The largest growth of the daemon's resident memory within a round.
 const GROWTH_MAX_KIB: u64 = 16 << 10;
 
-/// How a round ends.
+/// The end of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The clients have had their answers and leave; then the daemon is stopped.
+    /// The clients receive all replies and disconnect; then the daemon is stopped.
     Finished,
-    /// SIGTERM, amid requests.
+    /// SIGTERM with requests in flight.
     Stopped,
-    /// SIGKILL, amid requests.
+    /// SIGKILL with requests in flight.
     Killed,
 }
 
-/// Whether the run goes on: for the time that was asked for, or a few rounds.
-fn goes_on(round: u32, since: Instant) -> bool {
+/// Whether the run continues: for the configured time, or for [`ROUNDS`].
+fn continues(round: u32, since: Instant) -> bool {
     match std::env::var("SPINDLE_SOAK_SECONDS") {
         Ok(seconds) => since.elapsed() < Duration::from_secs(seconds.parse().expect("seconds")),
         Err(_) => round < ROUNDS,
     }
 }
 
-/// What goes wrong in a round: nothing in every fourth one, and in every fifth a disk goes away.
+/// The faults of a round: none in every fourth one, and in every fifth a disk goes offline.
 fn faults(round: u32, rng: &mut SeededRng) -> [String; 2] {
     [0, 1].map(|disk| {
         let seed = rng.below(1 << 32);
-        let gone = match (round + 2 * disk) % 5 {
+        let offline = match (round + 2 * disk) % 5 {
             0 => format!(", vanish_after = {}", 1_500 + rng.below(3_000)),
             _ => String::new(),
         };
@@ -88,23 +87,23 @@ fn faults(round: u32, rng: &mut SeededRng) -> [String; 2] {
         format!(
             "faults = {{ seed = {seed}, read = \"0.5%\", write = \"0.5%\", flush = \"0.2%\", \
              stall = \"0.5%\", \
-             stall_for = \"50ms\"{gone} }}"
+             stall_for = \"50ms\"{offline} }}"
         )
     })
 }
 
-/// Puts other faults into the config, which the daemon has changed meanwhile.
-fn put_faults(scratch: &Scratch, faults: &[String; 2]) {
+/// Replaces the faults in the config, which the daemon may have changed.
+fn replace_faults(scratch: &Scratch, faults: &[String; 2]) {
     let text = std::fs::read_to_string(scratch.join("plan.toml")).expect("the config");
     let mut faults = faults.iter();
-    let put = |line: &str| {
+    let replace = |line: &str| {
         if line.starts_with("faults = ") {
             faults.next().expect("two disks").clone()
         } else {
             line.to_owned()
         }
     };
-    let lines: Vec<String> = text.lines().map(put).collect();
+    let lines: Vec<String> = text.lines().map(replace).collect();
     scratch.write("plan.toml", lines.join("\n") + "\n");
 }
 
@@ -115,7 +114,7 @@ fn changes_contract(directory: &Path, rng: &mut SeededRng) {
 }
 
 #[test]
-fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unanswered() {
+fn however_a_daemon_ends_acknowledged_data_is_kept_and_every_request_gets_a_reply() {
     let seed = std::env::var("SPINDLE_SEED").map_or(1, |seed| seed.parse().expect("a seed"));
     let soak = std::env::var_os("SPINDLE_SOAK_SECONDS").is_some();
     println!("seed {seed}");
@@ -129,13 +128,13 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
     #[expect(clippy::disallowed_methods, reason = "a soak lasts as long as it was asked to")]
     let since = Instant::now();
     let (mut round, endings) = (0, [Ending::Finished, Ending::Stopped, Ending::Killed]);
-    while goes_on(round, since) {
+    while continues(round, since) {
         let ending = endings[usize::try_from(round % 3).expect("small")];
         round += 1;
-        put_faults(&scratch, &faults(round, &mut rng));
+        replace_faults(&scratch, &faults(round, &mut rng));
         let requests = if soak { 1_000 + rng.below(5_000) } else { 50 + rng.below(200) };
         let server = Server::unix(scratch.path(), &plan);
-        live(&server, &mut ranges, ending, requests, &mut || {
+        run_round(&server, &mut ranges, ending, requests, &mut || {
             changes_contract(scratch.path(), &mut rng);
         });
         match ending {
@@ -144,14 +143,17 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
             Ending::Killed => assert_eq!(server.ended().code, None, "round {round}"),
         }
     }
-    put_faults(&scratch, &[0, 1].map(|_| "faults = {}".to_owned()));
+    replace_faults(&scratch, &[0, 1].map(|_| "faults = {}".to_owned()));
     let server = Server::unix(scratch.path(), &plan);
     for range in &mut ranges {
         range.verify(&server.address);
     }
     server.stop();
     let sum = |of: fn(&Range) -> u64| ranges.iter().map(of).sum::<u64>();
-    assert!(sum(|range| range.errors) > 0, "faults were put into the disks, and no client saw one");
+    assert!(
+        sum(|range| range.errors) > 0,
+        "the disks injected faults, and no client received an error"
+    );
     println!(
         "{round} rounds: {} answers, {} of them errors, {} connections cut, \
          {} requests left open by a cut or an end",
@@ -162,9 +164,9 @@ fn whatever_ends_a_daemon_what_it_acknowledged_is_kept_and_no_request_goes_unans
     );
 }
 
-/// One round's load: everything is read back, then all clients work until those of
-/// the slow disk have had this number of answers together.
-fn live(
+/// One round's load: all data is verified, then all clients work until those of the slow disk have
+/// received `requests` replies together.
+fn run_round(
     server: &Server,
     ranges: &mut [Range],
     ending: Ending,
@@ -189,7 +191,7 @@ fn live(
         drop(progress);
         let mut early = None;
         for answered in 1..=requests {
-            // Fewer come where each client has a quota; then all have ended.
+            // With a quota per client there may be fewer replies; then all clients have ended.
             if answers.recv().is_err() {
                 break;
             }

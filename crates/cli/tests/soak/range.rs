@@ -1,9 +1,8 @@
-//! A part of a volume that one client has for itself, and what it may hold.
+//! A part of a volume that one client uses alone, and the contents that its blocks may have.
 //!
-//! A block that was written holds, in each of its sectors, what the last acknowledged write wrote,
-//! or what a later one wanted to write of which no answer came. After a cut such a write may still
-//! be under way, and its block is left alone until the daemon is another one: NBD has no way to ask
-//! for it.
+//! Each sector of a block contains the data of the last acknowledged write, or of a later write
+//! without a reply. After a cut connection such a write may still be in flight, and NBD has no way
+//! to query it. Its block is therefore not written again until the daemon has been restarted.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -15,33 +14,33 @@ use units::{Extent, Lba, Op, Operation, Sectors};
 const SECTOR: usize = 512;
 const BLOCK_SECTORS: u64 = 8;
 const BLOCK: usize = 4_096;
-/// Blocks of a part: 8 MiB.
+/// Blocks of one part: 8 MiB.
 const BLOCKS: u64 = 2_048;
 const REQUEST_BLOCKS_MAX: u64 = 16;
 const DEPTH: usize = 8;
-/// How often a read that failed is tried again before a daemon's clients work: faults are put into
-/// its disks.
+/// The number of attempts of a verifying read, because the disks inject faults.
 const TRIES_MAX: u32 = 50;
-/// One answer in this number is the last before the connection is cut.
+/// After one reply in this number the connection is cut.
 const CUT: u64 = 300;
 
-/// What a write wrote: its number, or 0 for zeroes.
+/// The content of a block: the number of the write, or 0 for zeroes.
 type Content = u64;
 
 #[derive(Clone, Debug, Default)]
 struct Block {
+    /// The content of the last acknowledged write.
     settled: Content,
-    /// Written later than that, with no answer or a bad one.
+    /// The contents of later writes that failed or have no reply.
     maybe: Vec<Content>,
-    /// What is asked of it has no answer yet.
+    /// A request on this block is in flight.
     busy: bool,
-    /// A request whose connection was cut may still reach it.
-    haunted: bool,
+    /// A write whose connection was cut may still change this block.
+    uncertain: bool,
 }
 
-/// A request under way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Request {
     op: Op,
     first: u64,
     blocks: u64,
@@ -52,7 +51,7 @@ struct Asked {
 #[derive(Debug)]
 pub(crate) struct Range {
     volume: &'static str,
-    /// Where it begins, in blocks.
+    /// The first block of the part, within the volume.
     start: u64,
     blocks: Vec<Block>,
     rng: SeededRng,
@@ -64,7 +63,7 @@ pub(crate) struct Range {
     pub(crate) open: u64,
 }
 
-/// What a write of this number puts into a sector.
+/// The content of a sector that write `content` writes.
 fn sector(content: Content, lba: u64) -> [u8; SECTOR] {
     let mut bytes = [0; SECTOR];
     if content != 0 {
@@ -96,8 +95,8 @@ impl Range {
         Ok(client.split())
     }
 
-    /// Reads everything back from a daemon that has no older requests under way; what is found of
-    /// what was not known to be there is known from here on.
+    /// Reads the whole part from a daemon without older requests in flight, and checks it. Contents
+    /// that were uncertain are known from then on.
     pub(crate) fn verify(&mut self, address: &str) {
         let mut client =
             Client::connect(&address.parse().expect("an address")).expect("it listens");
@@ -108,7 +107,7 @@ impl Range {
             for (number, bytes) in (first..).zip(data.chunks_exact(BLOCK)) {
                 let contents = self.check(number, bytes);
                 let block = self.block(number);
-                block.haunted = false;
+                block.uncertain = false;
                 if contents.iter().all(|content| *content == contents[0]) {
                     block.settled = contents[0];
                     block.maybe.clear();
@@ -118,18 +117,21 @@ impl Range {
         client.disconnect().expect("goodbye");
     }
 
-    /// What each sector of a block holds: something that it may.
+    /// The content of each sector of a block.
+    ///
+    /// # Panics
+    /// If a sector has a content that it may not have.
     fn check(&mut self, number: u64, bytes: &[u8]) -> Vec<Content> {
         let start = (self.start + number) * BLOCK_SECTORS;
         let (volume, block) = (self.volume, self.block(number).clone());
-        let held = |(lba, bytes): (u64, &[u8])| {
+        let identify = |(lba, bytes): (u64, &[u8])| {
             let may = |content: &&Content| sector(**content, lba) == *bytes;
             let found = core::iter::once(&block.settled).chain(&block.maybe).find(may);
             found.copied().unwrap_or_else(|| {
                 panic!("{volume}: sector {lba} holds {:x?}, not one of {block:x?}", &bytes[..16])
             })
         };
-        (start..).zip(bytes.chunks_exact(SECTOR)).map(held).collect()
+        (start..).zip(bytes.chunks_exact(SECTOR)).map(identify).collect()
     }
 
     /// Keeps requests in flight until `count` more are answered or the daemon is gone. Each answer
@@ -138,24 +140,24 @@ impl Range {
         let mut left = quota;
         while left > 0 {
             let Ok((mut sender, mut receiver)) = self.connect(address) else { return };
-            let mut under_way = BTreeMap::new();
+            let mut in_flight = BTreeMap::new();
             let cut = loop {
-                while left > under_way.len() as u64 && under_way.len() < DEPTH {
-                    if !self.ask(&mut sender, &mut under_way) {
+                while left > in_flight.len() as u64 && in_flight.len() < DEPTH {
+                    if !self.send_random(&mut sender, &mut in_flight) {
                         break;
                     }
                 }
-                if under_way.is_empty() {
+                if in_flight.is_empty() {
                     break false;
                 }
                 let Ok(completion) = receiver.receive() else {
-                    self.abandon(under_way);
+                    self.abandon(in_flight);
                     return;
                 };
-                let asked = under_way.remove(&completion.cookie).expect("it was asked");
-                self.answer(asked, &completion.result);
+                let request = in_flight.remove(&completion.cookie).expect("it was sent");
+                self.record(request, &completion.result);
                 left -= 1;
-                // The receiver is gone once there have been enough.
+                // The receiver is dropped once there have been enough replies.
                 let _ = progress.map(|progress| progress.send(()));
                 if self.rng.below(CUT) == 0 {
                     break true;
@@ -164,15 +166,16 @@ impl Range {
             if cut {
                 self.cuts += 1;
                 sender.hang_up().expect("it was whole");
-                self.abandon(under_way);
+                self.abandon(in_flight);
             } else if sender.disconnect().is_ok() {
-                assert!(receiver.receive().is_err(), "nothing else was asked");
+                assert!(receiver.receive().is_err(), "no other request was sent");
             }
         }
     }
 
-    /// Sends one request, of blocks that nothing else is asked of; false if the connection is gone.
-    fn ask(&mut self, sender: &mut Sender, under_way: &mut BTreeMap<u64, Asked>) -> bool {
+    /// Sends one request to blocks without other requests in flight. Returns false if the
+    /// connection is closed.
+    fn send_random(&mut self, sender: &mut Sender, in_flight: &mut BTreeMap<u64, Request>) -> bool {
         let kind = self.rng.below(20);
         let op = match kind {
             0..=8 => Op::Read,
@@ -183,9 +186,9 @@ impl Range {
         };
         let blocks = 1 + self.rng.below(REQUEST_BLOCKS_MAX);
         let first = self.rng.below(BLOCKS - blocks);
-        let barred = |block: &Block| block.busy || (op.writes() && block.haunted);
-        let barred = (first..first + blocks).any(|number| barred(self.block(number)));
-        let (op, blocks) = if barred || op == Op::Flush { (Op::Flush, 0) } else { (op, blocks) };
+        let blocked = |block: &Block| block.busy || (op.writes() && block.uncertain);
+        let blocked = (first..first + blocks).any(|number| blocked(self.block(number)));
+        let (op, blocks) = if blocked || op == Op::Flush { (Op::Flush, 0) } else { (op, blocks) };
         let content = if op == Op::Write { self.written + 1 } else { 0 };
         self.written += u64::from(op == Op::Write);
         let extent = self.extent(first, blocks);
@@ -201,44 +204,43 @@ impl Range {
         };
         (first..first + blocks).for_each(|number| self.block(number).busy = true);
         self.cookie += 1;
-        // Even of a request that could not be sent whole, some may have arrived: it is one that is
-        // left open.
-        under_way.insert(self.cookie, Asked { op, first, blocks, content });
+        // A request that was sent in part may have reached the server, so it counts as in flight.
+        in_flight.insert(self.cookie, Request { op, first, blocks, content });
         sender.send(self.cookie, operation, &data).is_ok()
     }
 
-    fn answer(&mut self, asked: Asked, result: &Result<Vec<u8>, nbd::Errno>) {
+    fn record(&mut self, request: Request, result: &Result<Vec<u8>, nbd::Errno>) {
         self.answered += 1;
         self.errors += u64::from(result.is_err());
-        for number in asked.first..asked.first + asked.blocks {
+        for number in request.first..request.first + request.blocks {
             let block = self.block(number);
             block.busy = false;
             match result {
-                Ok(_) if asked.op.writes() => {
-                    block.settled = asked.content;
+                Ok(_) if request.op.writes() => {
+                    block.settled = request.content;
                     block.maybe.clear();
                 }
-                Err(_) if asked.op.writes() => block.maybe.push(asked.content),
+                Err(_) if request.op.writes() => block.maybe.push(request.content),
                 _ => {}
             }
         }
-        if let (Op::Read, Ok(data)) = (asked.op, result) {
-            for (number, bytes) in (asked.first..).zip(data.chunks_exact(BLOCK)) {
+        if let (Op::Read, Ok(data)) = (request.op, result) {
+            for (number, bytes) in (request.first..).zip(data.chunks_exact(BLOCK)) {
                 self.check(number, bytes);
             }
         }
     }
 
-    /// The connection is gone: it is unknown whether these requests were performed.
-    fn abandon(&mut self, under_way: BTreeMap<u64, Asked>) {
-        self.open += under_way.len() as u64;
-        for asked in under_way.into_values() {
-            for number in asked.first..asked.first + asked.blocks {
+    /// Records that the connection is closed: it is unknown whether these requests were performed.
+    fn abandon(&mut self, in_flight: BTreeMap<u64, Request>) {
+        self.open += in_flight.len() as u64;
+        for request in in_flight.into_values() {
+            for number in request.first..request.first + request.blocks {
                 let block = self.block(number);
                 block.busy = false;
-                if asked.op.writes() {
-                    block.maybe.push(asked.content);
-                    block.haunted = true;
+                if request.op.writes() {
+                    block.maybe.push(request.content);
+                    block.uncertain = true;
                 }
             }
         }
