@@ -69,7 +69,7 @@ fn volumes() -> Vec<Volume> {
         name: name.to_owned(),
         disk: DiskIndex(disk),
         size: Bytes(size),
-        place: Extent::new(Lba(at / 512), Sectors(size / 512)),
+        extent: Extent::new(Lba(at / 512), Sectors(size / 512)),
         contract,
         declared: None,
         priority: Priority::Normal,

@@ -527,7 +527,7 @@ impl Volume {
         disks[disk].engine.set_priority(id, volume.priority);
         disks[disk].limited |= volume.contract.limit < Share::ALL;
         let disk_id = DiskId(u32::try_from(disk).expect("disks are few"));
-        let map = VolumeMap::new(DiskExtent { disk: disk_id, extent: volume.place });
+        let map = VolumeMap::new(DiskExtent { disk: disk_id, extent: volume.extent });
         Self {
             name: volume.name.clone(),
             disk,

@@ -224,7 +224,7 @@ pub(super) fn available(plan: &Plan, at: DiskIndex) -> (NoSpace, Admission) {
     }
     let mut pool = FreeSpace::new([plan.disks[disk].drive.model.capacity()]);
     for volume in plan.volumes.iter().filter(|volume| volume.disk.0 == disk) {
-        let there = DiskExtent { disk: DiskId(0), extent: volume.place };
+        let there = DiskExtent { disk: DiskId(0), extent: volume.extent };
         // A second export of the same sectors takes no space.
         assert!(
             volume.same_as.is_some() || pool.claim(there),

@@ -227,7 +227,7 @@ impl<'a> Description<'a> {
             disk,
             on: disk.name.clone(),
             size: planned.size,
-            at: Some(Bytes(planned.place.start.0 * SECTOR_BYTES)),
+            at: Some(Bytes(planned.extent.start.0 * SECTOR_BYTES)),
             stream: planned
                 .stream
                 .map(|stream| (stream.requested, stream.span, stream.promised.task)),

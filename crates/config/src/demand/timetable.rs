@@ -108,7 +108,7 @@ impl<'a> Contracts<'a> {
             Self::Volumes(volumes) => {
                 let volume = volumes.get(number)?;
                 let range = volume.stream?.range;
-                let start = volume.place.start + Sectors(range.start.0);
+                let start = volume.extent.start + Sectors(range.start.0);
                 cost::task((disk, profile), requested, Extent::new(start, range.len))
             }
             Self::Pool(pool) => {

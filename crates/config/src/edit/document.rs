@@ -193,10 +193,10 @@ impl Document {
         let volume = &self.plan.volumes[index];
         let behind = self.plan.volumes.iter().filter(|other| other.disk == volume.disk);
         let behind =
-            behind.map(|other| other.place.start).filter(|start| *start > volume.place.start);
+            behind.map(|other| other.extent.start).filter(|start| *start > volume.extent.start);
         let capacity = self.plan.disks[volume.disk.0].drive.model.capacity();
         let end = behind.min().unwrap_or(units::Lba(capacity.0));
-        Extent::new(volume.place.start, end.distance(volume.place.start))
+        Extent::new(volume.extent.start, end.distance(volume.extent.start))
     }
 
     /// A volume grows at its location, or not at all.
@@ -225,7 +225,7 @@ impl Document {
 
     /// Writes the location of every volume.
     pub(super) fn pin(&mut self) -> Result<(), ConfigError> {
-        let extents: Vec<Extent> = self.plan.volumes.iter().map(|volume| volume.place).collect();
+        let extents: Vec<Extent> = self.plan.volumes.iter().map(|volume| volume.extent).collect();
         for (table, extent) in self.volumes_mut()?.iter_mut().zip(extents) {
             // A volume with `same_as` is at the location of the other.
             if !table.contains_key("at") && !table.contains_key("same_as") {

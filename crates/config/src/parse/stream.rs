@@ -18,20 +18,20 @@ use crate::keys::STREAM;
 use crate::limits::{BLOCK_MAX, BLOCK_MIN, TIME_MAX};
 use crate::plan::{Disk, Stream};
 
-/// The stream of a volume at `place`.
+/// The stream of a volume at `extent`.
 pub(crate) fn check(
     table: &Table<'_>,
     disk: &Disk,
     profile: Option<&Profile>,
-    place: Extent,
+    extent: Extent,
 ) -> Result<Option<Stream>, InputError> {
     let Some(value) = table.value("stream") else { return Ok(None) };
     let fields = value.table(&STREAM)?;
     let profile = profile.ok_or_else(|| knows_no_deadlines(&value, disk))?;
     let requested = requested_stream(table, &fields)?;
-    let range = range(&fields, place.len, requested.block)?;
+    let range = range(&fields, extent.len, requested.block)?;
     let span = span(&fields)?;
-    let on_disk = Extent::new(place.start + Sectors(range.start.0), range.len);
+    let on_disk = Extent::new(extent.start + Sectors(range.start.0), range.len);
     let Some(task) = task((disk, profile), requested, on_disk) else {
         return Err(too_seldom(&fields, requested));
     };

@@ -28,7 +28,7 @@ struct UnplacedVolume<'a> {
     table: &'a Table<'a>,
     name: String,
     disk: usize,
-    place: Option<Extent>,
+    extent: Option<Extent>,
     same_as: Option<VolumeIndex>,
 }
 
@@ -51,35 +51,35 @@ pub(crate) fn check<'a>(
             return Err(on.refuse("a disk that is not the pool's: those have `[[pool.volume]]`s"));
         }
         let same_as = same_as(table, disk, &unplaced)?;
-        let place = match same_as {
+        let extent = match same_as {
             Some(_) => None,
             None => claim(table, &disks[disk], (id(disk), &mut pool))?,
         };
-        unplaced.push(UnplacedVolume { table, name, disk, place, same_as });
+        unplaced.push(UnplacedVolume { table, name, disk, extent, same_as });
     }
     let profiles = deadlines::profiles(disks);
     let mut admissions: Vec<Admission> =
         disks.iter().map(|disk| Admission::with_headroom(disk.reserve_headroom)).collect();
     let mut volumes: Vec<Volume> = Vec::with_capacity(tables.len());
-    for UnplacedVolume { table, name, disk, place, same_as } in unplaced {
-        let place = match (place, same_as) {
-            (_, Some(VolumeIndex(other))) => volumes[other].place,
-            (Some(place), None) => place,
+    for UnplacedVolume { table, name, disk, extent, same_as } in unplaced {
+        let extent = match (extent, same_as) {
+            (_, Some(VolumeIndex(other))) => volumes[other].extent,
+            (Some(extent), None) => extent,
             (None, None) => allocate(table, &disks[disk], (id(disk), &mut pool))?,
         };
         let declared = declared(table, &disks[disk])?;
         deadlines::unlimited(table, &disks[disk])?;
         let mut contract = contract(table, &disks[disk], declared, &mut admissions[disk])?;
         let priority = priority(table, contract, &disks[disk], &mut admissions[disk])?;
-        let stream = stream::check(table, &disks[disk], profiles[disk].as_ref(), place)?;
+        let stream = stream::check(table, &disks[disk], profiles[disk].as_ref(), extent)?;
         contract.stream = stream.map(|stream| stream.promised);
-        let (disk, size, line) = (DiskIndex(disk), place.len.bytes(), table.line());
+        let (disk, size, line) = (DiskIndex(disk), extent.len.bytes(), table.line());
         volumes.push(Volume {
             name,
             clients: super::nbd::clients(table)?,
             disk,
             size,
-            place,
+            extent,
             contract,
             declared,
             same_as,

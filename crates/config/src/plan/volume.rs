@@ -22,7 +22,7 @@ pub struct Volume {
     /// Its size: a whole number of sectors, at least one.
     pub size: Bytes,
     /// Its location: one extent that overlaps no other volume's, except through `same_as`.
-    pub place: Extent,
+    pub extent: Extent,
     /// Its share of the disk's time, or under [`engine::PolicyName::Throughput`] of its nominal
     /// rate. Admitted: the disk's reserves fit together.
     pub contract: Contract,

@@ -51,7 +51,7 @@ impl NewVolumeBackend for NewDiskVolume<'_> {
         let attach = Change::Attach { export, terms: VolumeTerms::of(volume) };
         let id = inbox.change(attach).expect("a volume is attached without the disk");
         let done = inbox
-            .change(Change::Erase { volume: id, extent: volume.place })
+            .change(Change::Erase { volume: id, extent: volume.extent })
             .map_err(ChangeError::Disk)
             .and_then(|_| operator.persist(before, after));
         if let Err(error) = done {
@@ -121,7 +121,7 @@ impl VolumeBackend for DiskVolume<'_> {
         }
         if size > self.config.size {
             let new = &after.plan().volumes[self.index];
-            let (_, extent) = new.place.split_at(self.config.place.len);
+            let (_, extent) = new.extent.split_at(self.config.extent.len);
             inbox.change(Change::Erase { volume, extent }).map_err(ChangeError::Disk)?;
         }
         self.operator.persist(before, after)
@@ -139,7 +139,7 @@ impl VolumeBackend for DiskVolume<'_> {
     fn resized_route(&self, after: &Document, route: Route) -> Result<Route, ChangeError> {
         let new = &after.plan().volumes[self.index];
         let (disk, volume) = (self.disk, self.volume);
-        let placement = Placement::Extent(ExtentPlacement { disk, volume, extent: new.place });
+        let placement = Placement::Extent(ExtentPlacement { disk, volume, extent: new.extent });
         Ok(Route { size: new.size, placement, ..route })
     }
 

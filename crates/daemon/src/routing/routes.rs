@@ -29,7 +29,7 @@ pub(crate) struct Route {
 impl Route {
     /// The route of a volume that is one extent on one disk, where its number is `id`.
     pub(crate) fn of_extent(plan: &Plan, volume: &config::Volume, id: VolumeId) -> Self {
-        let placement = ExtentPlacement { disk: volume.disk, volume: id, extent: volume.place };
+        let placement = ExtentPlacement { disk: volume.disk, volume: id, extent: volume.extent };
         Self {
             name: volume.name.clone(),
             size: volume.size,

@@ -66,8 +66,8 @@ impl Load {
         // covers the whole disk.
         for volume in &mut plan.volumes {
             let disk = &plan.disks[volume.disk.0];
-            volume.place = Extent::new(units::Lba(0), disk.drive.model.capacity());
-            volume.size = volume.place.len.bytes();
+            volume.extent = Extent::new(units::Lba(0), disk.drive.model.capacity());
+            volume.size = volume.extent.len.bytes();
         }
         let lists = partitioned(&mut allocation, &best_effort.requests);
         for (disk, list) in lists.into_iter().enumerate() {
