@@ -9,8 +9,8 @@ use testkit::{Scratch, binary, config};
 
 const SIGPIPE: i32 = 13;
 
-/// Runs it with a standard output that has no reader. Returns its standard error and the signal
-/// that ended it.
+/// Runs a command with a standard output without a reader. Returns its standard error and the
+/// signal that ended it.
 fn unread(directory: &Path, arguments: &[&str]) -> (String, Option<i32>) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
@@ -22,8 +22,8 @@ fn unread(directory: &Path, arguments: &[&str]) -> (String, Option<i32>) {
 }
 
 #[test]
-fn a_reader_that_leaves_in_the_middle_ends_the_command_quietly() {
-    // More than a pipe holds: the process still writes when its reader leaves.
+fn a_reader_that_closes_early_ends_the_command_quietly() {
+    // More than a pipe holds, so that the process is still writing when its reader closes.
     let mut child = Command::new(binary("spindle"))
         .args(["drive", "show", "hgst-7k8", "--json"])
         .stdout(Stdio::piped())

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use testkit::{Ran, Scratch, binary, run};
 
-/// Prints its arguments, as JSON too where a plot is asked for.
+/// A stand-in for `spindle-lab`: prints its arguments, as JSON for a plot.
 const LAB: &str =
     "#!/bin/sh\necho \"$@\" >args\necho '{\"schema\":1,\"files\":[\"a.svg\"]}'\nexit 1\n";
 
-/// `spindle` alone in a directory.
+/// A directory with `spindle` and without `spindle-lab`.
 fn alone() -> (Scratch, PathBuf) {
     let scratch = Scratch::beside();
     let program = scratch.join("spindle");
@@ -54,7 +54,7 @@ fn an_old_spelling_runs_the_laboratory_with_the_new_words_and_says_so() {
 }
 
 #[test]
-fn without_the_laboratory_an_old_spelling_says_in_one_line_where_it_is_expected() {
+fn without_the_laboratory_an_old_spelling_names_in_one_line_where_it_is_expected() {
     let (scratch, program) = alone();
     for arguments in [
         &["bench", "nbd"][..],
@@ -70,7 +70,7 @@ fn without_the_laboratory_an_old_spelling_says_in_one_line_where_it_is_expected(
 }
 
 #[test]
-fn figures_of_the_old_spelling_are_the_laboratorys_and_are_told_as_before() {
+fn figures_of_the_old_spelling_are_the_laboratorys_and_are_printed_as_before() {
     let (scratch, program) = alone();
     scratch.write("spindle-lab", LAB.replace("exit 1", "exit 0"));
     let executable = std::fs::Permissions::from_mode(0o755);

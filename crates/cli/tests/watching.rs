@@ -1,5 +1,4 @@
-//! A daemon that is watched while fio loads it: what `top`, the API and `/metrics` say of the same
-//! volumes agrees.
+//! A daemon under a load of fio: `top`, the API and `/metrics` agree on the same volumes.
 
 use std::process::Stdio;
 
@@ -7,7 +6,7 @@ use api::Client;
 use serde_json::Value;
 use testkit::{Scratch, Server, client, config, spindle};
 
-/// The value of the sample that begins so.
+/// The value of the sample that begins with `start`.
 fn sample(text: &str, start: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(start));
     let value = line.unwrap_or_else(|| panic!("no {start}: {text}"));
@@ -15,7 +14,7 @@ fn sample(text: &str, start: &str) -> f64 {
 }
 
 #[test]
-fn top_and_metrics_tell_of_the_requests_that_fio_sends() {
+fn top_and_metrics_count_the_requests_that_fio_sends() {
     let scratch = Scratch::new();
     let server = Server::unix(scratch.path(), &scratch.write("plan.toml", config("ram")));
     let api = Client::new(&scratch.join("spindle-api.sock"));
@@ -25,7 +24,7 @@ fn top_and_metrics_tell_of_the_requests_that_fio_sends() {
         .arg(format!("--uri={}", server.uri("a")));
     fio.current_dir(scratch.path()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut fio = fio.spawn().expect("it is installed");
-    // Not before it has begun: then each look of top's finds requests.
+    // Waits for the first request, so that each sample of `top` has requests.
     let read = "spindle_volume_reads_completed_total{device=\"a\",disk=\"d0\"} ";
     let before = loop {
         let text = api.metrics().expect("an answer");
@@ -64,7 +63,7 @@ fn top_and_metrics_tell_of_the_requests_that_fio_sends() {
 }
 
 #[test]
-fn top_without_a_daemon_says_where_it_looked() {
+fn top_without_a_daemon_names_the_socket() {
     let scratch = Scratch::new();
     let ran = spindle(scratch.path(), &["top", "--once"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");

@@ -1,5 +1,4 @@
-//! The library's flash drives against their data sheets: every figure that a sheet gives, asked of
-//! the model.
+//! The library's flash drives compared with every figure of their data sheets.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ fn model(name: &str) -> Arc<FlashModel> {
     Arc::clone(spec.check().expect("a drive").flash().expect("a flash drive"))
 }
 
-/// What is asked of a drive.
+/// A load on a drive.
 #[derive(Clone, Copy)]
 struct Load {
     write: bool,
@@ -22,21 +21,21 @@ struct Load {
 
 const READS: Load = Load { write: false, random: true, len: Sectors(8), depth: 1 };
 const WRITES: Load = Load { write: true, ..READS };
-/// As data sheets have it: 128 KiB at 32 outstanding.
+/// The sequential load of data sheets: 128 KiB with 32 requests outstanding.
 const STREAM: Load = Load { write: false, random: false, len: Sectors(256), depth: 32 };
 
-/// Commands a second, over 2 s after one that fills the write buffer.
+/// Commands per second, over 2 s, after 1 s in which the write buffer fills.
 fn rate(model: &Arc<FlashModel>, load: Load) -> u64 {
     run(model, load, Duration::from_secs(1), Duration::from_secs(2)).0 / 2
 }
 
-/// The mean latency in ns, over 20 ms from rest: no write waits for room in the buffer yet.
+/// The mean latency in ns over the first 20 ms, in which no write waits for buffer space.
 fn latency(model: &Arc<FlashModel>, load: Load) -> u64 {
     run(model, load, Duration::ZERO, Duration::from_millis(20)).1
 }
 
-/// Keeps a load on a drive for a time, lets some of it go by, and gives how many commands were done
-/// in the rest and their mean latency in ns.
+/// Keeps a load on a drive for `warm` and then `time`. Returns the number of commands completed in
+/// `time` and their mean latency in ns.
 fn run(model: &Arc<FlashModel>, load: Load, warm: Duration, time: Duration) -> (u64, u64) {
     let mut device = FlashDevice::new(Arc::clone(model));
     let mut rng = 1_u64;
@@ -100,7 +99,7 @@ fn the_nvme_drive_does_what_its_data_sheet_says() {
     near("stream write, kB/s", kilobytes(Load { write: true, ..STREAM }), 1_050_000, 5);
 }
 
-/// What is said of the SATA drive's file with something else in it.
+/// The message about the SATA drive's file with `from` replaced by `to`.
 fn refused(from: &str, to: &str) -> String {
     let good = include_str!("../../drive-library/drives/samsung-870evo-1t.toml");
     assert!(good.contains(from), "{from}");
@@ -143,12 +142,12 @@ fn a_wrong_file_is_refused_with_line_field_and_what_is_expected() {
     );
     says("kind = \"flash\"", "kind = \"tape\"", "expected `mechanical` or `flash`");
     says("duplex = false ", "duplexed = false ", "field `duplexed`: unknown field");
-    // As a mechanical drive it has none of what that needs.
+    // Read as a mechanical drive, the file lacks the required keys.
     assert!(refused("kind = \"flash\"\n", "\n").contains("unknown field `capacity`"));
 }
 
 #[test]
-fn a_flash_drive_is_no_mechanical_one() {
+fn a_flash_drive_is_not_a_mechanical_one() {
     assert_eq!(drive_library::find_mechanical("samsung-870evo-1t"), None);
     let text = include_str!("../../drive-library/drives/samsung-870evo-1t.toml");
     let error =
@@ -157,7 +156,7 @@ fn a_flash_drive_is_no_mechanical_one() {
 }
 
 #[test]
-fn a_disk_of_flash_has_no_arm_to_be_kept() {
+fn a_flash_disk_has_neither_batch_nor_linger() {
     let disk = "[[disk]]\nname = \"d0\"\ndrive = \"intel-p4500-2t\"\ndepth = 32\n";
     let volume = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\n";
     let text = format!("{disk}{volume}");

@@ -1,9 +1,9 @@
-//! No text panics, and every error says where it is.
+//! No text causes a panic, and every error names its location.
 
 mod mutate;
 
 #[test]
-fn the_config_that_is_made_bad_is_good() {
+fn the_config_before_mutation_is_valid() {
     assert!(!mutate::check(mutate::GOOD));
 }
 
@@ -22,7 +22,7 @@ fn a_config_without_any_one_byte_is_read_or_refused_with_a_line() {
 }
 
 #[test]
-fn a_config_after_accidents_is_read_or_refused_with_a_line() {
+fn a_mutated_config_is_read_or_refused_with_a_line() {
     let refused = (0..3_000).filter(|seed| mutate::check(&mutate::mutated(*seed))).count();
     assert!(
         (1_000..3_000).contains(&refused),

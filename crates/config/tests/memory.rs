@@ -1,4 +1,4 @@
-//! Disks that take no time.
+//! Disks of memory, without service time.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn a_disk_in_memory_has_its_configured_size_and_no_service_time() {
 }
 
 #[test]
-fn what_does_not_fit_a_disk_of_memory_is_refused() {
+fn keys_of_other_disks_are_refused_on_a_disk_of_memory() {
     let refused = |disk: &str| parse(disk).expect_err(disk);
     let missing = refused("drive = \"memory\"");
     assert!(

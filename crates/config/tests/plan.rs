@@ -1,4 +1,4 @@
-//! A good config gives exactly the plan that it says.
+//! A valid config gives exactly the plan that it describes.
 
 use core::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn drive() -> DriveRef {
 }
 
 fn disks() -> Vec<Disk> {
-    // What is not said is the drive's worst case.
+    // The default of the nominal rate is the drive's worst case.
     let worst = drive().model.mechanical().expect("an arm").worst_case(Sectors(8));
     let defaults = Disk {
         name: "d0".to_owned(),
@@ -129,7 +129,7 @@ fn workloads() -> Vec<Workload> {
 }
 
 #[test]
-fn a_full_config_is_the_plan_that_it_says() {
+fn a_full_config_gives_the_plan_that_it_describes() {
     let expected = Plan {
         file: "full.toml".to_owned(),
         seed: u64::MAX,
@@ -174,7 +174,7 @@ fn one_workload_without_a_stop_leaves_the_duration_open() {
 }
 
 #[test]
-fn a_short_period_shortens_the_batch_that_is_not_written() {
+fn a_short_period_shortens_the_default_batch() {
     let plan = parse(&format!("{DISK}period = \"100ms\"\n"));
     assert_eq!(plan.disks[0].batch, Duration::from_millis(100));
 }
@@ -187,7 +187,7 @@ fn disks_of_one_drive_share_its_model() {
 }
 
 #[test]
-fn what_is_left_of_a_disk_can_be_taken_to_the_last_sector_and_share() {
+fn the_rest_of_a_disk_can_be_used_to_the_last_sector_and_share() {
     let all = drive().model.capacity().bytes().0;
     let volume = |name: &str, size, share| {
         format!(
@@ -206,7 +206,7 @@ fn a_path_that_is_absolute_stays_so() {
 }
 
 #[test]
-fn lines_end_as_they_do_elsewhere_too() {
+fn crlf_line_ends_are_accepted() {
     let unix = parse(FULL);
     assert_eq!(parse(&FULL.replace('\n', "\r\n")), unix);
     assert_eq!(parse(&format!("\u{feff}{FULL}")), unix);
@@ -281,7 +281,7 @@ fn a_rate_with_its_runs_becomes_the_share_that_gives_it() {
         (runs.requirement.block, bytes.requirement.interval),
         (Sectors(8), Duration::from_nanos(3_906_250))
     );
-    // 900 a second in runs of 64 are 14 runs: each half a full stroke, half a turn and 64
-    // transfers, 30 ms or so.
+    // 900 requests per second in runs of 64 are 14 runs. Each takes half a full stroke, half a
+    // revolution and 64 transfers, about 30 ms.
     assert!((35..50).contains(&(runs.share.ppb() / 10_000_000)), "{}", runs.share);
 }

@@ -1,4 +1,4 @@
-//! A pool is the plan that its tables say, and each disk admits its part of each volume.
+//! A pool's tables give its plan, and each disk admits its part of each volume.
 
 use std::path::Path;
 
@@ -41,7 +41,7 @@ fn volume(disks: &str, lines: &str) -> PoolVolume {
 }
 
 #[test]
-fn a_full_pool_is_the_plan_that_it_says() {
+fn a_full_pool_gives_the_plan_that_it_describes() {
     let text = format!(
         "{}{}\
          [pool]\ndisks = [\"d2\", \"d0\", \"d1\"]\nmetadata = \"2%\"\nreorganise = \"10%\"\n\
@@ -113,7 +113,7 @@ fn a_full_pool_is_the_plan_that_it_says() {
 }
 
 #[test]
-fn what_is_not_said_is_the_default() {
+fn omitted_keys_have_their_defaults() {
     let text = format!("{}[pool]\ndisks = [\"d1\", \"d0\"]\n", disks(2, ""));
     let bare = pool(&text);
     assert_eq!(
@@ -131,7 +131,7 @@ fn what_is_not_said_is_the_default() {
 }
 
 #[test]
-fn what_the_config_does_not_know_is_promised_nothing() {
+fn a_volume_that_the_config_lacks_is_best_effort() {
     let one = volume(&disks(3, ""), "size = \"1GiB\"\ndisks = [\"d1\"]\nreserve = \"10%\"");
     assert_eq!(one.contract(D1), Contract::reserve(Share::from_percent(10)));
     assert_eq!(one.contract(D0), Contract::BEST_EFFORT);
@@ -173,8 +173,8 @@ fn a_volume_of_high_priority_has_its_limit_from_each_disk() {
     assert_eq!(plan.promised(D1).reserved(), Share::NONE);
 }
 
-/// Wherever the metadata end, the parts of the disk lie within what was reckoned with, and that is
-/// no more than it need be.
+/// For every end of the metadata, the zones of the disk lie within the extents that admission
+/// assumes, and these extents are no larger than necessary.
 #[test]
 fn a_zone_holds_the_parts_of_every_pool() {
     let plan = parse(&disks(1, ""));
@@ -199,8 +199,8 @@ fn a_zone_holds_the_parts_of_every_pool() {
     assert!(fast.end().0 - slow.start.0 <= 100 * BLOCK_SECTORS.0);
 }
 
-/// The most pieces on one disk of a block that begins anywhere, or at a multiple of its size where
-/// that is promised.
+/// The largest number of pieces on one disk of a block that begins anywhere, or at a multiple of
+/// its size if the guarantee covers only such blocks.
 fn pieces(block: u64, stripe: Option<u64>) -> u64 {
     const MIB: u64 = 1 << 20;
     let aligned = block.is_multiple_of(MIB) || MIB.is_multiple_of(block);
@@ -215,7 +215,7 @@ fn pieces(block: u64, stripe: Option<u64>) -> u64 {
 }
 
 #[test]
-fn so_many_pieces_as_a_block_can_have_on_a_disk_are_due_by_when_it_is() {
+fn all_pieces_that_a_block_can_have_on_a_disk_are_due_with_the_block() {
     let four = disks(4, "policy = \"delta-star\"");
     for block in
         [512_u64, 4_096, 65_536, 1_000_000, 1 << 20, 1_500_000, 2 << 20, 3 << 20, 4_000_000]
@@ -261,7 +261,7 @@ fn a_stream_that_grows_in_its_zone_has_the_contract_that_it_had() {
 }
 
 #[test]
-fn a_volume_that_is_moved_has_its_contract_in_both_places() {
+fn a_relocated_volume_has_its_contract_at_both_placements() {
     let moved = volume(
         &disks(3, "policy = \"edf\""),
         "size = \"1GiB\"\nlayout = \"stripe\"\nzone = \"slow\"\ndisks = [\"d1\", \"d2\"]\n\
@@ -276,7 +276,7 @@ fn a_volume_that_is_moved_has_its_contract_in_both_places() {
         plan.disks[0].zone(Zone::Slow),
         plan.disks[0].zone(Zone::Any),
     );
-    // On d1 both of a block's pieces may lie: the one that came, and the one that has not gone.
+    // Both pieces of a block may lie on d1: one already relocated there, one not yet moved away.
     let expected = [(D1, any, 2), (D2, slow, 1), (D0, fast, 1)];
     let parts = moved.parts.iter().map(|part| {
         let stream = part.contract.stream.expect("it has one");
@@ -289,7 +289,7 @@ fn a_volume_that_is_moved_has_its_contract_in_both_places() {
 }
 
 #[test]
-fn the_room_of_a_pools_disk_is_what_its_own_reserves_and_streams_leave() {
+fn the_headroom_of_a_pools_disk_excludes_its_own_reserves_and_streams() {
     let text = format!(
         "{}[pool]\ndisks = [\"d0\", \"d1\"]\n[[pool.volume]]\nname = \"v\"\nsize = \
          \"1GiB\"\ndisks = [\"d1\"]\n\

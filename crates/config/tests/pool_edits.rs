@@ -1,5 +1,4 @@
-//! Changes of a pool's part of a config: what was asked for is in the text, and whatever else a
-//! person wrote stays.
+//! Changes of a pool's part of a config: the text contains the change, and all other text stays.
 
 use std::path::PathBuf;
 
@@ -65,7 +64,7 @@ fn document(name: &str, text: &str) -> Document {
     document
 }
 
-/// The lines that one has and the other has not.
+/// The removed and the added lines.
 fn changes(before: &str, after: &str) -> (Vec<String>, Vec<String>) {
     let not_in = |a: &str, b: &str| {
         let there: Vec<_> = b.lines().collect();
@@ -100,7 +99,7 @@ fn a_name_is_looked_up_over_both_kinds() {
 }
 
 #[test]
-fn a_volume_comes_with_the_disks_that_the_pool_has_now() {
+fn a_new_volume_names_the_current_disks_of_the_pool() {
     let before = document("create.toml", TEXT);
     let edit = PoolVolumeEdit {
         volume: VolumeEdit {
@@ -156,7 +155,7 @@ fn the_first_volume_of_a_pool_and_the_first_disk_of_one() {
 }
 
 #[test]
-fn a_contract_and_a_size_change_where_they_stand() {
+fn a_contract_and_a_size_change_in_place() {
     let before = document("set.toml", TEXT);
     let edit = VolumeEdit {
         size: Some("4GiB".to_owned()),
@@ -182,7 +181,7 @@ fn a_contract_and_a_size_change_where_they_stand() {
 }
 
 #[test]
-fn a_stream_comes_and_goes() {
+fn a_stream_is_added_and_removed() {
     let before = document("stream.toml", TEXT);
     let none = VolumeEdit { stream: Some(StreamEdit::Drop), ..VolumeEdit::default() };
     let none = before.set_pool_volume("cam", &none).expect("nothing fits always");
@@ -208,7 +207,7 @@ fn a_stream_comes_and_goes() {
 }
 
 #[test]
-fn a_volume_goes_with_its_table() {
+fn a_volume_is_removed_with_its_table() {
     let before = document("delete.toml", TEXT);
     let after = before.delete_pool_volume("cam").expect("it is there");
     assert_eq!(names(&after), ["films"]);
@@ -220,7 +219,7 @@ fn a_volume_goes_with_its_table() {
 }
 
 #[test]
-fn a_disk_more_is_none_of_the_volumes_that_there_are() {
+fn an_added_disk_does_not_change_existing_volumes() {
     let before = document("add.toml", TEXT);
     let after = before.add_pool_disk("d2").expect("it is free");
     let pool = after.plan().pool.as_ref().expect("it has one");
@@ -237,7 +236,7 @@ fn a_disk_more_is_none_of_the_volumes_that_there_are() {
 }
 
 #[test]
-fn a_disk_less_takes_its_own_comment_along() {
+fn a_removed_disk_takes_its_own_comment_along() {
     let after = document("remove.toml", TEXT).add_pool_disk("d2").expect("it is free");
     let error = said(after.remove_pool_disk("d1"));
     assert_eq!(
@@ -287,7 +286,7 @@ fn a_list_of_disks_keeps_its_form() {
 }
 
 #[test]
-fn a_volume_that_is_to_lie_elsewhere_has_its_contract_here_and_there() {
+fn a_volume_in_relocation_has_its_contract_at_both_placements() {
     let before = document("settle.toml", TEXT);
     let there = ["d1".to_owned()];
     let (during, after) = before.relocate_pool_volume("cam", Zone::Slow, &there).expect("it fits");
@@ -302,7 +301,7 @@ fn a_volume_that_is_to_lie_elsewhere_has_its_contract_here_and_there() {
     assert_eq!(gone, ["disks = [\"d0\"]", "zone = \"fast\""]);
     assert_eq!(came, ["disks = [\"d1\"]", "zone = \"slow\""]);
 
-    // It may be sent back, and nowhere else.
+    // The relocation can be reversed, and not redirected.
     let (back, _) =
         during.relocate_pool_volume("cam", Zone::Fast, &["d0".to_owned()]).expect("back");
     assert_eq!(back.pool_volume("cam").expect("it is there").1.zone, Zone::Fast);
@@ -314,7 +313,7 @@ fn a_volume_that_is_to_lie_elsewhere_has_its_contract_here_and_there() {
 }
 
 #[test]
-fn a_volume_does_not_go_where_there_is_no_room_for_it() {
+fn a_volume_is_not_relocated_where_it_does_not_fit() {
     let full =
         TEXT.replace("reserve = \"30%\" # the family", "reserve = \"80%\"\ndisks = [\"d1\"]");
     let before = document("full.toml", &full);

@@ -1,5 +1,5 @@
-//! Profiles: what was written is read back, what is wrong is said with its line, and a disk that
-//! has one is scheduled by it.
+//! Profiles: a written profile is read back, an error names its line, and a disk with a profile is
+//! scheduled by it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -220,7 +220,7 @@ fn same(measured: &ProfileFile) {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn a_written_profile_is_read_back() {
     for name in drive_library::names().filter(|name| drive_library::find_mechanical(name).is_some())
     {
         same(&truth(name));
@@ -235,7 +235,7 @@ fn what_is_written_is_read_back() {
     same(&measured);
 }
 
-/// What stands there, what is put in its place, and what is said.
+/// A text of the file, its replacement, and the message.
 const BROKEN: &[(&str, &str, &str)] = &[
     (
         "schema = 1",
@@ -311,7 +311,7 @@ const BROKEN: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
+fn an_error_names_its_line_and_the_accepted_values() {
     let text = truth("st318437lw").to_toml();
     for (from, to, expected) in BROKEN {
         assert!(text.contains(from), "{from}");
@@ -324,7 +324,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
             );
             assert_eq!(message.lines().count(), 1, "{message}");
         } else {
-            // A capacity of another size is a capacity: only the two together are wrong.
+            // Another capacity alone is valid; only together with the rest is it wrong.
             assert!(from.starts_with("capacity"), "{to} is accepted");
         }
     }
@@ -441,7 +441,7 @@ fn the_tables_for_output_have_a_renamed_key_under_both_names() {
 }
 
 fn config(lines: &str, profile: &str) -> Result<Plan, spindle_config::ConfigError> {
-    // Tests run beside one another: each config has its own profile.
+    // Tests run in parallel, so each config has its own profile.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let directory = &Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("profile-{number}"));
@@ -488,7 +488,7 @@ fn a_profile_makes_a_drive_where_no_other_is_named() {
 }
 
 #[test]
-fn a_profile_that_is_none_or_of_another_drive_is_refused() {
+fn an_invalid_profile_or_one_of_another_drive_is_refused() {
     let mut still = truth("cheetah9LP");
     still.findings.spindle = Some(Spindle::NotRotating);
     let mut seekless = truth("cheetah9LP");

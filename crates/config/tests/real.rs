@@ -1,4 +1,4 @@
-//! What a config says of real disks. Here they are files; a block device is asked for nothing else.
+//! Configs of real disks. The disks here are files; block devices take the same path.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ fn refused(table: &str) -> String {
 }
 
 #[test]
-fn a_disk_holds_what_the_file_holds() {
+fn a_disk_has_the_size_of_its_file() {
     let plan = parse("buffered = true\nadopt = true\n").expect("it is there");
     let disk = &plan.disks[0];
     assert_eq!(disk.drive.model.capacity().bytes(), Bytes(SIZE));
@@ -39,7 +39,7 @@ fn a_disk_holds_what_the_file_holds() {
 }
 
 #[test]
-fn what_wants_to_know_the_disk_says_how_it_is_measured() {
+fn a_feature_that_needs_a_profile_says_how_to_measure_one() {
     for (table, field) in
         [("policy = \"delta-l\"\n", "profile"), ("estimate = \"profile\"\n", "estimate")]
     {
@@ -58,7 +58,7 @@ fn what_wants_to_know_the_disk_says_how_it_is_measured() {
 }
 
 #[test]
-fn two_disks_are_two() {
+fn two_disks_do_not_share_a_file() {
     let said = refused("[[disk]]\nname = \"d1\"\npath = \"./disk.img\"\n");
     assert!(said.contains("line 3 has this one already"), "{said}");
     let said = refused("[[disk]]\nname = \"d1\"\ndrive = \"atlas10k\"\nbacking = \"disk.img\"\n");
@@ -66,7 +66,7 @@ fn two_disks_are_two() {
 }
 
 #[test]
-fn a_disk_that_is_too_small_is_none() {
+fn a_disk_that_is_too_small_is_refused() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     std::fs::write(dir.path().join("small.img"), [0; 4_096]).expect("room");
     let text = "[[disk]]\nname = \"d0\"\npath = \"small.img\"\n";

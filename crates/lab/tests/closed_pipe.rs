@@ -8,8 +8,8 @@ use testkit::{Scratch, binary};
 
 const SIGPIPE: i32 = 13;
 
-/// Runs it with a standard output that has no reader. Returns its standard error and the signal
-/// that ended it.
+/// Runs a command with a standard output without a reader. Returns its standard error and the
+/// signal that ended it.
 fn unread(directory: &Path, arguments: &[&str]) -> (String, Option<i32>) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);

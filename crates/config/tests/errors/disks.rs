@@ -28,7 +28,7 @@ fn with_an_unknown_drive() {
 }
 
 #[test]
-fn with_a_drive_file_that_is_not_there() {
+fn with_a_missing_drive_file() {
     assert_eq!(
         refused(&[], "[[disk]]\nname = \"d0\"\ndrive = \"no/such.toml\"\n"),
         "plan.toml:3: [[disk]] \"d0\": field `drive`: found `no/such.toml`, expected a drive \
@@ -38,7 +38,7 @@ fn with_a_drive_file_that_is_not_there() {
 }
 
 #[test]
-fn with_a_real_disk_that_is_not_there() {
+fn with_a_missing_real_disk() {
     assert_eq!(
         refused(&[], "[[disk]]\nname = \"d0\"\npath = \"no/such.img\"\n"),
         "plan.toml:3: [[disk]] \"d0\": field `path`: found `no/such.img`, expected a block \
@@ -92,7 +92,7 @@ fn with_a_depth_out_of_range() {
 }
 
 #[test]
-fn with_a_depth_that_is_no_whole_number() {
+fn with_a_depth_that_is_not_an_integer() {
     assert_eq!(
         disk("depth = 1.5\n"),
         format!(
@@ -166,7 +166,7 @@ fn too_many() {
 }
 
 #[test]
-fn with_a_nominal_rate_that_no_policy_uses_or_that_is_no_rate() {
+fn with_an_unused_or_invalid_nominal_rate() {
     assert_eq!(
         disk("nominal_rate = \"68/s\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `nominal_rate`: found `68/s`, expected no such \

@@ -9,7 +9,7 @@ fn scratch(name: &str, bytes: &[u8]) -> std::path::PathBuf {
 }
 
 #[test]
-fn that_is_not_there_has_no_line() {
+fn that_does_not_exist_has_no_line() {
     let error = Plan::read(Path::new("no/such.toml")).expect_err("is not there");
     assert_eq!(error.line(), None);
     assert_eq!(
@@ -28,7 +28,7 @@ fn that_never_ends_is_not_read_whole() {
 }
 
 #[test]
-fn that_is_no_text() {
+fn that_is_not_text() {
     let path = scratch("latin1.toml", b"seed = 1\n# caf\xe9\n");
     assert_eq!(
         Plan::read(&path).expect_err("is no text").to_string(),
@@ -37,7 +37,7 @@ fn that_is_no_text() {
 }
 
 #[test]
-fn with_a_drive_file_beside_it_that_is_none() {
+fn with_an_invalid_drive_file_beside_it() {
     scratch("broken-drive.toml", b"this is no drive");
     let path = scratch("plan.toml", b"[[disk]]\nname = \"d0\"\ndrive = \"broken-drive.toml\"\n");
     let message = Plan::read(&path).expect_err("is no drive").to_string();
@@ -55,7 +55,7 @@ fn with_a_drive_file_beside_it_that_is_none() {
 fn that_two_disks_share_through_a_link() {
     let image = scratch("shared.img", b"");
     let link = image.with_file_name("shared-link.img");
-    // It may be there from an earlier run.
+    // The link may exist from an earlier run.
     let _ = std::fs::remove_file(&link);
     std::os::unix::fs::symlink(&image, &link).expect("a scratch link");
     let second =

@@ -1,4 +1,4 @@
-//! Keys and tables that should not be there.
+//! Unknown keys and tables.
 
 use super::*;
 
@@ -35,7 +35,7 @@ fn an_unknown_key_of_a_volume() {
 }
 
 #[test]
-fn an_unknown_key_of_a_workload_which_has_a_number_for_a_name() {
+fn an_unknown_key_of_a_workload_which_is_named_by_its_number() {
     assert_eq!(
         workload("size = \"1GiB\"\n"),
         "plan.toml:1: [[workload]] #1: field `size`: found `size`, expected one of the keys \

@@ -1,4 +1,4 @@
-//! One test per fact: what is wrong, and the whole message that says so.
+//! One test per error, with its complete message.
 
 mod disks;
 mod files;
@@ -57,7 +57,7 @@ fn capacity() -> (u64, String) {
     (bytes.0, if short.parse() == Ok(bytes) { short } else { format!("{}B", bytes.0) })
 }
 
-/// What is accepted for a depth: no drive of the library need have a queue as long as we allow.
+/// The accepted depths; no drive of the library may have a queue of the largest accepted depth.
 fn depths() -> String {
     let plan = Plan::parse(DISK, "plan.toml", Path::new("")).expect("a good config");
     match plan.disks[0].drive.model.queue_depth_max() {
@@ -71,7 +71,7 @@ fn library() -> String {
 }
 
 #[test]
-fn an_error_gives_its_parts_to_those_who_print_json() {
+fn an_error_has_its_parts_for_callers_that_print_json() {
     let error = error(&format!("{DISK}depth = 99\n"));
     assert_eq!((error.file(), error.line()), ("plan.toml", Some(4)));
     assert_eq!((error.table(), error.field()), (Some("[[disk]] \"d0\""), Some("depth")));

@@ -54,7 +54,7 @@ fn a_name_that_is_not_printable_is_shown_escaped() {
 }
 
 #[test]
-fn a_name_that_is_no_text() {
+fn a_name_that_is_not_a_string() {
     assert_eq!(
         refused(&[], "[[disk]]\nname = 7\n"),
         "plan.toml:2: [[disk]] #1: field `name`: found `7`, expected a name, in quotes"

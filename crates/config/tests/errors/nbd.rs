@@ -35,7 +35,7 @@ fn tls_without_its_files_or_files_without_tls() {
 }
 
 #[test]
-fn clients_that_no_certificate_is_of() {
+fn clients_that_match_no_certificate() {
     for bad in ["vm", "CN=", "CN:vm", "sha256:", "sha256=00", "sha256:0g", "O=disks"] {
         let message = refused(&[DISK], &format!("{VOLUME}clients = [\"{bad}\"]\n"));
         let expected = "expected `CN=NAME`, or `sha256:` and a certificate's fingerprint";
@@ -47,7 +47,7 @@ fn clients_that_no_certificate_is_of() {
 }
 
 #[test]
-fn what_is_said_is_taken_over() {
+fn valid_settings_are_in_the_plan() {
     let digits = "0A:".repeat(31) + "ff";
     let text = format!(
         "[nbd]\nlist = false\nmemory = \"2MiB\"\ntls = \"allowed\"\ncertificate = \"a\"\nkey = \

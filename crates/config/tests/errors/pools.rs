@@ -1,4 +1,4 @@
-//! Pools that cannot be, and volumes of pools that there is no room for.
+//! Invalid pools, and volumes of pools that do not fit.
 
 use super::{error, refused};
 
@@ -8,17 +8,17 @@ const DISKS: &str = "[[disk]]\nname = \"d0\"\ndrive = \"atlas-ii\"\n[[disk]]\nna
 const POOL: &str = "[pool]\ndisks = [\"d0\", \"d1\"]\n";
 const VOLUME: &str = "[[pool.volume]]\nname = \"v\"\nsize = \"1GiB\"\n";
 
-/// What is said of a pool with these lines, from the line behind its header on.
+/// The message about a pool with these lines, which follow its header.
 fn pool(lines: &str) -> String {
     refused(&[DISKS, "[pool]\n"], lines)
 }
 
-/// What is said of a volume of a pool of two disks with these lines.
+/// The message about a volume with these lines, in a pool of two disks.
 fn volume(lines: &str) -> String {
     refused(&[DISKS, POOL, "[[pool.volume]]\nname = \"v\"\n"], lines)
 }
 
-/// The same under this policy, of a volume that has a size.
+/// The message about a volume with a size and these lines, under this policy.
 fn under(policy: &str, lines: &str) -> String {
     let policy = format!("drive = \"atlas-ii\"\npolicy = \"{policy}\"");
     let disks = DISKS.replace("drive = \"atlas-ii\"", &policy);
@@ -40,7 +40,7 @@ fn without_disks() {
 }
 
 #[test]
-fn of_disks_that_are_not_there() {
+fn of_disks_that_do_not_exist() {
     assert_eq!(
         pool("disks = [\"d0\", \"d9\"]\n"),
         "plan.toml:1: [pool]: field `disks`: found `d9`, expected one of the disks \"d0\", \
@@ -75,7 +75,7 @@ fn twice() {
 }
 
 #[test]
-fn with_a_key_that_is_none() {
+fn with_an_unknown_key() {
     assert_eq!(
         pool("disk = \"d0\"\n"),
         "plan.toml:1: [pool]: field `disk`: found `disk`, expected one of the keys `disks`, \
@@ -96,7 +96,7 @@ fn with_a_key_that_is_none() {
 }
 
 #[test]
-fn that_keep_nothing_for_themselves() {
+fn without_shares_for_metadata_and_relocation() {
     for key in ["metadata_share", "relocation_share"] {
         assert_eq!(
             pool(&format!("disks = [\"d0\"]\n{key} = \"0%\"\n")),
@@ -106,7 +106,7 @@ fn that_keep_nothing_for_themselves() {
 }
 
 #[test]
-fn whose_own_reserves_a_disk_has_no_room_for() {
+fn whose_own_reserves_do_not_fit_on_a_disk() {
     let full = DISKS.replacen(
         "atlas-ii\"\n[[disk]]\nname = \"d1\"",
         "atlas-ii\"\nunreserved = \"97%\"\n[[disk]]\nname = \"d1\"",
@@ -179,8 +179,7 @@ fn with_a_volume_larger_than_its_disks() {
         let (_, most) = said.split_once("at most ").expect("it says what could be");
         most.strip_suffix(" (what its disks can hold)").expect("and why").to_owned()
     };
-    // The drive has 9,100 MB; half of it is fast, and some more where the metadata are at their
-    // largest.
+    // The drive has 9,100 MB. Half of it is fast, and slightly more with the largest metadata.
     assert_eq!(most(""), "17340MiB");
     assert_eq!(most("layout = \"stripe\"\n"), "17340MiB");
     assert_eq!(most("disks = [\"d1\"]\n"), "8670MiB");
@@ -202,7 +201,7 @@ fn with_a_stripe_over_one_disk() {
 }
 
 #[test]
-fn with_words_that_are_none() {
+fn with_unknown_words() {
     assert_eq!(
         volume("size = \"1GiB\"\nlayout = \"mirror\"\n"),
         "plan.toml:2: [[pool.volume]] \"v\": field `layout`: found `mirror`, expected one of \
@@ -238,7 +237,7 @@ fn with_a_stripe_that_moves_to_fewer_disks() {
 }
 
 #[test]
-fn with_a_reserve_that_one_of_its_disks_has_no_room_for() {
+fn with_a_reserve_that_does_not_fit_on_one_of_its_disks() {
     let other =
         "[[pool.volume]]\nname = \"w\"\nsize = \"1GiB\"\ndisks = [\"d1\"]\nreserve = \"30%\"\n";
     let before = [DISKS, POOL, other, VOLUME];
@@ -253,7 +252,7 @@ fn with_a_reserve_that_one_of_its_disks_has_no_room_for() {
 }
 
 #[test]
-fn with_a_moved_volume_whose_old_place_has_no_room_for_it() {
+fn with_a_relocated_volume_that_does_not_fit_at_its_old_placement() {
     let other =
         "[[pool.volume]]\nname = \"w\"\nsize = \"1GiB\"\ndisks = [\"d1\"]\nreserve = \"80%\"\n";
     let before = [DISKS, POOL, other, VOLUME, "disks = [\"d0\"]\n"];
@@ -275,7 +274,7 @@ fn with_a_limit_where_requests_are_served_by_deadline() {
 }
 
 #[test]
-fn with_a_stream_that_cannot_be() {
+fn with_an_invalid_stream() {
     let stream = "stream = { bandwidth = \"400KB/s\", block = \"1MiB\" }";
     assert_eq!(
         volume(&format!("size = \"1GiB\"\n{stream}\n")),
@@ -330,8 +329,8 @@ fn with_a_stream_that_does_not_fit_on_one_of_its_disks() {
 }
 
 #[test]
-fn with_reserves_of_its_own_that_are_in_a_streams_way() {
-    // A metadata reserve of 300 ms a second blocks a stream that has 20 ms for its block.
+fn with_reserves_of_its_own_that_block_a_stream() {
+    // A metadata reserve of 300 ms per second blocks a stream with 20 ms per block.
     let edf = DISKS.replace("drive = \"atlas-ii\"", "drive = \"atlas-ii\"\npolicy = \"edf\"");
     let before = [&edf, "[pool]\ndisks = [\"d0\"]\nmetadata = \"30%\"\n", VOLUME];
     let said = refused(&before, "stream = { bandwidth = \"30KB/s\", block = \"4KiB\" }\n");

@@ -1,4 +1,4 @@
-//! What a simulation and a daemon each ask for.
+//! The different requirements of a simulation and a daemon.
 
 use super::*;
 

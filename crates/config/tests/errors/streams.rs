@@ -1,4 +1,4 @@
-//! Streams that cannot be, and streams that do not fit.
+//! Invalid streams, and streams that do not fit.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ const DISK: &str = "[[disk]]\nname = \"d0\"\ndrive = \"atlas-ii\"\npolicy = \"de
 const CAM: &str = "[[volume]]\nname = \"cam1\"\ndisk = \"d0\"\nsize = \"1GiB\"\nstream = { \
      bandwidth = \"817KB/s\", block = \"1MB\" }\n";
 
-/// What is said of a volume of 1 GiB with this stream, on the line of the stream.
+/// The message about a volume of 1 GiB with this stream, at the stream's line.
 fn stream(stream: &str) -> String {
     let volume = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\n";
     refused(&[DISK, volume], &format!("stream = {stream}\n"))
@@ -22,7 +22,7 @@ fn plan(text: &str) -> Plan {
 }
 
 #[test]
-fn that_ask_for_nothing() {
+fn that_request_nothing() {
     assert_eq!(
         stream("{ bandwidth = \"0B/s\", block = \"1MB\" }"),
         "plan.toml:1: [[volume]] \"v\": stream: field `bandwidth`: found `0B/s`, expected a \
@@ -31,7 +31,7 @@ fn that_ask_for_nothing() {
 }
 
 #[test]
-fn that_do_not_say_how_much() {
+fn without_a_bandwidth_or_block() {
     assert_eq!(
         stream("{ block = \"1MB\" }"),
         "plan.toml:1: [[volume]] \"v\": stream: field `bandwidth`: found nothing, expected bytes \
@@ -40,7 +40,7 @@ fn that_do_not_say_how_much() {
 }
 
 #[test]
-fn with_a_key_that_is_none() {
+fn with_an_unknown_key() {
     assert_eq!(
         stream("{ bandwith = \"1MB/s\", block = \"1MB\" }"),
         "plan.toml:1: [[volume]] \"v\": stream: field `bandwith`: found `bandwith`, expected one \
@@ -49,7 +49,7 @@ fn with_a_key_that_is_none() {
 }
 
 #[test]
-fn that_are_no_table() {
+fn that_are_not_a_table() {
     assert_eq!(
         stream("\"817KB/s\""),
         "plan.toml:1: [[volume]] \"v\": field `stream`: found `817KB/s`, expected a table in \
@@ -76,7 +76,7 @@ fn with_a_range_past_the_volumes_end() {
 }
 
 #[test]
-fn with_a_range_that_is_none() {
+fn with_an_invalid_range() {
     for (range, expected) in [
         ("1GiB", "two locations on the volume such as 0GiB..2GiB"),
         ("1GiB..0GiB", "a range whose end lies behind its start"),
@@ -108,7 +108,7 @@ fn whose_span_ends_before_it_starts() {
 }
 
 #[test]
-fn that_come_too_seldom() {
+fn with_too_long_a_period() {
     assert_eq!(
         stream("{ bandwidth = \"1B/s\", block = \"1MB\" }"),
         "plan.toml:1: [[volume]] \"v\": stream: field `bandwidth`: found `1B/s`, expected at \
@@ -128,7 +128,7 @@ fn beside_a_reserve_of_their_own() {
 }
 
 #[test]
-fn under_a_policy_that_knows_no_deadlines() {
+fn under_a_policy_without_deadlines() {
     let fcfs = DISK.replace("delta-star", "fcfs");
     let volume = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\n";
     assert_eq!(
@@ -140,7 +140,7 @@ fn under_a_policy_that_knows_no_deadlines() {
 }
 
 #[test]
-fn on_a_disk_whose_commands_nothing_bounds() {
+fn on_a_disk_without_a_worst_case() {
     for (lines, field, expected) in [
         (
             "name = \"d1\"\ndrive = \"samsung-870evo-1t\"\n",
@@ -207,10 +207,10 @@ fn that_do_not_fit_beside_large_blocks() {
 }
 
 #[test]
-fn a_config_with_streams_says_what_they_ask_for() {
+fn a_valid_config_gives_the_requested_streams() {
     let plan = plan(&format!("{DISK}best_effort = {{ share = \"10%\", period = \"2s\" }}\n{CAM}"));
     let stream = plan.volumes[0].stream.expect("it has one");
-    // 1,000,000 bytes at 817,000 a second.
+    // 1,000,000 bytes at 817,000 per second.
     assert_eq!(stream.promised.task.period(), Duration::from_nanos(1_223_990_208));
     assert!(stream.promised.task.cost() > DiskTime::from_millis(120));
     assert!(stream.promised.task.longest() == stream.promised.task.cost());

@@ -1,4 +1,4 @@
-//! What is no TOML.
+//! Files that are not TOML.
 
 use super::*;
 

@@ -21,7 +21,7 @@ fn a_seed_below_zero() {
 }
 
 #[test]
-fn a_duration_of_nothing_or_without_end() {
+fn a_zero_or_too_long_duration() {
     for bad in ["0s", "10000001s", "1.5", "85"] {
         assert_eq!(
             refused(&[], &format!("duration = \"{bad}\"\n")),
@@ -34,7 +34,7 @@ fn a_duration_of_nothing_or_without_end() {
 }
 
 #[test]
-fn an_address_that_is_none() {
+fn an_invalid_address() {
     for bad in ["localhost", "unix:", "127.0.0.1:99999", ""] {
         assert_eq!(
             refused(&[], &format!("[listen]\nnbd = [\n\"{bad}\"]\n")),
@@ -62,7 +62,7 @@ fn a_socket_with_too_long_a_path() {
 }
 
 #[test]
-fn an_address_that_is_no_list() {
+fn addresses_that_are_not_a_list() {
     assert_eq!(
         refused(&[], "[listen]\nnbd = \"unix:a\"\n"),
         "plan.toml:2: [listen]: field `nbd`: found `unix:a`, expected a list of at most 16, each \

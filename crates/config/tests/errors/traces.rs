@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// The message about a workload of a trace with these lines, in a directory of its own that holds a
-/// trace `t`: a read of 8 sectors at sector 2,097,144, where the volume ends, then one behind it,
-/// from devices 3 and 4.
+/// The plan or the message of a trace workload with these lines. Its directory has a trace `t` with
+/// two reads, of devices 3 and 4: 8 sectors up to the volume's end, at sector 2,097,144, and one
+/// read beyond.
 fn traced(name: &str, lines: &str) -> Result<Plan, String> {
     let directory = std::env::temp_dir().join(format!("spindle-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a scratch directory");
@@ -47,7 +47,7 @@ fn a_trace_is_a_workload() {
 }
 
 #[test]
-fn without_a_file_or_with_one_that_is_not_there() {
+fn without_a_file_or_with_a_missing_one() {
     expect("none", "", "1: field `file`: found nothing, expected the path of a trace");
     expect(
         "gone",
@@ -76,7 +76,7 @@ fn without_a_request_to_the_device() {
 }
 
 #[test]
-fn with_what_is_no_format_scale_or_remap() {
+fn with_an_invalid_format_scale_or_remap() {
     let mut said = "5: field `format`: found `csv`, expected one of the formats ".to_owned();
     said += "spindle, hp-srt, disksim-ascii, disksim-validate, blkparse, blkparse-issue, fio-v2, \
          fio-v3, msr, \
@@ -94,7 +94,7 @@ fn with_what_is_no_format_scale_or_remap() {
 }
 
 #[test]
-fn with_what_the_trace_says_itself() {
+fn with_keys_that_the_trace_determines() {
     let said = "5: field `rate`: found `1/s`, expected no such field: with access = \"trace\" \
          the trace says it";
     expect("rate", "file = \"t\"\nrate = \"1/s\"\n", said);

@@ -37,7 +37,7 @@ fn without_a_size() {
 }
 
 #[test]
-fn of_a_size_that_is_none() {
+fn of_an_invalid_size() {
     for (bad, expected) in [
         ("0", "a size above zero"),
         ("513", "a multiple of 512 bytes"),
@@ -90,7 +90,7 @@ fn with_more_reserve_than_is_left() {
 }
 
 #[test]
-fn with_a_reserve_that_is_no_share() {
+fn with_a_reserve_that_is_not_a_share() {
     assert_eq!(
         volume("size = \"1GiB\"\nreserve = \"0.7\"\n"),
         "plan.toml:2: [[volume]] \"v\": field `reserve`: found `0.7`, expected a share from 0% \
@@ -108,7 +108,7 @@ fn with_a_limit_under_the_reserve() {
 }
 
 #[test]
-fn with_a_limit_of_nothing() {
+fn with_a_limit_of_zero() {
     assert_eq!(
         volume("size = \"1GiB\"\nlimit = \"0%\"\n"),
         "plan.toml:2: [[volume]] \"v\": field `limit`: found `0%`, expected a share above 0%: \
@@ -125,14 +125,14 @@ fn too_many() {
     );
 }
 
-/// A volume on a disk that hands out 68 commands a second.
+/// The message about a volume on a disk with a nominal rate of 68 commands per second.
 fn rated(lines: &str) -> String {
     let disk = format!("{DISK}policy = \"throughput\"\nnominal_rate = \"68/s\"\n{VOLUME}");
     refused(&[&disk, "reserve = \"34/s\"\n"], lines)
 }
 
 #[test]
-fn with_a_rate_where_the_disk_hands_out_rates() {
+fn with_a_rate_on_a_disk_with_a_nominal_rate() {
     let second = "[[volume]]\nname = \"w\"\ndisk = \"d0\"\nsize = \"1GiB\"\n";
     for (line, what) in [
         ("reserve = \"35/s\"", "found `35/s`, expected at most 34/s (what is left of disk \"d0\")"),
@@ -156,7 +156,7 @@ fn with_a_rate_where_the_disk_hands_out_rates() {
 }
 
 #[test]
-fn with_a_rate_that_the_disk_does_not_have() {
+fn with_a_rate_that_the_disk_cannot_give() {
     assert_eq!(
         volume("size = \"1GiB\"\niops = \"900/s\"\n"),
         format!(
@@ -178,7 +178,7 @@ fn with_a_rate_that_the_disk_does_not_have() {
     );
 }
 
-/// The requests a second that the whole disk has in such sequential runs, as messages write it.
+/// The rate of the whole disk with sequential runs of this length, as messages write it.
 fn most(run: u64) -> String {
     let plan = Plan::parse(DISK, "plan.toml", Path::new("")).expect("a good config");
     let run = core::num::NonZeroU64::new(run).expect("some");
@@ -188,7 +188,7 @@ fn most(run: u64) -> String {
 }
 
 #[test]
-fn with_a_rate_and_what_does_not_go_with_it() {
+fn with_a_rate_and_keys_that_exclude_it() {
     for (lines, what) in [
         (
             "iops = \"9/s\"\nbandwidth = \"1MB/s\"",
@@ -218,7 +218,7 @@ fn with_a_rate_and_what_does_not_go_with_it() {
 }
 
 #[test]
-fn with_what_the_disk_keeps_back() {
+fn with_part_of_the_reserve_headroom() {
     let disk = format!("{DISK}reserve_headroom = \"5%\"\n");
     assert_eq!(
         refused(&[&disk], &format!("{VOLUME}reserve = \"96%\"\n")),

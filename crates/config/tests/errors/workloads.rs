@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The message about a workload with all that it needs but what `lines` say.
+/// The message about a workload with only these lines.
 fn bare(lines: &str) -> String {
     refused(&[DISK, VOLUME], &format!("[[workload]]\n{lines}"))
 }
@@ -68,7 +68,7 @@ fn with_runs_of_random_access() {
 }
 
 #[test]
-fn with_runs_of_nothing() {
+fn with_runs_of_length_zero() {
     let message = bare("volume = \"v\"\nop = \"read\"\naccess = \"sequential\"\nrun = 0\n");
     let expected = "a whole number from 1 to 1000000000";
     expect(&message, "5: [[workload]] #1: field `run`", "`0`", expected);
@@ -145,7 +145,7 @@ fn too_many() {
 }
 
 #[test]
-fn with_more_under_way_on_one_disk_than_its_engine_holds() {
+fn with_more_in_flight_on_one_disk_than_its_engine_holds() {
     let load = "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\nblock = \
          \"4KiB\"\noutstanding = 4096\n";
     let message = refused(&[DISK, VOLUME], &load.repeat(129));

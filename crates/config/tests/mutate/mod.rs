@@ -1,14 +1,13 @@
-//! Good configs made bad: a seeded mutator of texts, and what has to hold for whatever comes out of
-//! it.
+//! A seeded mutator of valid configs, and the invariants of its results.
 //!
-//! The RNG are a few lines of their own (`SplitMix64`), so that a seed means one text for good.
+//! The RNG is implemented here (`SplitMix64`), so that a seed gives the same text permanently.
 
 use std::path::Path;
 
 use spindle_config::{Plan, PoolPlan};
 use units::Share;
 
-/// The config that is made bad.
+/// The config to mutate.
 pub(crate) const GOOD: &str = concat!(
     include_str!("../full.toml"),
     r#"
@@ -64,7 +63,7 @@ stop = "80s"
 "#
 );
 
-/// Pieces that a config is made of, and some that none should be made of.
+/// Tokens of configs, valid and invalid ones.
 const TOKENS: &[&str] = &[
     "[[disk]]\n",
     "[[volume]]\n",
@@ -144,7 +143,7 @@ impl Rng {
     }
 }
 
-/// The good config after one to four of the accidents that happen to texts.
+/// The valid config after one to four mutations.
 pub(crate) fn mutated(seed: u64) -> String {
     let mut rng = Rng::new(seed);
     let mut text = GOOD.as_bytes().to_vec();
@@ -170,7 +169,7 @@ fn mutate(text: &mut Vec<u8>, rng: &mut Rng) {
     }
 }
 
-/// Lines are what a config is made of: values that change places are the mistakes of people.
+/// Mutations of whole lines, such as exchanged values, which are typical mistakes.
 fn mutate_lines(text: &mut Vec<u8>, rng: &mut Rng) {
     let mut lines: Vec<Vec<u8>> = text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     let (one, other) = (rng.below(lines.len()), rng.below(lines.len()));
@@ -193,10 +192,11 @@ fn mutate_lines(text: &mut Vec<u8>, rng: &mut Rng) {
     *text = lines.join(&b'\n');
 }
 
-/// Reads `text` as a config and checks what holds for every text. Says whether it was refused.
+/// Reads `text` as a config and checks the invariants of every text. Returns whether it was
+/// refused.
 ///
 /// # Panics
-/// Where it does not hold.
+/// If an invariant does not hold.
 pub(crate) fn check(text: &str) -> bool {
     let read = Plan::parse(text, "plan.toml", Path::new("plans"));
     let error = match read {
