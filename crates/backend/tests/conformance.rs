@@ -97,6 +97,10 @@ fn backends() -> Vec<Subject> {
         }),
         subject("memory", (true, false), |_| Box::new(MemoryDisk::new(Sectors(SECTORS)))),
         subject("null", (false, false), |_| Box::new(NullDisk::new(Sectors(SECTORS)))),
+        subject("emulated in memory, slowed", (true, false), |_| {
+            let disk = EmulatedDisk::new(model("barracuda-2t"), Box::<RamStore>::default());
+            Box::new(disk.slowed(Share::from_percent(70)))
+        }),
         subject("real file, io_uring", (true, true), |dir| real(dir, false, true)),
         subject("real file, threads", (true, true), |dir| real(dir, false, false)),
         subject("real file, page cache", (true, true), |dir| real(dir, true, false)),

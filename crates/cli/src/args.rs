@@ -137,6 +137,11 @@ pub(crate) struct Run {
     /// The seed, instead of the scenario's `seed`.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    /// Measure the worth of each reserve: the rate of the volume's closed loops, divided by their
+    /// rate alone on the drive slowed to the reserve. The first 5 s of each run, at most a quarter
+    /// of it, are not counted.
+    #[arg(long)]
+    pub(crate) worth: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -29,12 +29,25 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<ExitStatus> {
         bar.set(f64::from(step) / f64::from(STEPS));
     }
     bar.finish();
-    let report = simulation.report();
+    let mut report = simulation.report();
+    if args.worth {
+        let worths = sim::worth::worths(&plan, sim::worth::default_warm_up(length));
+        for (volume, worth) in report.volumes.iter_mut().zip(worths) {
+            volume.worth = worth;
+        }
+    }
     declared::warn(&report.volumes);
     if json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         print!("{}", table::volumes(&report.volumes));
+        if report.volumes.iter().any(|volume| volume.worth.is_some()) {
+            print!("\n{}", table::worths(&report.volumes));
+        } else if args.worth {
+            eprintln!(
+                "no volume has a reserve and only closed loops: there is no worth to measure"
+            );
+        }
         let oracles = report.oracles;
         for trace in &report.traces {
             let end = if trace.whole { "the whole of it" } else { "the run ended before it did" };

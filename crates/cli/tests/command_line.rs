@@ -397,6 +397,27 @@ fn without_json_a_simulation_prints_a_table_of_its_volumes() {
 }
 
 #[test]
+fn a_simulation_measures_the_worth_of_reserves_when_asked_to() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", plan());
+    let (without, with) = (simulate(&scratch, &[]).json(), simulate(&scratch, &["--worth"]).json());
+    let worth = with["volumes"][0]["worth"].clone();
+    numbers(&worth, &["value", "rate", "reference_rate"]);
+    for times in ["latency_ms", "reference_latency_ms"] {
+        numbers(&worth[times], &["mean", "p50", "p99", "p999", "max"]);
+    }
+    assert!(with["volumes"][1]["worth"].is_null(), "a volume without load has no worth");
+    let mut rest = with;
+    let volume = rest["volumes"][0].as_object_mut().expect("a volume");
+    volume.remove("worth");
+    assert_eq!(rest, without, "the rest of the report is the same");
+    let ran = spindle(scratch.path(), &["sim", "run", "plan.toml", "--worth"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let head = ran.stdout.lines().find(|line| line.contains("worth")).expect("a second table");
+    assert!(head.starts_with("volume  reserve  worth"), "{head}");
+}
+
+#[test]
 fn the_demo_shows_two_volumes_and_its_exit_code_is_its_verdict() {
     let scratch = Scratch::new();
     let ran = spindle(scratch.path(), &["demo", "--seconds", "3", "--json", "--out", "out"]);

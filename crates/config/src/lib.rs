@@ -32,5 +32,5 @@ pub use plan::{
     Access, Arrival, Backing, BackingCapabilities, Disk, DiskContract, DiskIndex, DriveRef, Faults,
     IoMethod, Log, LogFormat, Mix, Nbd, PlacementSpec, Plan, PoolPlan, PoolStream, PoolVolume,
     ProfileRef, RealDisk, RecordSettings, Remap, Replay, Requests, Retention, Stream, Synthetic,
-    Tls, Volume, VolumeIndex, Workload, layout_name, zone_name,
+    ThinkTime, Tls, Volume, VolumeIndex, Workload, layout_name, zone_name,
 };

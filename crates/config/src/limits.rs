@@ -4,7 +4,7 @@
 //! the signed nanoseconds of disk time, a run of blocks fits a count of bytes.
 
 pub use input::{INTERVAL_MIN, TIME_MAX};
-use units::{Bytes, Duration, SECTOR_BYTES};
+use units::{Bytes, Duration, SECTOR_BYTES, Share};
 
 /// Bytes of a config file. A larger file is refused without reading all of it.
 pub const CONFIG_BYTES_MAX: u64 = 4 << 20;
@@ -63,6 +63,9 @@ pub const LINGER_MAX: Duration = Duration::from_millis(20);
 pub const ESTIMATE_MIN: Duration = Duration::from_micros(1);
 /// The longest lateness of a host: with more, streams cannot be admitted in any useful number.
 pub const HOST_LATENESS_MAX: Duration = Duration::from_secs(1);
+
+/// The smallest share of its speed to which a drive is slowed.
+pub const SLOWED_MIN: Share = Share::from_percent(1);
 
 /// The shortest delay of a stalled command.
 pub const FAULT_STALL_MIN: Duration = Duration::from_micros(1);

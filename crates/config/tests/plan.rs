@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use engine::{Contract, EstimatorName, Execution, PolicyName, Priority};
 use spindle_config::{
-    Access, Arrival, Backing, Disk, DiskIndex, DriveRef, Mix, Plan, Requests, Synthetic, Volume,
-    VolumeIndex, Workload,
+    Access, Arrival, Backing, Disk, DiskIndex, DriveRef, Mix, Plan, Requests, Synthetic, ThinkTime,
+    Volume, VolumeIndex, Workload,
 };
 use units::{Bytes, Duration, Extent, Lba, Rate, Sectors, Share};
 
@@ -30,6 +30,7 @@ fn disks() -> Vec<Disk> {
     let defaults = Disk {
         name: "d0".to_owned(),
         drive: drive(),
+        slowed: Share::ALL,
         profile: None,
         backing: Backing::Ram,
         policy: PolicyName::Utilization,
@@ -95,7 +96,10 @@ fn workloads() -> Vec<Workload> {
                 mix: Mix::Read,
                 access: Access::Sequential { run: NonZeroU64::new(1_024) },
                 block: Bytes(4_096),
-                arrival: Arrival::Closed { outstanding: 16, think: Duration::from_millis(1) },
+                arrival: Arrival::Closed {
+                    outstanding: 16,
+                    think: ThinkTime::Fixed(Duration::from_millis(1)),
+                },
             }),
             start: Duration::from_secs(5),
             stop: Some(Duration::from_secs(85)),
@@ -119,7 +123,7 @@ fn workloads() -> Vec<Workload> {
                 mix: Mix::Write,
                 access: Access::Sequential { run: None },
                 block: Bytes(1 << 20),
-                arrival: Arrival::Closed { outstanding: 1, think: Duration::ZERO },
+                arrival: Arrival::closed(1),
             }),
             start: Duration::ZERO,
             stop: Some(Duration::from_secs(90)),
@@ -284,4 +288,60 @@ fn a_rate_with_its_runs_becomes_the_share_that_gives_it() {
     // 900 requests per second in runs of 64 are 14 runs. Each takes half a full stroke, half a
     // revolution and 64 transfers, about 30 ms.
     assert!((35..50).contains(&(runs.share.ppb() / 10_000_000)), "{}", runs.share);
+}
+
+#[test]
+fn think_times_are_fixed_or_exponential_and_requests_single_or_in_bursts() {
+    let arrival = |lines: &str| {
+        let text = format!(
+            "duration = \"1s\"\n[[disk]]\nname = \"d\"\ndrive = \"hgst-7k8\"\n\
+             [[volume]]\nname = \"v\"\ndisk = \"d\"\nsize = \"1GiB\"\n\
+             [[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\n\
+             block = \"4KiB\"\n{lines}"
+        );
+        let plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("a good config");
+        match &plan.workloads[0].requests {
+            Requests::Synthetic(drawn) => drawn.arrival,
+            other => panic!("{other:?}"),
+        }
+    };
+    let think = ThinkTime::Exponential { mean: Duration::from_millis(1) };
+    assert_eq!(
+        arrival("outstanding = 2\nthink = { exponential = \"1ms\" }\n"),
+        Arrival::Closed { outstanding: 2, think }
+    );
+    let think = ThinkTime::Fixed(Duration::from_millis(100));
+    assert_eq!(arrival("burst = 8\nthink = \"100ms\"\n"), Arrival::Bursts { size: 8, think });
+    assert_eq!(arrival("burst = 8\n"), Arrival::Bursts { size: 8, think: ThinkTime::NONE });
+}
+
+#[test]
+fn what_is_told_of_a_slowed_drive_is_slowed_as_the_drive_is() {
+    let disk = |lines: &str| {
+        let text = format!(
+            "[[disk]]\nname = \"d\"\ndrive = \"hgst-7k8\"\npolicy = \"edf\"\n{lines}\n\
+             [[volume]]\nname = \"v\"\ndisk = \"d\"\nsize = \"1GiB\"\n"
+        );
+        Plan::parse(&text, "plan.toml", Path::new("")).expect("a good config").disks.remove(0)
+    };
+    let (full, half) =
+        (disk("host_lateness = \"0s\""), disk("host_lateness = \"0s\"\nslowed = 0.5"));
+    assert_eq!((full.slowed, half.slowed), (Share::ALL, Share::from_percent(50)));
+    assert_eq!(disk("slowed = \"50%\"").slowed, disk("slowed = \"0.5\"").slowed);
+    assert_eq!(disk("slowed = 1"), disk(""));
+    assert_eq!(half.estimate_random, full.estimate_random * 2);
+    assert_eq!(half.estimate_sequential, full.estimate_sequential * 2);
+    let (whole, range) = (full.profile().expect("an arm"), Extent::new(Lba(0), Sectors(1 << 30)));
+    let slow = half.profile().expect("an arm");
+    assert_eq!(slow.rotation_period, whole.rotation_period * 2);
+    assert_eq!(slow.bands, whole.bands);
+    for len in [8, 2_048] {
+        let worst = |profile: &drive_profile::Profile| {
+            profile.worst_case(range, Sectors(len), drive_profile::TransferKind::Write).as_nanos()
+        };
+        // Each of some hundred sectors' times is rounded.
+        assert!(worst(&slow).abs_diff(2 * worst(&whole)) < 10_000, "{len} sectors");
+    }
+    let (full, half) = (full.mechanics().expect("an arm"), half.mechanics().expect("an arm"));
+    assert_eq!(half.seek_max, full.seek_max * 2);
 }

@@ -50,6 +50,28 @@ pub fn volumes(volumes: &[VolumeReport]) -> String {
     text(&head, &volumes.iter().map(row).collect::<Vec<_>>())
 }
 
+/// The worth of each reserve for which it was measured, with both of its rates.
+pub fn worths(volumes: &[VolumeReport]) -> String {
+    let head =
+        ["volume", "reserve", "worth", "rate", "alone", "p50 ms", "alone", "p99 ms", "alone"];
+    let row = |volume: &VolumeReport| {
+        let worth = volume.worth?;
+        let (latency, alone) = (worth.latency_ms, worth.reference_latency_ms);
+        Some(vec![
+            volume.name.clone(),
+            format!("{:.1} %", volume.reserve * 100.0),
+            format!("{:.2}", worth.value),
+            format!("{:.1}/s", worth.rate),
+            format!("{:.1}/s", worth.reference_rate),
+            format!("{:.2}", latency.p50),
+            format!("{:.2}", alone.p50),
+            format!("{:.2}", latency.p99),
+            format!("{:.2}", alone.p99),
+        ])
+    };
+    text(&head, &volumes.iter().filter_map(row).collect::<Vec<_>>())
+}
+
 /// What preemptible execution did on a disk, in a line.
 pub fn executed(executed: &PreemptionStats) -> String {
     let PreemptionStats {

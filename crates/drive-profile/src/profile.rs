@@ -81,6 +81,43 @@ impl Profile {
         self.bands.last().map_or(Sectors::ZERO, |band| Sectors(band.lbas.end().0))
     }
 
+    /// The profile of the same drive slowed to `share` of its speed: every time is divided by the
+    /// share and rounded up.
+    ///
+    /// # Panics
+    /// If the share is zero.
+    #[must_use]
+    pub fn slowed(self, share: Share) -> Self {
+        let slow = |time| share.stretched(time);
+        let curve = |table: SeekTable| SeekTable {
+            points: table.points.into_iter().map(|(at, time)| (at, slow(time))).collect(),
+        };
+        let CommandOverheads { hit, read, cached, write, seek } = self.overheads;
+        Self {
+            rotation_period: slow(self.rotation_period),
+            seek: curve(self.seek),
+            seek_write: curve(self.seek_write),
+            seek_variation: slow(self.seek_variation),
+            head_switch: slow(self.head_switch),
+            write_settle: slow(self.write_settle),
+            overheads: CommandOverheads {
+                hit: slow(hit),
+                read: slow(read),
+                cached: slow(cached),
+                write: slow(write),
+                seek: slow(seek),
+            },
+            bus_sector: slow(self.bus_sector),
+            completion: slow(self.completion),
+            extremes: Extremes {
+                command: slow(self.extremes.command),
+                bus_sector_write: slow(self.extremes.bus_sector_write),
+                ..self.extremes
+            },
+            ..self
+        }
+    }
+
     /// Whether this is a profile of a disk.
     ///
     /// # Errors

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use units::{Instant, Operation, Sectors};
+use units::{Instant, Operation, Sectors, Share};
 
 use crate::completion::{Done, Tag};
 use crate::flash::{FlashDevice, FlashModel, FlashSpec};
+use crate::slowed::SlowedClock;
 use crate::{Device, Model, Spec, SpecError};
 
 /// A description of a drive of either kind. Unchecked.
@@ -117,6 +118,8 @@ pub enum AnyDevice {
     Mechanical(Device),
     /// Dies and channels.
     Flash(FlashDevice),
+    /// A drive of either kind whose time runs at a share of wall time.
+    Slowed(Box<AnyDevice>, SlowedClock),
 }
 
 impl AnyDevice {
@@ -132,6 +135,19 @@ impl AnyDevice {
         }
     }
 
+    /// The same drive, idle, with every service time divided by `share`: it runs at this share of
+    /// its speed. At the whole it is the drive itself.
+    ///
+    /// # Panics
+    /// If the share is zero.
+    #[must_use]
+    pub fn slowed(self, share: Share) -> Self {
+        if share == Share::ALL {
+            return self;
+        }
+        Self::Slowed(Box::new(self), SlowedClock::new(share))
+    }
+
     /// The same drive with its random variation (of arm movements) seeded with `seed` instead of
     /// zero.
     #[must_use]
@@ -139,6 +155,7 @@ impl AnyDevice {
         match self {
             Self::Mechanical(device) => Self::Mechanical(device.with_seed(seed)),
             Self::Flash(_) => self,
+            Self::Slowed(device, clock) => Self::Slowed(Box::new(device.with_seed(seed)), clock),
         }
     }
 
@@ -147,6 +164,7 @@ impl AnyDevice {
         match self {
             Self::Mechanical(device) => device.capacity(),
             Self::Flash(device) => device.capacity(),
+            Self::Slowed(device, _) => device.capacity(),
         }
     }
 
@@ -158,6 +176,9 @@ impl AnyDevice {
         match self {
             Self::Mechanical(device) => device.submit(now, tag, operation),
             Self::Flash(device) => device.submit(now, tag, operation),
+            Self::Slowed(device, clock) => {
+                device.submit(clock.submitted(now, tag), tag, operation);
+            }
         }
     }
 
@@ -167,6 +188,7 @@ impl AnyDevice {
         match self {
             Self::Mechanical(device) => device.next_completion(),
             Self::Flash(device) => device.next_completion(),
+            Self::Slowed(device, clock) => device.next_completion().map(|at| clock.wall_time(at)),
         }
     }
 
@@ -178,6 +200,9 @@ impl AnyDevice {
         match self {
             Self::Mechanical(device) => device.complete(now),
             Self::Flash(device) => device.complete(now),
+            Self::Slowed(device, clock) => {
+                device.complete(clock.model_time(now)).map(|done| clock.completed(done))
+            }
         }
     }
 }

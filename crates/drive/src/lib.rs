@@ -10,7 +10,8 @@
 //! - [`Device`] is a drive with its state: queue, read segments, write buffer, arm and spindle.
 //! - [`FlashSpec`], [`FlashModel`] and [`FlashDevice`] are the same for a flash drive: dies,
 //!   channels, write buffer, link.
-//! - [`AnySpec`], [`AnyModel`] and [`AnyDevice`] are a drive of either kind.
+//! - [`AnySpec`], [`AnyModel`] and [`AnyDevice`] are a drive of either kind, perhaps slowed to a
+//!   share of its speed.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -80,6 +81,7 @@ mod rotation;
 mod samples;
 mod seek;
 mod seek_jitter;
+mod slowed;
 mod spec;
 mod write_buffer;
 
@@ -99,6 +101,7 @@ pub use flash::{
 pub use layout::Position;
 pub use model::{Model, ZoneFacts};
 pub use queue::Order;
+pub use slowed::SlowedClock;
 pub use spec::{
     AGE_LIMIT_MAX, Arm, CYLINDERS_MAX, Choosing, Discipline, MOVE_MAX, Mapping, Overheads,
     PERIOD_MAX, PERIOD_MIN, QUEUE_DEPTH_MAX, ReadBuffer, Remap, SECTORS_PER_TRACK_MAX,

@@ -51,7 +51,7 @@ fn header(disk: &str) -> (Header, AnyDevice) {
         profile: disk.host_profile(),
         started_at: Instant::from_nanos(123_456),
     };
-    (header, AnyDevice::new(disk.drive.model.clone()))
+    (header, AnyDevice::new(disk.drive.model.clone()).slowed(disk.slowed))
 }
 
 /// Serves a disk for `iterations` iterations of its loop, as a daemon's thread does. Returns the

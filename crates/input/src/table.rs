@@ -341,6 +341,11 @@ impl<'a> Value<'a> {
         number.filter(|number| range.contains(number)).ok_or_else(|| self.refuse(expected))
     }
 
+    /// Whether the value is a table.
+    pub fn is_table(&self) -> bool {
+        matches!(self.node.get_ref(), DeValue::Table(_))
+    }
+
     /// The value as a table on one line, `{ key = … }`.
     ///
     /// # Errors

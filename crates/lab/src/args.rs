@@ -43,6 +43,17 @@ pub(crate) struct Reproduce {
     /// The directory for the files.
     #[arg(long, default_value = "out", value_name = "DIR")]
     pub(crate) out: PathBuf,
+    /// The scheduling policy of worth-grid, instead of its own.
+    #[arg(long, value_name = "POLICY", value_parser = policy)]
+    pub(crate) policy: Option<engine::PolicyName>,
+    /// Run a part of worth-grid's settings: one reserve, four think times, one seed, 20 s.
+    #[arg(long)]
+    pub(crate) sample: bool,
+}
+
+fn policy(name: &str) -> Result<engine::PolicyName, String> {
+    let known = || engine::PolicyName::ALL.map(engine::PolicyName::as_str).join(", ");
+    name.parse().map_err(|_| format!("expected one of {}", known()))
 }
 
 #[derive(Debug, Subcommand)]

@@ -2,19 +2,24 @@
 
 use anyhow::Context;
 use console::{ExitStatus, Progress, bad_input, eprintln, print, println, table};
+use engine::PolicyName;
 
 use crate::args;
-use crate::experiments::{self, Experiment, Outcome};
+use crate::experiments::{self, Experiment, Options, Outcome};
 
 pub(crate) fn run(args: &args::Reproduce, json: bool) -> anyhow::Result<ExitStatus> {
     let experiments = choose(&args.ids)?;
+    let options = Options { policy: args.policy, sample: args.sample };
+    if let Some(policy) = args.policy {
+        check_policy(policy, &experiments)?;
+    }
     // Before the run, so that a directory that cannot be created costs no computation.
     std::fs::create_dir_all(&args.out)
         .map_err(|error| bad_input(format!("{}: {error}", args.out.display())))?;
     let mut outcomes = Vec::new();
     for experiment in experiments {
         let bar = Progress::new(experiment.id);
-        let outcome = experiment.run(&args.out, &mut |part| bar.set(part));
+        let outcome = experiments::run(&experiment, options, &args.out, &mut |part| bar.set(part));
         bar.finish();
         let outcome = outcome.with_context(|| format!("{}", args.out.display()))?;
         if !json {
@@ -40,6 +45,16 @@ fn choose(ids: &[String]) -> anyhow::Result<Vec<Experiment>> {
         })
     };
     ids.iter().map(find).collect()
+}
+
+/// Rejects a policy beside experiments of which none takes one.
+fn check_policy(policy: PolicyName, chosen: &[Experiment]) -> anyhow::Result<()> {
+    if !chosen.iter().any(experiments::is_optional) {
+        let expected = "no --policy, or worth-grid among the experiments";
+        return Err(bad_input(format!("--policy {policy}: expected {expected}")));
+    }
+    experiments::check_policy(policy)
+        .map_err(|error| bad_input(format!("--policy {policy}: {error}")))
 }
 
 /// One JSON object: the outcome of a single experiment, or an object with all outcomes.

@@ -87,6 +87,35 @@ fn the_papers_figures_are_reproduced_by_their_names() {
 }
 
 #[test]
+fn the_worth_of_reserves_is_measured_under_the_policy_asked_for() {
+    let scratch = Scratch::new();
+    let arguments = ["reproduce", "worth-grid", "--sample", "--json", "--out", "out"];
+    let under = |policy: &str| {
+        let ran = lab(scratch.path(), &[&arguments[..], &["--policy", policy]].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.json()
+    };
+    let (own, fcfs) = (under("utilization"), under("fcfs"));
+    assert_eq!(own["id"], "worth-grid");
+    for told in [&own, &fcfs] {
+        for check in told["checks"].as_array().expect("a list") {
+            assert!(check["holds"].is_null() && check["bound"].is_number(), "{check}");
+        }
+    }
+    let worth_without_pauses = |told: &Value| told["series"][0]["rows"][0][3].as_f64();
+    assert!(worth_without_pauses(&own) > Some(0.9), "{own}");
+    assert!(worth_without_pauses(&fcfs) < Some(0.2), "{fcfs}");
+    for drive in ["hgst-7k8", "nearline-20t"] {
+        assert_svg(&scratch.join(&format!("out/worth-grid-{drive}-50.svg")));
+        assert_csv(&scratch.join(&format!("out/worth-grid-{drive}.csv")), 4);
+    }
+    let ran = lab(scratch.path(), &["reproduce", "vdisk-fig1", "--policy", "edf"]);
+    let expected = "spindle-lab: --policy edf: expected no --policy, or worth-grid among the \
+                    experiments";
+    assert_eq!(ran.refusal().trim_end(), expected);
+}
+
+#[test]
 fn semi_preemptible_execution_is_compared_with_its_paper() {
     let ids = [
         "spio-example",

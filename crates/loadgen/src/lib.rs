@@ -1,12 +1,14 @@
 //! Load generators: clients that load a live volume over NBD with a workload of the simulator.
 
+mod paced;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use anyhow::Context;
-use config::{Requests, Workload};
+use config::{Arrival, Requests, Synthetic, ThinkTime, Workload};
 use daemon::Clock;
 use nbd::Address;
 use nbd::client::{Client, Receiver, Sender};
@@ -14,7 +16,7 @@ use sim::{Generator, SeededRng};
 use stats::Latency;
 use units::{Duration, Instant, Op, Operation};
 
-/// A client in a closed loop, on a thread of its own.
+/// A client in a closed loop, on a thread of its own; on two with think times or bursts.
 #[derive(Debug)]
 pub struct Load {
     stop: Arc<AtomicBool>,
@@ -35,6 +37,9 @@ impl Load {
         let (client, generator) = open(address, export, workload, rng)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
+        let paced =
+            !matches!(synthetic(workload)?.arrival, Arrival::Closed { think: ThinkTime::NONE, .. });
+        let drive = if paced { paced::drive } else { drive };
         let work = move || drive(client, generator, &stopped);
         let thread = std::thread::Builder::new().name(export.to_owned()).spawn(work)?;
         Ok(Self { stop, thread })
@@ -61,11 +66,16 @@ fn open(
 ) -> anyhow::Result<(Client, Generator)> {
     let mut client = Client::connect(address).with_context(|| format!("{address}"))?;
     let opened = client.go(export).with_context(|| format!("export {export}"))?;
-    let Requests::Synthetic(drawn) = &workload.requests else {
-        anyhow::bail!("a trace is for simulation only")
-    };
+    let drawn = synthetic(workload)?;
     let generator = Generator::new(drawn, opened.size.sectors_floor(), rng);
     Ok((client, generator))
+}
+
+fn synthetic(workload: &Workload) -> anyhow::Result<&Synthetic> {
+    match &workload.requests {
+        Requests::Synthetic(drawn) => Ok(drawn),
+        _ => anyhow::bail!("a trace is for simulation only"),
+    }
 }
 
 fn drive(mut client: Client, mut generator: Generator, stop: &AtomicBool) -> anyhow::Result<()> {

@@ -23,6 +23,7 @@ mod simulation;
 mod slab;
 mod source;
 mod workload;
+pub mod worth;
 
 pub use bench_target::{BenchTarget, Lateness};
 pub use non_preemptible::NonPreemptible;

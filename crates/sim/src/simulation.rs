@@ -8,7 +8,7 @@ use engine::{
     Reply, Request, SEQUENTIAL_WITHIN, Settings, VolumeId,
 };
 use stats::{
-    DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency, Runs, SCHEMA,
+    DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency, LatencyMs, Runs, SCHEMA,
     VolumeReport,
 };
 use trace::TraceError;
@@ -256,6 +256,17 @@ impl Simulation {
         VolumeView { disk_time: account.disk_time, requests: account.requests, balance }
     }
 
+    /// The latencies of a volume of the plan since the start, or since
+    /// [`Self::restart_latencies`].
+    pub fn latency(&self, volume: config::VolumeIndex) -> LatencyMs {
+        self.volumes[volume.0].latency.millis()
+    }
+
+    /// Forgets the latencies of all volumes so far.
+    pub fn restart_latencies(&mut self) {
+        self.volumes.iter_mut().for_each(|volume| volume.latency = Latency::default());
+    }
+
     /// The non-preemptible intervals of a disk of the plan.
     pub fn non_preemptible(&self, disk: config::DiskIndex) -> &NonPreemptible {
         &self.disks[disk.0].non_preemptible
@@ -299,6 +310,7 @@ impl Simulation {
                 declared: volume
                     .declared
                     .map(|declared| DeclaredReport::new(&declared, &volume.runs)),
+                worth: None,
             }
         });
         let (disks, volumes) = (disks.collect(), volumes.collect());
@@ -450,11 +462,13 @@ impl Simulation {
         }
         load.in_flight -= 1;
         let volume = load.volume;
-        if let Some(pause) = load.source.think_time() {
-            if pause == Duration::ZERO {
-                self.send(index);
-            } else {
-                self.events.schedule(self.now + pause, Entry::Send { load: index });
+        if let Some((count, pause)) = load.source.after_answer(load.in_flight) {
+            for _ in 0..count {
+                if pause == Duration::ZERO {
+                    self.send(index);
+                } else {
+                    self.events.schedule(self.now + pause, Entry::Send { load: index });
+                }
             }
         }
         let volume = &mut self.volumes[volume];
@@ -506,7 +520,7 @@ impl Disk {
             settings,
             engine: disk.engine(Instant::ZERO),
             agenda: ContractSchedule::default(),
-            device: AnyDevice::new(disk.drive.model.clone()).with_seed(seed),
+            device: AnyDevice::new(disk.drive.model.clone()).with_seed(seed).slowed(disk.slowed),
             running: Vec::new(),
             data: DataOracle::default(),
             limited: false,

@@ -105,15 +105,13 @@ impl Source {
         }
     }
 
-    /// The think time after an answer, in a closed loop.
-    pub(crate) fn think_time(&mut self) -> Option<Duration> {
+    /// The requests of a closed loop that follow an answer: their number, and the think time
+    /// before them. See [`Generator::after_answer`].
+    pub(crate) fn after_answer(&mut self, in_flight: u32) -> Option<(u32, Duration)> {
         match self {
-            Self::Drawn(generator) => {
-                generator.outstanding()?;
-                Some(generator.pause())
-            }
+            Self::Drawn(generator) => generator.after_answer(in_flight),
             Self::Trace(_) | Self::Timed(..) => None,
-            Self::Listed(..) => Some(Duration::ZERO),
+            Self::Listed(..) => Some((1, Duration::ZERO)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The workload generator of Zygaria (RTAS 2008, §4.1): the location and the arrival time of the
 //! next request.
 
-use config::{Access, Arrival, Mix, Synthetic};
+use config::{Access, Arrival, Mix, Synthetic, ThinkTime};
 use units::{Duration, Extent, Lba, Op, Operation, Sectors};
 
 use crate::SeededRng;
@@ -68,22 +68,34 @@ impl Generator {
         Operation { op: if reads { Op::Read } else { Op::Write }, extent, fua: false }
     }
 
-    /// The number of outstanding requests; `None` in an open loop.
+    /// The number of outstanding requests, or of requests of a burst; `None` in an open loop.
     pub fn outstanding(&self) -> Option<u32> {
-        match self.arrival {
-            Arrival::Closed { outstanding, .. } => Some(outstanding),
-            Arrival::Open { .. } | Arrival::Poisson { .. } => None,
-        }
+        self.arrival.outstanding()
     }
 
     /// The time before the next request: after an answer in a closed loop, after the previous
     /// request in an open loop.
     pub fn pause(&mut self) -> Duration {
         match self.arrival {
-            Arrival::Closed { think, .. } => think,
+            Arrival::Closed { think, .. } | Arrival::Bursts { think, .. } => match think {
+                ThinkTime::Fixed(time) => time,
+                ThinkTime::Exponential { mean } => self.rng.exponential(mean),
+            },
             Arrival::Open { interval } => interval,
             Arrival::Poisson { interval } => self.rng.exponential(interval),
         }
+    }
+
+    /// The requests that follow an answer in a closed loop, after which `in_flight` requests are
+    /// left: their number, and the think time before them. `None` in an open loop, and before the
+    /// last answer of a burst.
+    pub fn after_answer(&mut self, in_flight: u32) -> Option<(u32, Duration)> {
+        let count = match self.arrival {
+            Arrival::Closed { .. } => 1,
+            Arrival::Bursts { size, .. } if in_flight == 0 => size,
+            Arrival::Bursts { .. } | Arrival::Open { .. } | Arrival::Poisson { .. } => return None,
+        };
+        Some((count, self.pause()))
     }
 
     fn next_block(&mut self) -> u64 {
@@ -123,9 +135,21 @@ mod tests {
     use units::{Bytes, Share};
 
     fn generator(access: Access, mix: Mix) -> Generator {
-        let arrival = Arrival::Closed { outstanding: 1, think: Duration::ZERO };
+        let arrival = Arrival::closed(1);
         let drawn = Synthetic { mix, access, block: Bytes(4_096), arrival };
         Generator::new(&drawn, Sectors(8 * 1_000), SeededRng::new(1, 0))
+    }
+
+    #[test]
+    fn exponential_think_times_have_their_mean() {
+        let think = ThinkTime::Exponential { mean: Duration::from_millis(2) };
+        let arrival = Arrival::Closed { outstanding: 1, think };
+        let drawn =
+            Synthetic { mix: Mix::Read, access: Access::Random, block: Bytes(4_096), arrival };
+        let mut generator = Generator::new(&drawn, Sectors(8_000), SeededRng::new(1, 0));
+        let sum: f64 = (0..100_000).map(|_| generator.pause().as_millis_f64()).sum();
+        let mean = sum / 1e5;
+        assert!((mean - 2.0).abs() < 0.02, "{mean} ms");
     }
 
     #[test]

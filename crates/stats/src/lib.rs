@@ -8,9 +8,11 @@ mod latency;
 mod request;
 mod runs;
 mod shapes;
+mod worth;
 
 pub use declared::DeclaredReport;
 pub use latency::{ErrorMs, Latency, LatencyMs};
 pub use request::{DroppedReport, MeanwhileReport, RequestReport};
 pub use runs::Runs;
 pub use shapes::{DeadlinesReport, DiskReport, ExecutionReport, SCHEMA, VolumeReport};
+pub use worth::WorthReport;

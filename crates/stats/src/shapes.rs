@@ -3,7 +3,7 @@
 use engine::PreemptionStats;
 use serde::Serialize;
 
-use crate::{DeclaredReport, ErrorMs, LatencyMs};
+use crate::{DeclaredReport, ErrorMs, LatencyMs, WorthReport};
 
 /// The version of every JSON shape that Spindle prints.
 pub const SCHEMA: u32 = 1;
@@ -118,4 +118,7 @@ pub struct VolumeReport {
     /// The declaration from which its reserve was derived, and whether its load still matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub declared: Option<DeclaredReport>,
+    /// The worth of its reserve, where it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worth: Option<WorthReport>,
 }

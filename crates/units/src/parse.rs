@@ -115,6 +115,20 @@ impl FromStr for Share {
     }
 }
 
+impl Share {
+    /// Reads a share as a factor of at most 1, such as `0.5`, or with its unit, such as `50%`.
+    ///
+    /// # Errors
+    /// The text is neither, or above the whole.
+    pub fn from_factor(text: &str) -> Result<Self, ParseError> {
+        scaled(text, &[("", 1_000_000_000), ("%", 10_000_000)])
+            .filter(|ppb| *ppb <= u64::from(Self::ALL.ppb()))
+            .and_then(|ppb| u32::try_from(ppb).ok())
+            .map(Self::from_ppb)
+            .ok_or_else(|| refused(text, "a factor from `0` to `1` or a share from `0%` to `100%`"))
+    }
+}
+
 impl FromStr for Rate {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {

@@ -70,6 +70,17 @@ impl Share {
         Some(Duration::from_nanos(u64::try_from(wall).unwrap_or(u64::MAX)))
     }
 
+    /// The time that something takes at this share of its speed if it takes `time` at full speed:
+    /// `time` divided by the share, rounded up.
+    ///
+    /// # Panics
+    /// On a share of zero, or above 584 years.
+    pub fn stretched(self, time: Duration) -> Duration {
+        assert!(self.0 > 0, "nothing ends at no speed");
+        let nanos = (u128::from(time.as_nanos()) * u128::from(WHOLE)).div_ceil(self.0.into());
+        Duration::from_nanos(u64::try_from(nanos).expect("a time is under 584 years"))
+    }
+
     /// The sum, or `None` above the whole.
     pub fn checked_add(self, other: Self) -> Option<Self> {
         let sum = self.0 + other.0;
@@ -109,6 +120,15 @@ mod tests {
         }
         assert_eq!(Share::NONE.time_to_accrue(DiskTime::from_nanos(1)), None);
         assert_eq!(Share::NONE.time_to_accrue(DiskTime::from_nanos(-1)), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_stretched_time_is_divided_by_the_share_and_rounded_up() {
+        let stretched =
+            |ppb, nanos| Share::from_ppb(ppb).stretched(Duration::from_nanos(nanos)).as_nanos();
+        assert_eq!(stretched(500_000_000, 3), 6);
+        assert_eq!(stretched(300_000_000, 1), 4);
+        assert_eq!(stretched(WHOLE, 8_333_333), 8_333_333);
     }
 
     #[test]

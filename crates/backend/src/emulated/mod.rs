@@ -2,7 +2,7 @@
 
 pub(crate) mod store;
 
-use units::{Extent, Instant, Op, Operation, Sectors};
+use units::{Extent, Instant, Op, Operation, Sectors, Share};
 
 use crate::disk::{Allocation, Completion, Disk, Failure, Job, ServiceTimes, Tag};
 use crate::emulated::store::Store;
@@ -31,6 +31,15 @@ impl EmulatedDisk {
             times,
             parts: None,
         }
+    }
+
+    /// The same disk, idle, with every service time of its drive divided by `share`.
+    ///
+    /// # Panics
+    /// If the share is zero.
+    #[must_use]
+    pub fn slowed(self, share: Share) -> Self {
+        Self { device: self.device.slowed(share), ..self }
     }
 
     fn transfer(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {
@@ -121,6 +130,25 @@ mod tests {
 
     use super::*;
     use crate::emulated::store::RamStore;
+
+    #[test]
+    fn a_slowed_disk_takes_twice_as_long() {
+        let read = |share| {
+            let spec = drive_library::find("hgst-7k8").expect("it is in the library");
+            let model = spec.check().expect("it is sound");
+            let disk = EmulatedDisk::new(model, Box::new(RamStore::default()));
+            let mut disk = disk.slowed(share);
+            let operation = Operation::read(Extent::new(Lba(1 << 30), Sectors(8)));
+            let (tag, data, no_hole) = (Tag(1), Vec::new(), false);
+            disk.submit(Job { tag, operation, data, no_hole }, Instant::ZERO);
+            let end = disk.next_event().expect("a command is in the drive");
+            assert!(disk.reap(end).is_some_and(|done| done.result.is_ok()));
+            let parts = disk.parts().expect("it is a mechanical drive").sum();
+            assert_eq!(parts, end.since(Instant::ZERO));
+            parts
+        };
+        assert_eq!(read(Share::from_percent(50)), read(Share::ALL) * 2);
+    }
 
     #[test]
     fn what_a_disk_holds_can_be_looked_at_before_it_is_served() {

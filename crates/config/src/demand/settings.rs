@@ -7,7 +7,7 @@ use drive_profile::Profile;
 use engine::{
     Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Settings, TABLE_POINTS,
 };
-use units::{DiskTime, Duration, Instant, Lba, Sectors};
+use units::{DiskTime, Duration, Instant, Lba, Sectors, Share};
 
 use drive_library::profile;
 
@@ -34,7 +34,8 @@ impl Disk {
                     .map(|model| match &self.profile {
                         Some(measured) => measured_table(&measured.profile),
                         None => drive_table(model),
-                    }),
+                    })
+                    .map(|table| slowed_table(&table, self.slowed)),
             },
             execution: self.execution,
             nominal_cost: self.nominal.interval.into(),
@@ -49,12 +50,13 @@ impl Disk {
         Deadlines { slack_range, best_effort, ..Deadlines::default() }
     }
 
-    /// The drive's profile: measured, or else assumed from its parameters.
+    /// The drive's profile: measured, or else assumed from its parameters; slowed as the drive is.
     pub(crate) fn known(&self, model: &Model) -> Profile {
-        match &self.profile {
+        let profile = match &self.profile {
             Some(measured) => Profile::clone(&measured.profile),
             None => profile::assumed(model),
-        }
+        };
+        profile.slowed(self.slowed)
     }
 
     /// An engine for this disk, idle and without volumes. For preemptible execution it gets the
@@ -96,6 +98,17 @@ impl Disk {
     /// The mechanical figures from which a rate is converted into a share (RTAS 2008 §2.4); `None`
     /// for a drive without seeks.
     pub fn mechanics(&self) -> Option<Mechanics> {
+        let slow = |time| self.slowed.stretched(time);
+        self.mechanics_at_full_speed().map(|mechanics| Mechanics {
+            seek_max: slow(mechanics.seek_max),
+            rotation_period: slow(mechanics.rotation_period),
+            overhead: slow(mechanics.overhead),
+            hit: slow(mechanics.hit),
+            sector: slow(mechanics.sector),
+        })
+    }
+
+    fn mechanics_at_full_speed(&self) -> Option<Mechanics> {
         let model = self.drive.model.mechanical()?;
         if let Some(measured) = &self.profile {
             return Some(measured_mechanics(&measured.profile));
@@ -115,6 +128,20 @@ impl Disk {
             hit: overheads.read_hit,
             sector,
         })
+    }
+}
+
+/// The table of the drive slowed to `share` of its speed.
+fn slowed_table(table: &DriveTable, share: Share) -> DriveTable {
+    let slow = |time: DiskTime| {
+        let nanos = u64::try_from(time.as_nanos()).expect("a service time is not negative");
+        DiskTime::from(share.stretched(Duration::from_nanos(nanos)))
+    };
+    DriveTable {
+        positioning: table.positioning.map(|(distance, time)| (distance, slow(time))),
+        zones: table.zones.map(|(start, time)| (start, slow(time))),
+        hit: slow(table.hit),
+        bus_sector: slow(table.bus_sector),
     }
 }
 

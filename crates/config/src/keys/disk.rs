@@ -28,6 +28,14 @@ fn disk_identity() -> Vec<Key> {
             "the path of a profile (*.toml), relative to the config's directory",
             "The measured profile of the drive, used instead of what its parameters imply.",
         ),
+        Key::new(
+            "slowed",
+            format!("a factor from {:.2} to 1, or a share in quotes", l::SLOWED_MIN.as_f64()),
+            "The share of its speed at which an emulated or simulated drive runs: every service \
+             time, the rotation included, is divided by it, and so are a profile's times and the \
+             default estimates.",
+        )
+        .or("1"),
         Key::new("path", PATH, "A block device or file that is served directly: a real disk."),
         Key::new("buffered", BOOLEAN, "Whether a real disk is accessed through the page cache.")
             .or("false"),

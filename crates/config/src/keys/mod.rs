@@ -15,7 +15,7 @@ pub use input::{Key, TableKeys};
 pub(crate) use disk::{BEST_EFFORT, DISK, FAULTS};
 pub(crate) use server::{LISTEN, LOG, NBD, TOP};
 pub(crate) use volume::{FROM, POOL, POOL_VOLUME, STREAM, VOLUME};
-pub(crate) use workload::WORKLOAD;
+pub(crate) use workload::{THINK, WORKLOAD};
 
 /// The tables of a config, in the order of the reference page.
 pub fn all() -> Vec<&'static TableKeys> {
@@ -33,5 +33,6 @@ pub fn all() -> Vec<&'static TableKeys> {
         &POOL_VOLUME,
         &FROM,
         &WORKLOAD,
+        &THINK,
     ]
 }

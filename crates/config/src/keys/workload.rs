@@ -29,9 +29,16 @@ fn synthetic() -> Vec<Key> {
             "Requests in flight: a closed loop.",
         ),
         Key::new(
+            "burst",
+            numbers(1, l::OUTSTANDING_MAX.into()),
+            "Requests that are sent at one instant; the next burst follows when all of them are \
+             completed and one think time has passed: a closed loop, instead of `outstanding`.",
+        ),
+        Key::new(
             "think",
-            times(Duration::ZERO, l::TIME_MAX),
-            "The pause between a completion and the next request of a closed loop.",
+            format!("{}, or {{ exponential = the mean }}", times(Duration::ZERO, l::TIME_MAX)),
+            "The pause between a completion (of a burst: the last one) and the next request of a \
+             closed loop.",
         )
         .or("0s"),
         Key::new("rate", "a rate such as 60/s", "Requests a second: an open loop."),
@@ -77,4 +84,14 @@ pub(crate) static WORKLOAD: Lazy = Lazy::new(|| {
         .or("\"refuse\""),
     ]);
     TableKeys::new("[[workload]]", "A stream of requests that a simulation sends.", keys)
+});
+
+pub(crate) static THINK: Lazy = Lazy::new(|| {
+    let mean = Key::new(
+        "exponential",
+        times(Duration::from_nanos(1), l::TIME_MAX),
+        "The mean of independent, exponentially distributed think times.",
+    );
+    let about = "A distribution of think times.";
+    TableKeys::new("[[workload]] think", about, vec![mean.required()])
 });

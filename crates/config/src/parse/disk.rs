@@ -12,7 +12,7 @@ use input::{InputError, Table, Value, list, read_at_most, time_text};
 
 use super::names::Names;
 use super::path::{path, same_file, unusable};
-use super::{deadlines, execution, faults, measured, memory, real};
+use super::{deadlines, execution, faults, measured, memory, real, slowed};
 use crate::defaults;
 use crate::demand::measured_worst_case;
 use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PERIOD_MAX, PERIOD_MIN};
@@ -56,6 +56,7 @@ fn disk(
     backing: Backing,
 ) -> Result<Disk, InputError> {
     let depth = depth(table, &drive.model)?;
+    let slowed = slowed::check(table)?;
     let execution = execution::check(table, &drive)?;
     let period = table.duration("period", PERIOD_MIN..=PERIOD_MAX, "", defaults::PERIOD)?;
     let up_to_period = " (the period)";
@@ -74,11 +75,15 @@ fn disk(
     let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
     // No bucket holds more than one period's worth: a request with a larger estimate could never be
     // served.
-    let estimate = |key, default| table.duration(key, ESTIMATE_MIN..=period, up_to_period, default);
+    let estimate = |key, default| {
+        let default = slowed.stretched(default).min(period);
+        table.duration(key, ESTIMATE_MIN..=period, up_to_period, default)
+    };
     let worst = match &profile {
         Some(measured) => Some(measured_worst_case(&measured.profile, NOMINAL_COMMAND)),
         None => drive.model.mechanical().map(|model| model.worst_case(NOMINAL_COMMAND)),
     };
+    let worst = worst.map(|worst| slowed.stretched(worst));
     let nominal = nominal(table, worst, policy(table)?, period)?;
     let by = estimator(table, &drive.model)?;
     let faults = faults::check(table, backing.capabilities().is_real)?;
@@ -86,6 +91,7 @@ fn disk(
     let disk = Disk {
         name,
         drive,
+        slowed,
         profile,
         backing,
         policy: policy(table)?,

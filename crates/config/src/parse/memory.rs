@@ -20,7 +20,7 @@ pub(crate) fn check(table: &Table<'_>) -> Result<Option<(DriveRef, Backing)>, In
             return table.value(KEY).map_or(Ok(None), |value| Err(value.refuse(expected)));
         }
     };
-    for key in ["backing", "profile"] {
+    for key in ["backing", "profile", "slowed"] {
         if let Some(other) = table.value(key) {
             return Err(other.refuse(format_args!("no such field beside drive = \"{name}\"")));
         }

@@ -15,6 +15,7 @@ mod pool;
 mod pool_stream;
 mod real;
 mod replay;
+mod slowed;
 mod stream;
 mod top;
 mod volume;

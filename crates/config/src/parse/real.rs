@@ -46,7 +46,7 @@ pub(crate) fn check(
         return unexpected
             .map_or(Ok(None), |value| Err(value.refuse("no such field, or a `path`")));
     };
-    for key in ["drive", "backing"] {
+    for key in ["drive", "slowed", "backing"] {
         if let Some(other) = table.value(key) {
             let expected = format_args!("no such field beside `path`: the disk is a real one");
             return Err(other.refuse(expected));

@@ -8,15 +8,28 @@ use units::{Bytes, Duration};
 
 use super::names::Names;
 use super::replay;
+use crate::keys::THINK;
 use crate::limits::{
     BLOCK_MAX, BLOCK_MIN, ELEVATOR_MAX, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX, RUN_MAX, TIME_MAX,
 };
-use crate::plan::{Access, Arrival, Mix, Requests, Synthetic, Volume, VolumeIndex, Workload};
+use crate::plan::{
+    Access, Arrival, Mix, Requests, Synthetic, ThinkTime, Volume, VolumeIndex, Workload,
+};
 use input::{InputError, Table, size_text, time_text};
 
 /// The keys of generated requests, which a trace does not use.
-const DRAWN_KEYS: [&str; 9] =
-    ["op", "read_share", "run", "block", "outstanding", "think", "rate", "arrivals", "elevator"];
+const DRAWN_KEYS: [&str; 10] = [
+    "op",
+    "read_share",
+    "run",
+    "block",
+    "outstanding",
+    "burst",
+    "think",
+    "rate",
+    "arrivals",
+    "elevator",
+];
 /// The keys of a trace, which generated requests do not use.
 const TRACE_KEYS: [&str; 5] = ["file", "format", "device", "scale", "remap"];
 const ACCESS_EXPECTED: &str = "\"sequential\", \"random\", \"stream\" or \"trace\"";
@@ -46,12 +59,13 @@ fn bound_disk(
     available: &mut u32,
 ) -> Result<(), InputError> {
     let Requests::Synthetic(drawn) = &workload.requests else { return Ok(()) };
-    let Arrival::Closed { outstanding, .. } = drawn.arrival else { return Ok(()) };
+    let Some(outstanding) = drawn.arrival.outstanding() else { return Ok(()) };
     let remaining = available.checked_sub(outstanding);
     let Some(remaining) = remaining else {
         let expected =
             format!("at most {available} (what is left of {OUTSTANDING_DISK_MAX} on its disk)");
-        return Err(table.require("outstanding", &expected)?.refuse(&expected));
+        let key = if table.value("burst").is_some() { "burst" } else { "outstanding" };
+        return Err(table.require(key, &expected)?.refuse(&expected));
     };
     *available = remaining;
     Ok(())
@@ -104,7 +118,7 @@ fn played(table: &Table<'_>, volume: &Volume) -> Result<Synthetic, InputError> {
     let Some(stream) = volume.stream else {
         return Err(table.require("access", EXPECTED)?.refuse(EXPECTED));
     };
-    for key in ["run", "block", "outstanding", "think", "rate", "arrivals", "elevator"] {
+    for key in ["run", "block", "outstanding", "burst", "think", "rate", "arrivals", "elevator"] {
         if let Some(value) = table.value(key) {
             return Err(value.refuse("no such field: the stream of the volume says it"));
         }
@@ -182,30 +196,49 @@ fn block(table: &Table<'_>, volume: &Volume) -> Result<Bytes, InputError> {
 }
 
 fn arrival(table: &Table<'_>) -> Result<Arrival, InputError> {
-    const EXPECTED: &str = "`outstanding` (a closed loop) or `rate` (an open loop)";
-    let (outstanding, think) = (table.value("outstanding"), table.value("think"));
+    const EXPECTED: &str = "`outstanding` or `burst` (closed loops) or `rate` (an open loop)";
+    const LOOPS: [&str; 3] = ["outstanding", "burst", "rate"];
     let poisson = poisson(table)?;
-    match (outstanding, table.value("rate")) {
-        (Some(outstanding), None) => {
-            let outstanding = outstanding.integer(1..=OUTSTANDING_MAX.into(), "")?;
-            let outstanding = u32::try_from(outstanding).expect("within its range");
-            let think = think.map_or(Ok(Duration::ZERO), |think| {
-                think.duration(Duration::ZERO..=TIME_MAX, "")
-            })?;
-            Ok(Arrival::Closed { outstanding, think })
-        }
-        (None, Some(rate)) => {
-            if let Some(think) = think {
-                return Err(think.refuse("no such field, or `outstanding` instead of `rate`"));
-            }
-            let interval = rate.rate()?;
-            Ok(if poisson { Arrival::Poisson { interval } } else { Arrival::Open { interval } })
-        }
-        (Some(_), Some(rate)) => {
-            Err(rate.refuse(format_args!("one of {EXPECTED}, and both are here")))
-        }
-        (None, None) => Err(table.missing("outstanding", EXPECTED)),
+    let mut given = LOOPS.into_iter().filter_map(|key| Some((key, table.value(key)?)));
+    let Some((key, value)) = given.next() else {
+        return Err(table.missing("outstanding", EXPECTED));
+    };
+    if let Some((other, found)) = given.next() {
+        let both = format_args!("one of {EXPECTED}, and `{key}` and `{other}` are here");
+        return Err(found.refuse(both));
     }
+    if key == "rate" {
+        if let Some(think) = table.value("think") {
+            let cure = "no such field, or `outstanding` or `burst` instead of `rate`";
+            return Err(think.refuse(cure));
+        }
+        let interval = value.rate()?;
+        return Ok(if poisson {
+            Arrival::Poisson { interval }
+        } else {
+            Arrival::Open { interval }
+        });
+    }
+    let count = value.integer(1..=OUTSTANDING_MAX.into(), "")?;
+    let count = u32::try_from(count).expect("within its range");
+    let think = think(table)?;
+    Ok(match key {
+        "burst" => Arrival::Bursts { size: count, think },
+        _ => Arrival::Closed { outstanding: count, think },
+    })
+}
+
+/// The think time of a closed loop: a time, or a table with the mean of a distribution.
+fn think(table: &Table<'_>) -> Result<ThinkTime, InputError> {
+    let Some(value) = table.value("think") else { return Ok(ThinkTime::NONE) };
+    if value.is_table() {
+        let fields = value.table(&THINK)?;
+        let mean = fields.require("exponential", "the mean, a time such as 1ms")?;
+        let mean = mean.duration(Duration::from_nanos(1)..=TIME_MAX, "")?;
+        return Ok(ThinkTime::Exponential { mean });
+    }
+    let note = ", or { exponential = the mean }";
+    value.duration(Duration::ZERO..=TIME_MAX, note).map(ThinkTime::Fixed)
 }
 
 /// Whether the arrivals of an open loop are independent.

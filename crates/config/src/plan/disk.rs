@@ -19,6 +19,9 @@ pub struct Disk {
     pub name: String,
     /// The drive that it emulates.
     pub drive: DriveRef,
+    /// The share of its speed to which an emulated or simulated drive is slowed: every service time
+    /// is divided by it. The whole: not slowed. At least [`crate::limits::SLOWED_MIN`].
+    pub slowed: Share,
     /// The measured profile, used instead of what the drive's parameters imply; `None` if there is
     /// none.
     pub profile: Option<ProfileRef>,

@@ -29,4 +29,4 @@ pub use pool::{
 pub(crate) use pool::{LAYOUTS, ZONES};
 pub use top::Plan;
 pub use volume::{Stream, Volume, VolumeIndex};
-pub use workload::{Access, Arrival, Mix, Remap, Replay, Requests, Synthetic, Workload};
+pub use workload::{Access, Arrival, Mix, Remap, Replay, Requests, Synthetic, ThinkTime, Workload};

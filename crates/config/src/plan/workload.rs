@@ -115,6 +115,23 @@ pub enum Access {
     },
 }
 
+/// The think time of a closed loop: its client's pause before the next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThinkTime {
+    /// Always the same.
+    Fixed(Duration),
+    /// Independent and exponentially distributed.
+    Exponential {
+        /// Above zero.
+        mean: Duration,
+    },
+}
+
+impl ThinkTime {
+    /// No pause.
+    pub const NONE: Self = Self::Fixed(Duration::ZERO);
+}
+
 /// The arrival times of a workload's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
@@ -123,7 +140,16 @@ pub enum Arrival {
         /// Requests in flight, from 1 to [`crate::limits::OUTSTANDING_MAX`].
         outstanding: u32,
         /// The pause between a completion and the request that follows it.
-        think: Duration,
+        think: ThinkTime,
+    },
+    /// A closed loop of bursts: when all requests of a burst are completed, a pause follows, and
+    /// then the next burst.
+    Bursts {
+        /// Requests of a burst, which are sent at one instant: from 1 to
+        /// [`crate::limits::OUTSTANDING_MAX`].
+        size: u32,
+        /// The pause between the last completion of a burst and the next burst.
+        think: ThinkTime,
     },
     /// An open loop: requests arrive at a constant rate, whether or not earlier ones have
     /// completed.
@@ -136,4 +162,20 @@ pub enum Arrival {
         /// The mean time between two arrivals. Above zero.
         interval: Duration,
     },
+}
+
+impl Arrival {
+    /// A closed loop of `outstanding` requests without a pause.
+    pub const fn closed(outstanding: u32) -> Self {
+        Self::Closed { outstanding, think: ThinkTime::NONE }
+    }
+
+    /// The most requests in flight; `None` in an open loop.
+    pub const fn outstanding(self) -> Option<u32> {
+        match self {
+            Self::Closed { outstanding, .. } => Some(outstanding),
+            Self::Bursts { size, .. } => Some(size),
+            Self::Open { .. } | Self::Poisson { .. } => None,
+        }
+    }
 }

@@ -188,3 +188,20 @@ fn with_an_unknown_estimator() {
          \"constants\", \"profile\", \"learned\""
     );
 }
+
+#[test]
+fn that_are_slowed_to_no_speed_or_have_none() {
+    let at = "1: [[disk]] \"d0\": field `slowed`";
+    let expected = "a factor from 0.01 to 1, or \"1%\" to \"100%\"";
+    for bad in ["0", "0.009", "1.01", "2", "-1", "nan"] {
+        expect(&disk(&format!("slowed = {bad}\n")), at, &format!("`{bad}`"), expected);
+    }
+    expect(&disk("slowed = \"101%\"\n"), at, "`101%`", expected);
+    expect(&disk("slowed = true\n"), at, "`true`", expected);
+    let real = "[[disk]]\nname = \"d\"\npath = \"/dev/sdb\"\nslowed = 0.5\n";
+    let expected = "no such field beside `path`: the disk is a real one";
+    expect(&refused(&[], real), "4: [[disk]] \"d\": field `slowed`", "`0.5`", expected);
+    let memory = "[[disk]]\nname = \"d\"\ndrive = \"null\"\nsize = \"1GiB\"\nslowed = 0.5\n";
+    let expected = "no such field beside drive = \"null\"";
+    expect(&refused(&[], memory), "5: [[disk]] \"d\": field `slowed`", "`0.5`", expected);
+}

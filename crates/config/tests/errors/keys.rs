@@ -16,7 +16,8 @@ fn an_unknown_key_of_a_disk() {
     assert_eq!(
         disk("dirve = \"x\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys \
-         `name`, `drive`, `profile`, `path`, `buffered`, `adopt`, `io_uring`, `size`, `backing`, \
+         `name`, `drive`, `profile`, `slowed`, `path`, `buffered`, `adopt`, `io_uring`, `size`, \
+         `backing`, \
          `policy`, `depth`, `period`, `batch`, `linger`, `estimate_sequential`, \
          `estimate_random`, `estimate`, `nominal_rate`, `reserve_headroom`, `host_lateness`, \
          `best_effort`, `slack_range`, `faults`, `execution`, `split`, `chunk`, `jit_offset`, \
@@ -40,8 +41,8 @@ fn an_unknown_key_of_a_workload_which_is_named_by_its_number() {
         workload("size = \"1GiB\"\n"),
         "plan.toml:1: [[workload]] #1: field `size`: found `size`, expected one of the keys \
          `volume`, \
-         `op`, `read_share`, `access`, `run`, `block`, `outstanding`, `think`, `rate`, \
-         `arrivals`, `elevator`, \
+         `op`, `read_share`, `access`, `run`, `block`, `outstanding`, `burst`, `think`, \
+         `rate`, `arrivals`, `elevator`, \
          `start`, `stop`, \
          `file`, `format`, `device`, `scale`, `remap`"
     );

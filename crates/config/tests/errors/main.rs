@@ -49,6 +49,10 @@ fn workload(lines: &str) -> String {
     refused(&[DISK, VOLUME, WORKLOAD], lines)
 }
 
+fn expect(message: &str, at: &str, found: &str, expected: &str) {
+    assert_eq!(message, format!("plan.toml:{at}: found {found}, expected {expected}"));
+}
+
 /// The size of the drive in these tests, as messages write it.
 fn capacity() -> (u64, String) {
     let plan = Plan::parse(DISK, "plan.toml", Path::new("")).expect("a good config");

@@ -7,10 +7,6 @@ fn bare(lines: &str) -> String {
     refused(&[DISK, VOLUME], &format!("[[workload]]\n{lines}"))
 }
 
-fn expect(message: &str, at: &str, found: &str, expected: &str) {
-    assert_eq!(message, format!("plan.toml:{at}: found {found}, expected {expected}"));
-}
-
 #[test]
 fn on_no_volume() {
     let expected = "the name of a volume";
@@ -92,7 +88,7 @@ fn with_a_block_larger_than_the_volume() {
 
 #[test]
 fn with_neither_a_closed_nor_an_open_loop() {
-    let expected = "`outstanding` (a closed loop) or `rate` (an open loop)";
+    let expected = "`outstanding` or `burst` (closed loops) or `rate` (an open loop)";
     let message = refused(&[DISK, VOLUME], WORKLOAD);
     expect(&message, "1: [[workload]] #1: field `outstanding`", "nothing", expected);
 }
@@ -100,8 +96,8 @@ fn with_neither_a_closed_nor_an_open_loop() {
 #[test]
 fn with_both_a_closed_and_an_open_loop() {
     let message = workload("outstanding = 1\nrate = \"60/s\"\n");
-    let expected =
-        "one of `outstanding` (a closed loop) or `rate` (an open loop), and both are here";
+    let expected = "one of `outstanding` or `burst` (closed loops) or `rate` (an open loop), \
+                    and `outstanding` and `rate` are here";
     expect(&message, "2: [[workload]] #1: field `rate`", "`60/s`", expected);
 }
 
@@ -118,8 +114,38 @@ fn with_a_rate_out_of_range() {
 #[test]
 fn that_think_in_an_open_loop() {
     let message = workload("rate = \"60/s\"\nthink = \"1ms\"\n");
-    let expected = "no such field, or `outstanding` instead of `rate`";
+    let expected = "no such field, or `outstanding` or `burst` instead of `rate`";
     expect(&message, "2: [[workload]] #1: field `think`", "`1ms`", expected);
+}
+
+#[test]
+fn with_think_times_that_are_none() {
+    let at = "2: [[workload]] #1: field `think`";
+    let expected = "a time from 0s to 10000000s, or { exponential = the mean }";
+    let think = |value: &str| workload(&format!("outstanding = 1\nthink = {value}\n"));
+    expect(&think("\"5\""), at, "`5`", expected);
+    expect(&think("5"), at, "`5`", &format!("{expected}, in quotes"));
+    let at = "2: [[workload]] #1: think: field `exponential`";
+    expect(&think("{}"), at, "nothing", "the mean, a time such as 1ms");
+    let expected = "a time from 1ns to 10000000s";
+    expect(&think("{ exponential = \"0s\" }"), at, "`0s`", expected);
+    expect(&think("{ exponential = \"10000001s\" }"), at, "`10000001s`", expected);
+    let at = "2: [[workload]] #1: think: field `normal`";
+    let expected = "one of the keys `exponential`";
+    expect(&think("{ normal = \"1ms\" }"), at, "`normal`", expected);
+}
+
+#[test]
+fn with_bursts_that_are_none() {
+    let message = workload("outstanding = 2\nburst = 2\n");
+    let expected = "one of `outstanding` or `burst` (closed loops) or `rate` (an open loop), \
+                    and `outstanding` and `burst` are here";
+    expect(&message, "2: [[workload]] #1: field `burst`", "`2`", expected);
+    let at = "1: [[workload]] #1: field `burst`";
+    let expected = "a whole number from 1 to 4096";
+    expect(&workload("burst = 0\n"), at, "`0`", expected);
+    expect(&workload("burst = 4097\n"), at, "`4097`", expected);
+    expect(&workload("burst = \"8\"\n"), at, "`\"8\"`", &format!("{expected}, without quotes"));
 }
 
 #[test]

@@ -64,11 +64,14 @@ pub fn open_backend(plan: &Plan, disk: &config::Disk) -> Result<OpenedBackend, B
     let model = disk.drive.model.clone();
     let mut created_file = None;
     let opened: Box<dyn Disk> = match &disk.backing {
-        Backing::Ram => Box::new(EmulatedDisk::new(model, Box::<RamStore>::default())),
+        Backing::Ram => {
+            let store = Box::<RamStore>::default();
+            Box::new(EmulatedDisk::new(model, store).slowed(disk.slowed))
+        }
         Backing::File(path) => {
             let store = open_file(plan, disk, path)?;
             created_file = store.is_new().then(|| path.clone());
-            Box::new(EmulatedDisk::new(model, Box::new(store)))
+            Box::new(EmulatedDisk::new(model, Box::new(store)).slowed(disk.slowed))
         }
         Backing::Memory => Box::new(MemoryDisk::new(model.capacity())),
         Backing::Null => Box::new(NullDisk::new(model.capacity())),
@@ -156,7 +159,7 @@ mod tests {
 
     use backend::{Job, Tag};
     use config::Retention;
-    use units::{Extent, Instant, Lba, Operation, SECTOR_BYTES, Sectors};
+    use units::{Duration, Extent, Instant, Lba, Operation, SECTOR_BYTES, Sectors};
 
     use super::*;
 
@@ -251,5 +254,19 @@ io_uring = false
             file.read_exact_at(&mut bytes, BLOCK.start.0 * SECTOR_BYTES).expect("it is read");
             assert!(bytes.iter().all(|byte| *byte == 7), "disk {}", disk.name);
         }
+    }
+
+    #[test]
+    fn a_disk_that_is_slowed_to_half_its_speed_is_served_so() {
+        let service_time = |lines: &str| -> Duration {
+            let text = format!("[[disk]]\nname = \"d\"\ndrive = \"hgst-7k8\"\n{lines}\n");
+            let plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("a good config");
+            let mut disk = open_backend(&plan, &plan.disks[0]).expect("in memory").disk;
+            let operation = Operation::read(Extent::new(Lba(1 << 30), Sectors(8)));
+            let job = Job { tag: Tag(1), operation, data: Vec::new(), no_hole: false };
+            disk.submit(job, Instant::ZERO);
+            disk.next_event().expect("a command is in the drive").since(Instant::ZERO)
+        };
+        assert_eq!(service_time("slowed = 0.5"), service_time("") * 2);
     }
 }

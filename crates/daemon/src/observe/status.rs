@@ -273,6 +273,7 @@ impl VolumeStatus {
             dropped: 0,
             estimate_error_ms: self.error.error(),
             declared: self.declared_since(earlier),
+            worth: None,
         }
     }
 }

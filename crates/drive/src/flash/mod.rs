@@ -37,7 +37,7 @@ mod properties;
 mod read_buffer;
 mod spec;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod write_buffer;
 
 pub use device::FlashDevice;

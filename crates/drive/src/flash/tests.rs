@@ -18,7 +18,7 @@ pub(super) const fn us_of(us: u64) -> Duration {
 
 /// Four dies on two channels, stripes of 16 sectors. A sector takes 1 us on a channel and on the
 /// link; a read 50 us, a program 500 us, an erase 2 ms.
-pub(super) fn spec() -> FlashSpec {
+pub(crate) fn spec() -> FlashSpec {
     let rate = Bytes(512_000_000);
     FlashSpec {
         capacity: Sectors(100_000),

@@ -12,13 +12,14 @@ pub(crate) struct Check {
     /// The published figure, if there is one.
     pub(crate) paper: Option<f64>,
     /// `at most` or `at least`: `ours` is compared with the bound. `within`: `ours` may differ from
-    /// the published figure by the bound. `told`: there is no bound.
+    /// the published figure by the bound. `told`: there is no bound. `wanted`: the bound need not
+    /// hold yet.
     pub(crate) relation: &'static str,
     /// The bound.
     pub(crate) bound: Option<f64>,
     /// The unit of `ours`, `paper` and `bound`.
     pub(crate) unit: &'static str,
-    /// Whether the check holds; `None` without a bound.
+    /// Whether the check holds; `None` without a bound that must hold.
     pub(crate) holds: Option<bool>,
     /// The known reason why the check does not hold, or a remark on a figure without a bound.
     /// `None` if the check holds.
@@ -66,6 +67,16 @@ impl Check {
     ) -> Self {
         let (name, reason) = (name.into(), Some(remark.into()));
         Self { name, ours, paper: None, relation: "told", bound: None, unit, holds: None, reason }
+    }
+
+    /// The figure beside a bound that is wanted of it and that it need not keep yet.
+    pub(super) fn wanted(
+        name: impl Into<String>,
+        ours: f64,
+        bound: (&'static str, f64),
+        unit: &'static str,
+    ) -> Self {
+        Self { holds: None, ..Self::new(name.into(), ours, None, bound, unit, false) }
     }
 
     fn new(

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use engine::PolicyName;
 use plot::Plot;
 use serde::Serialize;
 use stats::SCHEMA;
@@ -19,6 +20,18 @@ pub(crate) struct Experiment {
     /// Runs the experiment and reports the completed fraction, from 0 to 1.
     pub(super) run: fn(&mut dyn FnMut(f64)) -> Findings,
 }
+
+/// The settings of an experiment that takes some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// The policy under which it runs, instead of its own.
+    pub(crate) policy: Option<PolicyName>,
+    /// Whether a part of its settings is run, for tests.
+    pub(crate) sample: bool,
+}
+
+/// The procedure of an experiment that takes options.
+pub(super) type Optional = fn(Options, &mut dyn FnMut(f64)) -> Findings;
 
 /// The outcome of an experiment, in the shape of `spindle-lab reproduce ID --json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -92,7 +105,24 @@ impl Experiment {
     /// # Errors
     /// If a file cannot be written.
     pub(crate) fn run(&self, out: &Path, progress: &mut dyn FnMut(f64)) -> io::Result<Outcome> {
-        let Findings { checks, series, plots } = (self.run)(progress);
+        self.write((self.run)(progress), out)
+    }
+
+    /// The same for `procedure`, which is its own with options.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub(super) fn run_with(
+        &self,
+        (procedure, options): (Optional, Options),
+        out: &Path,
+        progress: &mut dyn FnMut(f64),
+    ) -> io::Result<Outcome> {
+        self.write(procedure(options, progress), out)
+    }
+
+    fn write(&self, findings: Findings, out: &Path) -> io::Result<Outcome> {
+        let Findings { checks, series, plots } = findings;
         std::fs::create_dir_all(out)?;
         let mut files = Vec::new();
         let mut write = |name: String, text: &str| {

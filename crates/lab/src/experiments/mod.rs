@@ -7,6 +7,9 @@
 //! Invariant: a check computes its figure. A statement without a published number has no bound
 //! here.
 
+use std::io;
+use std::path::Path;
+
 mod check;
 mod clockwise;
 mod experiment;
@@ -17,12 +20,18 @@ mod spio;
 mod starvation;
 mod throughput;
 mod vdisk;
+mod worth;
+mod worth_targets;
 
 pub(crate) use clockwise::OneDisk;
-pub(crate) use experiment::{Experiment, Outcome};
+pub(crate) use experiment::{Experiment, Options, Outcome};
+
+pub(crate) use worth::check_policy;
+
+use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 32] = [
+pub(crate) const ALL: [Experiment; 33] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -55,9 +64,34 @@ pub(crate) const ALL: [Experiment; 32] = [
     spio::MEASURED,
     clockwise::FIG2,
     clockwise::FIG3,
+    worth::WORTH_GRID,
 ];
+
+/// The experiments that take options, by name.
+const OPTIONAL: [(&str, Optional); 1] = [(worth::WORTH_GRID.id, worth::grid)];
 
 /// The experiment with this name.
 pub(crate) fn find(id: &str) -> Option<Experiment> {
     ALL.into_iter().find(|experiment| experiment.id == id)
+}
+
+/// Runs an experiment, with the options if it takes any, and writes its files into `out`.
+///
+/// # Errors
+/// When a file cannot be written.
+pub(crate) fn run(
+    experiment: &Experiment,
+    options: Options,
+    out: &Path,
+    progress: &mut dyn FnMut(f64),
+) -> io::Result<Outcome> {
+    match OPTIONAL.into_iter().find(|(id, _)| *id == experiment.id) {
+        Some((_, procedure)) => experiment.run_with((procedure, options), out, progress),
+        None => experiment.run(out, progress),
+    }
+}
+
+/// Whether an experiment takes options.
+pub(crate) fn is_optional(experiment: &Experiment) -> bool {
+    OPTIONAL.iter().any(|(id, _)| *id == experiment.id)
 }

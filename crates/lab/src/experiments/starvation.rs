@@ -10,7 +10,7 @@ use std::sync::Arc;
 use config::{Arrival, Plan, Requests};
 use drive::{Discipline, Spec};
 use plot::{Line, Plot};
-use units::{Bytes, Duration};
+use units::Bytes;
 
 use super::check::Check;
 use super::experiment::{Experiment, Findings, Series};
@@ -75,7 +75,7 @@ fn with_stream(plan: &Plan, block: Bytes, depth: u32) -> Plan {
     plan.disks[0].depth = depth;
     if let Requests::Synthetic(stream) = &mut plan.workloads[0].requests {
         stream.block = block;
-        stream.arrival = Arrival::Closed { outstanding: depth, think: Duration::ZERO };
+        stream.arrival = Arrival::closed(depth);
     }
     plan
 }

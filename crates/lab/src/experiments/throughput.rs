@@ -74,7 +74,7 @@ pub(super) fn twenty_inside(plan: &Plan) -> Plan {
     disk.depth = DEPTH;
     for workload in &mut plan.workloads {
         if let Requests::Synthetic(synthetic) = &mut workload.requests {
-            synthetic.arrival = Arrival::Closed { outstanding: OUTSTANDING, think: Duration::ZERO };
+            synthetic.arrival = Arrival::closed(OUTSTANDING);
         }
     }
     plan

@@ -112,7 +112,7 @@ impl Point {
         disk.profile.clone_from(&self.profile);
         plan.workloads[0].requests = match &self.low {
             Low::Synthetic { op, access, block } => {
-                let arrival = Arrival::Closed { outstanding: 1, think: Duration::ZERO };
+                let arrival = Arrival::closed(1);
                 let mix = if *op == Op::Write { Mix::Write } else { Mix::Read };
                 Requests::Synthetic(Synthetic { mix, access: *access, block: *block, arrival })
             }
