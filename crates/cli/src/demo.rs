@@ -1,18 +1,19 @@
-//! `spindle demo`: two volumes with reserves on an emulated disk, under load.
+//! `spindle demo`: three volumes with reserves on an emulated disk, under load. The client of one
+//! sends single requests with pauses.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use config::Plan;
+use config::{Plan, Requests, VolumeIndex};
 use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table, uri};
 use daemon::{Daemon, Status};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use nbd::Address;
 use serde::Serialize;
 use sim::SeededRng;
-use stats::{SCHEMA, VolumeReport};
+use stats::{SCHEMA, VolumeReport, WorthReport};
 use units::{Duration, Instant};
 
 use crate::args;
@@ -20,8 +21,10 @@ use crate::lab::{self, Forwarded};
 use loadgen::Load;
 
 const PLAN: &str = include_str!("../../../examples/serve/demo.toml");
-/// The largest accepted difference between share and reserve.
+/// The most by which the share of a volume that always has requests may be below its reserve.
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
+/// The length of the simulated references, of which a quarter is not measured.
+const REFERENCE: Duration = Duration::from_secs(20);
 /// RTAS 2008 samples every half second.
 const SAMPLE: Duration = Duration::from_millis(500);
 /// Without a terminal, progress is printed as lines: one for this number of samples.
@@ -32,8 +35,12 @@ struct Shown {
     schema: u32,
     duration_s: f64,
     volumes: Vec<VolumeReport>,
+    /// Of the volumes whose clients do not pause: what they do not use is slack to the others.
     worst_share_error_points: f64,
     bound_points: f64,
+    /// The least worth of all volumes: told, not judged, since other programs on the machine make
+    /// a live client late.
+    worst_worth: f64,
     holds: bool,
     lateness_us: LatenessUs,
     files: Vec<PathBuf>,
@@ -69,7 +76,7 @@ pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<ExitStatus> {
     loads.into_iter().try_for_each(Load::stop)?;
     let status = daemon.stop().context("the sockets")?;
     let files = vec![write_csv(&plan, &samples, &args.out)?];
-    let shown = judge(&samples, &status, files);
+    let shown = judge(&plan, &samples, &status, files);
     if json {
         println!("{}", serde_json::to_string(&shown)?);
     } else {
@@ -168,32 +175,63 @@ fn write_csv(plan: &Plan, samples: &[Sample], out: &Path) -> anyhow::Result<Path
     Ok(path)
 }
 
-fn judge(samples: &[Sample], end: &Status, files: Vec<PathBuf>) -> Shown {
+fn judge(plan: &Plan, samples: &[Sample], end: &Status, files: Vec<PathBuf>) -> Shown {
     let ((from, first), (to, last)) = (&samples[0], &samples[samples.len() - 1]);
     let elapsed = to.since(*from);
     let volumes = last.volumes.iter().zip(&first.volumes);
-    let volumes: Vec<VolumeReport> =
+    let mut volumes: Vec<VolumeReport> =
         volumes.map(|(last, first)| last.report_since(Some(first), elapsed)).collect();
-    let off = |volume: &VolumeReport| (volume.disk_time_share - volume.reserve).abs() * 100.0;
-    let worst = volumes.iter().map(off).fold(0.0, f64::max);
+    for (index, volume) in (0..).map(VolumeIndex).zip(&mut volumes) {
+        volume.worth = worth_of(plan, index, volume);
+    }
+    let short = |(index, volume): (usize, &VolumeReport)| {
+        let is_backlogged = !pauses(plan, VolumeIndex(index));
+        is_backlogged.then_some((volume.reserve - volume.disk_time_share) * 100.0)
+    };
+    let worst = volumes.iter().enumerate().filter_map(short).fold(0.0, f64::max);
+    let worths = volumes.iter().filter_map(|volume| Some(volume.worth?.value));
+    let worst_worth = worths.fold(f64::INFINITY, f64::min);
     Shown {
         schema: SCHEMA,
         duration_s: elapsed.as_secs_f64(),
         volumes,
         worst_share_error_points: worst,
         bound_points: SHARE_ERROR_MAX_POINTS,
+        worst_worth,
         holds: worst <= SHARE_ERROR_MAX_POINTS,
         lateness_us: LatenessUs::of(end),
         files,
     }
 }
 
+/// Whether the client of a volume pauses.
+fn pauses(plan: &Plan, volume: VolumeIndex) -> bool {
+    plan.workloads.iter().filter(|workload| workload.volume == volume).any(|workload| {
+        let Requests::Synthetic(synthetic) = &workload.requests else { return false };
+        synthetic.arrival.pauses()
+    })
+}
+
+/// The worth of a volume's reserve: its live rate, divided by that of the same client alone on the
+/// slowed drive, which is simulated.
+fn worth_of(plan: &Plan, volume: VolumeIndex, live: &VolumeReport) -> Option<WorthReport> {
+    let mut reference = sim::worth::alone(plan, volume, plan.volumes[volume.0].contract.reserve);
+    reference.duration = Some(REFERENCE);
+    let warm_up = sim::worth::default_warm_up(REFERENCE);
+    let reference = sim::worth::measure(&reference, warm_up)[volume.0];
+    let live = sim::worth::Measured { rate: live.iops, latency_ms: live.latency_ms };
+    sim::worth::worth(&live, &reference)
+}
+
 fn print(shown: &Shown) {
     print!("{}", table::volumes(&shown.volumes));
+    print!("\n{}\n", table::worths(&shown.volumes));
     println!(
-        "worst share error: {:.2} points (at most {SHARE_ERROR_MAX_POINTS}): the shares {}",
+        "worst share error: {:.2} points (at most {SHARE_ERROR_MAX_POINTS}): the shares {}; least \
+         worth: {:.2}",
         shown.worst_share_error_points,
         if shown.holds { "held" } else { "DID NOT HOLD" },
+        shown.worst_worth,
     );
     println!("{}", shown.lateness_us);
     for file in &shown.files {

@@ -418,13 +418,16 @@ fn a_simulation_measures_the_worth_of_reserves_when_asked_to() {
 }
 
 #[test]
-fn the_demo_shows_two_volumes_and_its_exit_code_is_its_verdict() {
+fn the_demo_shows_three_volumes_and_its_exit_code_is_its_verdict() {
     let scratch = Scratch::new();
     let ran = spindle(scratch.path(), &["demo", "--seconds", "3", "--json", "--out", "out"]);
     let told = ran.json();
     assert_eq!(told["schema"], 1);
-    assert_eq!(names(&told, "volumes", volume), ["seq", "rand"]);
-    numbers(&told, &["duration_s", "worst_share_error_points", "bound_points"]);
+    assert_eq!(names(&told, "volumes", volume), ["seq", "rand", "single"]);
+    let figures = ["duration_s", "worst_share_error_points", "worst_worth"];
+    numbers(&told, &figures);
+    numbers(&told, &["bound_points"]);
+    numbers(&told["volumes"][2]["worth"], &["value", "rate", "reference_rate"]);
     numbers(&told["lateness_us"], &["p50", "p99", "max"]);
     let holds = told["holds"].as_bool().expect("a verdict");
     assert_eq!(ran.code, Some(i32::from(!holds)), "{ran:?}");
@@ -432,7 +435,7 @@ fn the_demo_shows_two_volumes_and_its_exit_code_is_its_verdict() {
     assert_eq!(holds, number("worst_share_error_points") <= number("bound_points"));
     assert_eq!(told["files"], serde_json::json!(["out/demo.csv"]));
     let csv = std::fs::read_to_string(scratch.join("out/demo.csv")).expect("it was written");
-    assert!(csv.starts_with("time_s,seq_s,rand_s,seq_reserved_s,rand_reserved_s\n0,0,0,0,0\n"));
+    assert!(csv.starts_with("time_s,seq_s,rand_s,single_s,"));
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 pub(crate) const BATCH: Duration = Duration::from_millis(250);
 /// The linger time of a rotational drive.
 pub(crate) const LINGER: Duration = Duration::from_millis(2);
+/// The same under a policy that idles for any client that thinks.
+pub(crate) const LINGER_THINKING: Duration = Duration::from_millis(8);
 /// The estimate of a sequential request on a rotational drive.
 pub(crate) const ESTIMATE_SEQUENTIAL: Duration = Duration::from_micros(300);
 /// The estimate of any other request on a rotational drive.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Closed, Timeline, block, ms, percent};
 use proptest::prelude::*;
-use spindle_engine::{Contract, Event, Settings, VolumeId};
+use spindle_engine::{Contract, Event, PolicyName, Settings, VolumeId};
 use units::{DiskTime, Duration, Operation, Share};
 
 /// One volume and its client.
@@ -68,14 +68,23 @@ fn behind_max(settings: &Settings, reserve: Share, volumes: usize) -> DiskTime {
 const LONGEST: Duration = Duration::from_millis(25);
 const LENGTH: Duration = Duration::from_secs(30);
 
+/// The policies that guarantee shares.
+const POLICIES: [PolicyName; 2] = [PolicyName::Utilization, PolicyName::Spindle];
+
+fn settings(policy: PolicyName) -> Settings {
+    assert!(policy.guarantees_shares(), "the policy guarantees shares");
+    Settings { policy, ..Settings::default() }
+}
+
 /// Runs the clients on a disk whose sequential commands take `near` µs and others `far` µs.
 fn check_contracts(
+    policy: PolicyName,
     clients: &[Client],
     costs: &[(u64, u64)],
     outstanding: u32,
 ) -> Result<(), String> {
     let contracts: Vec<Contract> = clients.iter().map(contract).collect();
-    let settings = Settings::default();
+    let settings = settings(policy);
     let (mut last, mut number) = (None, 0);
     let service = |command: &spindle_engine::Command| {
         number += 1;
@@ -133,10 +142,12 @@ fn contracts_that_earlier_versions_broke_are_kept() {
     for (set, outstanding) in sets.iter().flat_map(|set| [1, 2, 6].map(|o| (set, o))) {
         for costs in [vec![(100, 3_000)], vec![(300, 15_000)], vec![(452, 24_881), (1_046, 7_968)]]
         {
-            let kept = check_contracts(set, &costs, outstanding);
-            kept.unwrap_or_else(|broken| {
-                panic!("{set:?} with {outstanding} outstanding: {broken}")
-            });
+            for policy in POLICIES {
+                let kept = check_contracts(policy, set, &costs, outstanding);
+                kept.unwrap_or_else(|broken| {
+                    panic!("{policy}, {set:?} with {outstanding} outstanding: {broken}")
+                });
+            }
         }
     }
 }
@@ -148,21 +159,24 @@ proptest! {
 
     #[test]
     fn every_reserve_is_met_and_no_limit_is_exceeded(
+        policy in prop::sample::select(POLICIES.to_vec()),
         clients in clients(),
         costs in prop::collection::vec((100_u64..2_000, 3_000_u64..25_000), 16),
         outstanding in 1_u32..8,
     ) {
-        check_contracts(&clients, &costs, outstanding).map_err(TestCaseError::fail)?;
+        check_contracts(policy, &clients, &costs, outstanding).map_err(TestCaseError::fail)?;
     }
 
     #[test]
     fn a_changed_reserve_is_kept_from_the_next_period_on(
-        first in 10_u32..90, second in 10_u32..90,
+        policy in prop::sample::select(POLICIES.to_vec()),
+        first in 10_u32..90,
+        second in 10_u32..90,
     ) {
         let clients = [first, 100 - first].map(|reserve| Client { reserve, limit: None, run: 1 });
         let contracts: Vec<Contract> = clients.iter().map(contract).collect();
         let mut disk = Closed {
-            timeline: Timeline::new(Settings::default(), &contracts),
+            timeline: Timeline::new(settings(policy), &contracts),
             next: Box::new(blocks(&clients)),
             service: Box::new(|_| ms(10)),
         };
@@ -185,7 +199,7 @@ proptest! {
         for volume in [0, 1] {
             let got = disk.timeline.had(volume) - had[volume as usize];
             let reserve = kept[volume as usize];
-            let behind = behind_max(&Settings::default(), reserve, 2);
+            let behind = behind_max(&settings(policy), reserve, 2);
             prop_assert!(got >= reserve.of(elapsed) - behind, "{} of {}", got, reserve);
         }
     }

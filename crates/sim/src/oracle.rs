@@ -278,6 +278,9 @@ pub(crate) fn assert_idle_is_justified(
     if engine.running() >= settings.depth as usize {
         return;
     }
+    if settings.policy.has_exclusive_quanta() && engine.running() > 0 {
+        return;
+    }
     let wakeup = engine.next_wakeup();
     if settings.policy.has_deadlines() {
         // Best effort that fits into no slack waits for the next release, if there is one.

@@ -94,7 +94,8 @@ fn generate_disk(rng: &mut SeededRng, text: &mut String, disk: u64) -> Shares {
     let policy = match rng.below(20) {
         0..=1 => "fcfs",
         2..=3 => "throughput",
-        _ => "utilization",
+        4..=11 => "utilization",
+        _ => "spindle",
     };
     let period = one_of(rng, &[200, 1_000, 1_000, 3_000]);
     let batch = one_of(rng, &[0, 50, 200]);

@@ -1,80 +1,123 @@
-//! The worth of reserves.
+//! The worth of reserves under the policy `spindle`: to clients that pause, and to their
+//! neighbours. The full grid is `spindle-lab reproduce worth-grid`.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
-use config::{Plan, VolumeIndex};
-use spindle_sim::worth::{alone, default_warm_up, measure, worths};
-use units::{Duration, Share};
+use config::Plan;
+use spindle_sim::{Simulation, worth};
+use stats::WorthReport;
+use units::{Duration, Instant};
 
-/// Two random readers in the halves of a disk, with half of it each.
-fn plan(first: &str, second: &str) -> Plan {
-    let volume = |name: &str, at: &str| {
-        format!(
-            "[[volume]]\nname = \"{name}\"\ndisk = \"d\"\nat = \"{at}\"\nsize = \"1000GiB\"\n\
-             reserve = \"50%\"\n"
+/// A scenario on hgst-7k8: each volume with its contract and its workload, in a part of the disk.
+fn plan(seconds: u64, policy: &str, volumes: &[(&str, &str)]) -> Plan {
+    let mut text = format!(
+        "duration = \"{seconds}s\"\n[[disk]]\nname = \"d\"\ndrive = \"hgst-7k8\"\n\
+         policy = \"{policy}\"\n"
+    );
+    let size = 7_000 / volumes.len();
+    for (index, (contract, workload)) in volumes.iter().enumerate() {
+        write!(
+            text,
+            "[[volume]]\nname = \"v{index}\"\ndisk = \"d\"\nsize = \"{size}GiB\"\n{contract}\n\
+             [[workload]]\nvolume = \"v{index}\"\n{workload}\n"
         )
-    };
-    let workload = |name: &str, lines: &str| {
-        format!(
-            "[[workload]]\nvolume = \"{name}\"\nop = \"read\"\naccess = \"random\"\n\
-             block = \"4KiB\"\n{lines}\n"
-        )
-    };
-    let text = [
-        "duration = \"20s\"\n[[disk]]\nname = \"d\"\ndrive = \"hgst-7k8\"\n".to_owned(),
-        volume("a", "0"),
-        volume("b", "4000GiB"),
-        workload("a", first),
-        workload("b", second),
-    ];
-    Plan::parse(&text.concat(), "worth.toml", Path::new("")).expect("a good config")
+        .expect("a string takes all");
+    }
+    Plan::parse(&text, "plan.toml", Path::new("")).expect("a sound scenario")
 }
 
-const WARM_UP: Duration = Duration::from_secs(5);
+const BACKLOG: &str = "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 16";
+
+fn pausing(think: &str) -> String {
+    format!(
+        "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 1\n\
+         think = {{ exponential = \"{think}\" }}"
+    )
+}
+
+fn worths(plan: &Plan) -> Vec<WorthReport> {
+    let warm_up = worth::default_warm_up(plan.duration.expect("a length"));
+    worth::worths(plan, warm_up).into_iter().map(|worth| worth.expect("a reserve")).collect()
+}
 
 #[test]
-fn a_client_that_never_pauses_gets_what_a_drive_slowed_to_its_reserve_gives() {
-    let worths = worths(&plan("outstanding = 1", "outstanding = 16"), WARM_UP);
-    for worth in worths.into_iter().map(|worth| worth.expect("a reserve and a closed loop")) {
-        assert!((0.9..1.1).contains(&worth.value), "{worth:?}");
-        assert!((worth.value - worth.rate / worth.reference_rate).abs() < 1e-12);
-        assert!(worth.reference_latency_ms.p99 < worth.latency_ms.p99, "{worth:?}");
+fn half_a_disk_is_worth_half_a_disk_to_a_client_that_pauses_and_to_its_neighbour() {
+    let cells =
+        [("100us", 0.85, 0.92), ("1ms", 0.85, 0.92), ("5ms", 0.78, 0.85), ("20ms", 0.9, 1.0)];
+    for (think, least, neighbour) in cells {
+        let pausing = pausing(think);
+        let half = "reserve = \"50%\"";
+        let worths = worths(&plan(30, "spindle", &[(half, &pausing), (half, BACKLOG)]));
+        assert!(worths[0].value >= least, "think {think}: {:?}", worths[0]);
+        assert!(worths[1].value >= neighbour, "think {think}: {:?}", worths[1]);
     }
 }
 
 #[test]
-fn alone_on_the_whole_disk_a_reserve_of_all_of_it_is_worth_one() {
-    let mut plan = plan("outstanding = 1\nthink = { exponential = \"2ms\" }", "outstanding = 1");
-    plan.workloads.truncate(1);
-    plan.volumes[1].contract = engine::Contract::BEST_EFFORT;
-    plan.volumes[0].contract = engine::Contract::reserve(Share::ALL);
-    let worths = worths(&plan, WARM_UP);
-    let worth = worths[0].expect("a reserve and a closed loop");
-    assert!((worth.value - 1.0).abs() < 1e-9, "{worth:?}");
-    assert_eq!(worths[1], None, "no reserve, no worth");
+fn a_tenth_of_a_disk_is_worth_a_tenth() {
+    let pausing = pausing("1ms");
+    let volumes = [("reserve = \"10%\"", &*pausing), ("reserve = \"90%\"", BACKLOG)];
+    let worths = worths(&plan(60, "spindle", &volumes));
+    assert!(worths[0].value >= 0.8, "{:?}", worths[0]);
+    assert!(worths[1].value >= 0.9, "{:?}", worths[1]);
 }
 
 #[test]
-fn the_load_alone_has_the_random_numbers_of_the_load_beside_others() {
-    let plan = plan("outstanding = 1", "outstanding = 1\nthink = \"1ms\"");
-    let reference = alone(&plan, VolumeIndex(1), Share::from_percent(50));
-    assert_eq!(reference.disks[0].slowed, Share::from_percent(50));
-    let slowest = alone(&reference, VolumeIndex(1), Share::from_percent(50));
-    assert_eq!(slowest.disks[0].slowed, Share::from_percent(25), "slowness multiplies");
-    let rates = measure(&reference, WARM_UP);
-    assert!(rates[0].rate == 0.0 && rates[1].rate > 0.0, "{rates:?}");
-    assert_eq!(reference.workloads[1], plan.workloads[1]);
+fn a_sequential_neighbour_keeps_its_worth() {
+    let sequential = "op = \"read\"\naccess = \"sequential\"\nblock = \"1MiB\"\noutstanding = 4";
+    for think in ["1ms", "5ms"] {
+        let pausing = pausing(think);
+        let half = "reserve = \"50%\"";
+        let worths = worths(&plan(30, "spindle", &[(half, &pausing), (half, sequential)]));
+        assert!(worths[0].value >= 0.66, "think {think}: {:?}", worths[0]);
+        assert!(worths[1].value >= 0.65, "think {think}: {:?}", worths[1]);
+    }
 }
 
 #[test]
-fn an_open_loop_has_no_worth() {
-    let worths = worths(&plan("rate = \"10/s\"", "burst = 4\nthink = \"10ms\""), WARM_UP);
-    assert_eq!(worths[0], None);
-    assert!(worths[1].is_some());
+fn bursts_and_several_outstanding_requests_have_their_worth() {
+    let few =
+        "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 4\nthink = \"1ms\"";
+    let bursts =
+        "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\nburst = 8\nthink = \"100ms\"";
+    for client in [few, bursts] {
+        let half = "reserve = \"50%\"";
+        let worths = worths(&plan(30, "spindle", &[(half, client), (half, BACKLOG)]));
+        assert!(worths[0].value >= 0.83, "{client}: {:?}", worths[0]);
+        assert!(worths[1].value >= 0.86, "{client}: {:?}", worths[1]);
+    }
 }
 
 #[test]
-fn a_short_run_is_measured_for_three_quarters_of_it() {
-    let warm_up = |seconds| default_warm_up(Duration::from_secs(seconds));
-    assert_eq!([4, 20, 60].map(warm_up), [1, 5, 5].map(Duration::from_secs));
+fn a_volume_that_pauses_does_not_exceed_its_limit() {
+    let pausing = pausing("1ms");
+    let contract = "reserve = \"5%\"\nlimit = \"10%\"";
+    let plan = plan(30, "spindle", &[(contract, &pausing), ("reserve = \"20%\"", BACKLOG)]);
+    let report = run(&plan);
+    assert!(report[0] <= 0.105, "{report:?}");
+    assert!(report[0] + report[1] >= 0.99, "the rest is not lost: {report:?}");
+}
+
+/// The charged shares of all volumes.
+fn run(plan: &Plan) -> Vec<f64> {
+    let mut simulation = Simulation::new(plan);
+    simulation.run_until(Instant::ZERO + plan.duration.expect("a length"));
+    simulation.report().volumes.iter().map(|volume| volume.disk_time_share).collect()
+}
+
+#[test]
+fn charged_shares_never_add_up_to_more_than_the_time() {
+    let writes = "op = \"write\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 32";
+    let pausing = pausing("1ms");
+    for policy in ["utilization", "spindle"] {
+        for seconds in [10, 60] {
+            let half = "reserve = \"50%\"";
+            let shares = run(&plan(seconds, policy, &[(half, writes), (half, &pausing)]));
+            // What is not charged yet, of either sign, is at most one period's worth.
+            let most = 1.0 + 1.0 / Duration::from_secs(seconds).as_secs_f64();
+            let sum: f64 = shares.iter().sum();
+            assert!(sum <= most.min(1.02), "{policy}, {seconds} s: {shares:?}");
+        }
+    }
 }

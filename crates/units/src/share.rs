@@ -53,7 +53,12 @@ impl Share {
     /// # Panics
     /// On more than 292 years.
     pub fn of(self, wall: Duration) -> DiskTime {
-        let nanos = u128::from(wall.as_nanos()) * u128::from(self.0) / u128::from(WHOLE);
+        // Under 18 s the product fits 64 bits, whose division costs a tenth.
+        let short = wall.as_nanos().checked_mul(u64::from(self.0));
+        let nanos = match short {
+            Some(product) => u128::from(product / u64::from(WHOLE)),
+            None => u128::from(wall.as_nanos()) * u128::from(self.0) / u128::from(WHOLE),
+        };
         DiskTime::from_nanos(
             i64::try_from(nanos).expect("a stretch of disk time is under 292 years"),
         )

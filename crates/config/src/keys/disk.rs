@@ -72,7 +72,7 @@ fn disk_schedule() -> Vec<Key> {
             format!("one of {}", list(PolicyName::ALL.iter(), '"')),
             "The scheduling policy.",
         )
-        .or(format!("\"{}\"", PolicyName::Utilization)),
+        .or(format!("\"{}\"", PolicyName::DEFAULT)),
         Key::new(
             "depth",
             format!("{}, at most the drive's own queue", numbers(1, l::DEPTH_MAX.into())),
@@ -94,9 +94,14 @@ fn disk_schedule() -> Vec<Key> {
         Key::new(
             "linger",
             times(Duration::ZERO, l::LINGER_MAX),
-            "How long the disk idles for the next request of a sequential run.",
+            "How long the disk idles for the next request of a sequential run; under \
+             \"spindle\", of any client that is expected in time.",
         )
-        .or(format!("{}; 0s for flash", time_text(d::LINGER))),
+        .or(format!(
+            "{}; {} under \"spindle\"; 0s for flash",
+            time_text(d::LINGER),
+            time_text(d::LINGER_THINKING)
+        )),
         Key::new(
             "estimate_sequential",
             format!("a time from {} to the period", time_text(l::ESTIMATE_MIN)),

@@ -64,7 +64,9 @@ fn disk(
     let (batch, linger, sequential, random) = match drive.model {
         _ if drive.model.rotational() => {
             let (sequential, random) = (defaults::ESTIMATE_SEQUENTIAL, defaults::ESTIMATE_RANDOM);
-            (defaults::BATCH.min(period), defaults::LINGER, sequential, random)
+            let thinking = policy(table)?.anticipates_think_times();
+            let linger = if thinking { defaults::LINGER_THINKING } else { defaults::LINGER };
+            (defaults::BATCH.min(period), linger, sequential, random)
         }
         _ => {
             let estimate = defaults::ESTIMATE_FLASH;
@@ -129,7 +131,7 @@ fn depth(table: &Table<'_>, model: &AnyModel) -> Result<u32, InputError> {
 }
 
 fn policy(table: &Table<'_>) -> Result<PolicyName, InputError> {
-    let Some(value) = table.value("policy") else { return Ok(PolicyName::Utilization) };
+    let Some(value) = table.value("policy") else { return Ok(PolicyName::DEFAULT) };
     value.quantity(format_args!("one of the policies {}", list(PolicyName::ALL.iter(), '"')))
 }
 

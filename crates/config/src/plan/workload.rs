@@ -170,6 +170,14 @@ impl Arrival {
         Self::Closed { outstanding, think: ThinkTime::NONE }
     }
 
+    /// Whether the client of a closed loop thinks.
+    pub fn pauses(self) -> bool {
+        match self {
+            Self::Closed { think, .. } | Self::Bursts { think, .. } => think != ThinkTime::NONE,
+            Self::Open { .. } | Self::Poisson { .. } => false,
+        }
+    }
+
     /// The most requests in flight; `None` in an open loop.
     pub const fn outstanding(self) -> Option<u32> {
         match self {

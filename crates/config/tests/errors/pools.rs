@@ -281,7 +281,7 @@ fn with_an_invalid_stream() {
         "plan.toml:2: [[pool.volume]] \"v\": field `stream`: found `{ bandwidth = \"400KB/s\", \
          block = \"1MiB\" }`, expected a disk \
          whose policy serves deadlines (\"edf\", \"lst\", \"delta-l\", \"delta-star\"): disk \
-         \"d0\" has \"utilization\""
+         \"d0\" has \"spindle\""
     );
     for (lines, said) in [
         (

@@ -71,6 +71,24 @@ impl Bucket {
         self.cap
     }
 
+    /// The share of wall time that it accrues.
+    pub(crate) fn share(&self) -> Share {
+        self.share
+    }
+
+    /// What it accrues in `time`.
+    pub(crate) fn part_of(&self, time: DiskTime) -> DiskTime {
+        let nanos = u64::try_from(time.as_nanos()).expect("a length of time");
+        self.share.of(Duration::from_nanos(nanos))
+    }
+
+    /// Lowers the level to `most`, if it is higher.
+    pub(crate) fn forfeit_above(&mut self, most: DiskTime, now: Instant) {
+        assert!(most >= DiskTime::ZERO, "only credit is forfeited");
+        self.level = self.level(now).min(most);
+        self.invariants();
+    }
+
     /// Whether it never fills.
     pub(crate) fn is_none(&self) -> bool {
         self.share.is_none()
@@ -140,11 +158,21 @@ impl Bucket {
     /// Replaces a debited estimate by the actual service time, and forgives what lies below −cap:
     /// slack is not reserved, so its use leaves no debt beyond one period's worth.
     pub(crate) fn settle_slack(&mut self, estimate: DiskTime, actual: DiskTime, now: Instant) {
+        self.settle_slack_down_to(-self.cap, (estimate, actual), now);
+    }
+
+    /// The same, with `floor` in the place of −cap.
+    pub(crate) fn settle_slack_down_to(
+        &mut self,
+        floor: DiskTime,
+        (estimate, actual): (DiskTime, DiskTime),
+        now: Instant,
+    ) {
         assert!(actual >= DiskTime::ZERO, "a service time is not negative: {actual}");
         assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
+        assert!(floor <= DiskTime::ZERO, "the floor is a debt");
         let before = self.level(now) + estimate;
-        let floor = before.min(-self.cap);
-        debug_assert!(floor <= DiskTime::ZERO, "the floor is a debt");
+        let floor = before.min(floor.max(-self.cap));
         self.level = self.ceiling().min((before - actual).max(floor));
         assert!(self.level >= floor, "slack takes no level below one period's debt");
         self.invariants();

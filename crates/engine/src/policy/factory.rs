@@ -5,6 +5,7 @@ use units::Instant;
 use super::deadline::Deadline;
 use super::fcfs::Fcfs;
 use super::interface::Policy;
+use super::spindle::Spindle;
 use super::throughput::Throughput;
 use super::utilization::Utilization;
 use crate::{PolicyName, Settings};
@@ -15,6 +16,7 @@ pub(crate) fn make(settings: &Settings, now: Instant) -> Box<dyn Policy> {
         PolicyName::Fcfs => Box::new(Fcfs::default()),
         PolicyName::Throughput => Box::new(Throughput::new(settings, now)),
         PolicyName::Utilization => Box::new(Utilization::new(settings, now)),
+        PolicyName::Spindle => Box::new(Spindle::new(settings, now)),
         PolicyName::Edf | PolicyName::Lst | PolicyName::DeltaL | PolicyName::DeltaStar => {
             Box::new(Deadline::new(settings, now))
         }

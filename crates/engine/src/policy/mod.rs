@@ -14,6 +14,7 @@ mod interface;
 mod name;
 mod round_robin;
 mod share;
+mod spindle;
 mod switch_costs;
 mod throughput;
 mod utilization;

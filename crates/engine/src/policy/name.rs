@@ -29,6 +29,8 @@ pub enum PolicyName {
     DeltaL,
     /// The same with the slack of the present state.
     DeltaStar,
+    /// Shares of disk time that are worth the same to clients that pause.
+    Spindle,
 }
 
 /// The unit of a contract's shares.
@@ -41,8 +43,11 @@ pub enum ContractUnit {
 }
 
 impl PolicyName {
+    /// The policy of a disk whose configuration names none.
+    pub const DEFAULT: Self = Self::Spindle;
+
     /// All policies.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Fcfs,
         Self::Throughput,
         Self::Utilization,
@@ -50,6 +55,7 @@ impl PolicyName {
         Self::Lst,
         Self::DeltaL,
         Self::DeltaStar,
+        Self::Spindle,
     ];
 
     /// As configurations write it.
@@ -62,6 +68,7 @@ impl PolicyName {
             Self::Lst => "lst",
             Self::DeltaL => "delta-l",
             Self::DeltaStar => "delta-star",
+            Self::Spindle => "spindle",
         }
     }
 
@@ -87,9 +94,19 @@ impl PolicyName {
     /// Whether a backlogged volume receives its reserved share of disk time in each period, with
     /// one command in flight: what the simulation's oracle checks.
     pub const fn guarantees_shares(self) -> bool {
-        let guarantees = matches!(self, Self::Utilization);
+        let guarantees = matches!(self, Self::Utilization | Self::Spindle);
         debug_assert!(!guarantees || self.keeps_contracts(), "a share is a contract");
         guarantees
+    }
+
+    /// Whether a volume's quantum may wait until the commands of other volumes have left the drive.
+    pub const fn has_exclusive_quanta(self) -> bool {
+        matches!(self, Self::Spindle)
+    }
+
+    /// Whether the disk may idle for any client that thinks, rather than for sequential runs alone.
+    pub const fn anticipates_think_times(self) -> bool {
+        matches!(self, Self::Spindle)
     }
 
     /// Whether the policy knows deadlines. Such a policy serves streams; reserves are tasks to it,

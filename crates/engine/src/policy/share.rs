@@ -92,6 +92,21 @@ impl ShareAccount {
         self.reserve.cap()
     }
 
+    /// What the reserve accrues in `time`.
+    pub(super) fn reserved_of(&self, time: DiskTime) -> DiskTime {
+        self.reserve.part_of(time)
+    }
+
+    /// The share that pays for the volume's requests; half of the disk without a reserve.
+    pub(super) fn paying_share(&self) -> Share {
+        if self.has_reserve() { self.reserve.share() } else { Share::from_percent(50) }
+    }
+
+    /// Lowers the level of the reserve to `most`, if it is higher.
+    pub(super) fn forfeit_above(&mut self, most: DiskTime, now: Instant) {
+        self.reserve.forfeit_above(most, now);
+    }
+
     pub(super) fn reserve_level(&mut self, now: Instant) -> DiskTime {
         self.reserve.level(now)
     }
@@ -171,6 +186,20 @@ impl ShareAccount {
         } else {
             self.reserve.take(actual - estimate, now);
         }
+        if let Some(limit) = &mut self.limit {
+            limit.take(actual - estimate, now);
+        }
+    }
+
+    /// Replaces a debited estimate of slack by the actual service time; the reserve's debt grows to
+    /// `debt_max` at most.
+    pub(super) fn settle_slack(
+        &mut self,
+        debt_max: DiskTime,
+        (estimate, actual): (DiskTime, DiskTime),
+        now: Instant,
+    ) {
+        self.reserve.settle_slack_down_to(-debt_max, (estimate, actual), now);
         if let Some(limit) = &mut self.limit {
             limit.take(actual - estimate, now);
         }
@@ -271,6 +300,11 @@ impl ShareOrders {
         let is_throttled = |volume| self.throttled.contains(volume);
         debug_assert!(!volume.is_some_and(is_throttled), "a ready volume is not throttled");
         volume
+    }
+
+    /// The number of ready volumes.
+    pub(super) fn ready(&self) -> usize {
+        self.by_usage.len()
     }
 
     pub(super) fn has_ready(&self) -> bool {

@@ -9,7 +9,10 @@ use core::ops::RangeInclusive;
 use engine::PolicyName;
 
 /// The policies under which the targets are bounds.
-const HELD_BY: [PolicyName; 0] = [];
+const HELD_BY: [PolicyName; 1] = [PolicyName::Spindle];
+
+/// A quantum of at most this reserve is a single request.
+const SMALL_PERCENT: f64 = 20.0;
 
 /// What a target is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +100,11 @@ impl Target {
     /// Whether it is about this setting.
     pub(super) fn concerns(&self, reserve_percent: f64, think_ms: f64) -> bool {
         (self.reserve_percent - reserve_percent).abs() < 1e-6 && self.think_ms.contains(&think_ms)
+    }
+
+    /// Whether the reserve is so small that a quantum of it is a single request.
+    pub(super) fn is_of_small_reserve(&self) -> bool {
+        self.reserve_percent <= SMALL_PERCENT
     }
 
     /// Whether the figure is to be at least the bound, rather than at most.

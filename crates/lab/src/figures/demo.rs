@@ -13,7 +13,7 @@ pub(super) fn write(csv: &Path, out: &Path) -> anyhow::Result<PathBuf> {
         .map_err(|error| bad_input(format!("{}: {error}", csv.display())))?;
     let lines = lines(&text).map_err(|why| bad_input(format!("{}: {why}", csv.display())))?;
     let plot = Plot {
-        caption: "Progress of two live NBD clients on one emulated deskstar-34gxp".into(),
+        caption: "Progress of the live NBD clients on one emulated deskstar-34gxp".into(),
         x: "time, s".into(),
         y: "disk time had, s".into(),
         lines,

@@ -1,0 +1,362 @@
+//! The scheduler of all contracts (`spindle`): shares of disk time that are worth the same to
+//! clients that pause as to clients that do not.
+//!
+//! Buckets, limits, deadlines, recent usage and the order of slack are those of [`super::share`].
+//! A reserve is *worth* what its client gets, divided by what the same client gets alone on a disk
+//! whose every service time is divided by the share. A volume that keeps a deep queue has that
+//! worth under long quanta. A volume whose client keeps few requests and pauses between them does
+//! not: it is not there when its quantum comes. So volumes are served in two ways.
+//!
+//! - A **deep** volume is served in quanta of the disk time that its reserve accrues in a period,
+//!   as in [`super::utilization`].
+//! - A **shallow** volume ([`volume::Depth`]) is due when its bucket can pay for its next quantum,
+//!   with what the switch costs there and back. Then it is served at the next command boundary,
+//!   and the quantum that it interrupts goes on after it.
+//!
+//! The current quantum waits for its client if that gives the volume a higher rate than leaving and
+//! coming back ([`learned::ThinkTime::best_wait`]): the idle time is charged to the volume.
+//! Switches to shallow volumes are paid by all up to a bound, and beyond it by the volume that
+//! causes them ([`switches`]).
+//!
+//! ```text
+//!  at a command boundary
+//!    a shallow volume is due, and may interrupt ──▶ it is served; the deep quantum is kept
+//!    the quantum has time left, and a request   ──▶ it goes on
+//!    its client is expected soon                ──▶ the disk idles, charged to the volume
+//!    else                                       ──▶ a due shallow volume, the interrupted quantum,
+//!                                                   a due deep volume, or slack by recent usage
+//! ```
+//!
+//! **Why shares hold.** All busy and idle time is charged to a volume or is in the ledger of
+//! switches, whose balance is at most one period's worth. A shallow volume interrupts only what its
+//! bucket pays for, so it has no more than its share over any longer time. While its client thinks
+//! its credit does not grow beyond two quanta: a client that returns cannot claim the time in which
+//! it was not there. A deep volume's interrupted quantum goes on where it was, until its length or
+//! its debt ends it. A quantum out of the slack gives way to every volume that is due.
+
+use units::{DiskTime, Duration, Instant, Lba};
+
+use self::learned::WaitTerms;
+use self::positioning::{Distance, PositioningCosts};
+use self::quantum::{End, Quantum, Switch};
+use self::switches::{Prepaid, SwitchLedger};
+use self::volume::{Depth, Volume};
+use super::indexed_heap::IndexedHeap;
+use super::interface::Pick;
+use super::round_robin::RoundRobin;
+use super::share::{Eligibility, ShareOrders, State};
+use crate::accounting::bucket::SignedInstant;
+use crate::accounting::estimate::{Estimates, Estimator};
+use crate::limits::LINGER_MAX;
+use crate::{Settings, VolumeId};
+
+mod learned;
+mod positioning;
+mod quantum;
+mod scheduler;
+mod switches;
+mod volume;
+
+/// A deep volume's share of the drive's queue is limited for this long after a shallow volume was
+/// served.
+const SHALLOW_ACTIVE_FOR: Duration = Duration::from_secs(1);
+/// The most and the fewest commands of a deep volume in the drive at that time.
+const DEPTH_BESIDE_SHALLOW: core::ops::RangeInclusive<i64> = 2..=8;
+/// The number of volumes that are looked at for one that is due.
+const VERIFIED: u32 = 2;
+/// The waiting time for a deep volume's sequential run, as a part of the linger time.
+const RUN_LINGER_DIVISOR: u64 = 4;
+
+/// The scheduler of all contracts.
+#[derive(Debug)]
+pub(crate) struct Spindle {
+    period: Duration,
+    batch_max: DiskTime,
+    linger: Duration,
+    /// Whether a command's service time is its own: with several in flight they cannot be told
+    /// apart.
+    one_at_a_time: bool,
+    /// The constants: a deep volume's head is due when its reserve holds this much.
+    estimates: Estimates,
+    estimator: Estimator,
+    volumes: Vec<Volume>,
+    orders: ShareOrders,
+    /// Shallow volumes with a head and a reserve, but the current one, by the instant from which
+    /// they are due.
+    shallow: IndexedHeap<SignedInstant>,
+    quantum: Option<Quantum>,
+    /// The quantum that goes on when no shallow volume is due.
+    interrupted: Option<Quantum>,
+    round_robin: RoundRobin,
+    ledger: SwitchLedger,
+    switch: Option<Switch>,
+    /// The departure of the last paid quantum, until another volume is served.
+    departure: Option<(VolumeId, Prepaid)>,
+    /// What a volume paid for its quantum and was not reported to be charged.
+    paid: Option<(VolumeId, DiskTime)>,
+    last_served: Option<VolumeId>,
+    /// Where the last command ended, and the distances of the command in flight: from there, and
+    /// from its volume's own previous command.
+    last_end: Option<Lba>,
+    distances: Option<(Distance, Distance)>,
+    positioning: PositioningCosts,
+    /// When a shallow volume was served last, and the time that its reserve gives to others between
+    /// two of its requests.
+    last_shallow: Option<(Instant, DiskTime)>,
+    command_time: learned::ServiceTimes,
+}
+
+impl Spindle {
+    pub(crate) fn new(settings: &Settings, now: Instant) -> Self {
+        assert!(settings.batch <= settings.period, "a batch lasts a period at most");
+        assert!(settings.linger <= LINGER_MAX, "lingering is bounded");
+        Self {
+            period: settings.period,
+            batch_max: settings.batch.into(),
+            linger: settings.linger,
+            // Without batches every command is a quantum: positioning costs nothing.
+            one_at_a_time: settings.depth == 1 && settings.batch > Duration::ZERO,
+            estimates: settings.estimates,
+            estimator: Estimator::new(&settings.estimates),
+            volumes: Vec::new(),
+            orders: ShareOrders::new(now),
+            shallow: IndexedHeap::new(),
+            quantum: None,
+            interrupted: None,
+            round_robin: RoundRobin::new(),
+            ledger: SwitchLedger::new(settings.period, now),
+            switch: None,
+            departure: None,
+            paid: None,
+            last_served: None,
+            last_end: None,
+            distances: None,
+            positioning: PositioningCosts::new(),
+            last_shallow: None,
+            command_time: learned::ServiceTimes::default(),
+        }
+    }
+
+    fn volume(&mut self, volume: VolumeId) -> &mut Volume {
+        &mut self.volumes[volume.0 as usize]
+    }
+
+    /// The current quantum, if it is `volume`'s.
+    fn quantum_of(&self, volume: VolumeId) -> Option<Quantum> {
+        self.quantum.filter(|quantum| quantum.volume == volume)
+    }
+
+    /// Enters `volume` into the orders that its queue, its buckets and its quantum call for.
+    fn place(&mut self, volume: VolumeId, now: Instant) {
+        let is_current = self.quantum_of(volume).is_some();
+        let allowance = self.ledger.allowance(now);
+        let entry = &mut self.volumes[volume.0 as usize];
+        let deep_cost = self.estimates.of(entry.sequential && is_current);
+        let eligibility = entry.eligibility((deep_cost, allowance, self.estimates.random), now);
+        self.orders.place(volume, eligibility, &mut entry.account);
+        match eligibility {
+            Eligibility::Due(at) if entry.is_shallow() && !is_current => {
+                self.shallow.set(volume, at);
+            }
+            _ => self.shallow.remove(volume),
+        }
+    }
+
+    /// Makes the volumes eligible whose limit, or whose reserve, has disk time for them again.
+    fn release(&mut self, now: Instant) {
+        while let Some(volume) = self.orders.next_released(now) {
+            self.place(volume, now);
+        }
+    }
+
+    /// The shallow volume that has been due for the longest time; not the current one, nor
+    /// `except`.
+    fn due_shallow(&mut self, except: Option<VolumeId>, now: Instant) -> Option<VolumeId> {
+        // What a switch costs the volume changes with what others have spent on switches: what was
+        // noted is not believed.
+        for _ in 0..VERIFIED {
+            let (_, volume) = self.shallow.first()?;
+            if self.holds_need(volume, now) {
+                return Some(volume).filter(|volume| Some(*volume) != except);
+            }
+            let before = self.shallow.first();
+            self.place(volume, now);
+            if self.shallow.first() == before {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Whether the bucket of a shallow volume with a head pays for its next quantum.
+    fn holds_need(&mut self, volume: VolumeId, now: Instant) -> bool {
+        let allowance = self.ledger.allowance(now);
+        let entry = &mut self.volumes[volume.0 as usize];
+        let level = entry.account.reserve_level(now);
+        debug_assert!(entry.is_shallow(), "a deep volume has no need");
+        level >= entry.need(allowance, self.estimates.random)
+    }
+
+    /// Whether the due shallow `volume` is served before the current quantum ends. The quantum of a
+    /// shallow volume is interrupted only if it is a long one and the other's are short.
+    fn may_interrupt(&self, quantum: Quantum, volume: VolumeId) -> bool {
+        debug_assert_ne!(quantum.volume, volume, "a volume does not interrupt itself");
+        let holder = &self.volumes[quantum.volume.0 as usize];
+        let other = &self.volumes[volume.0 as usize];
+        quantum.from_slack
+            || quantum.depth == Depth::Deep
+            || holder.fills_quanta() && other.has_short_quanta()
+    }
+
+    /// Whether positioning costs anything. Without batches every command is a quantum, and no
+    /// volume is shallow.
+    fn positions(&self) -> bool {
+        self.batch_max > DiskTime::ZERO
+    }
+
+    /// The length of a quantum out of the slack.
+    fn slack_quantum(&self, sequential: bool) -> DiskTime {
+        let divisor = if sequential { 1 } else { 2 };
+        debug_assert!(self.batch_max >= DiskTime::ZERO, "a batch is a length of time");
+        DiskTime::from_nanos(self.batch_max.as_nanos() / divisor)
+    }
+
+    /// The length of `quantum`.
+    fn length(&self, quantum: Quantum) -> DiskTime {
+        let entry = &self.volumes[quantum.volume.0 as usize];
+        let slack = self.slack_quantum(entry.continues_run());
+        if quantum.from_slack || !entry.account.has_reserve() || !self.positions() {
+            return slack;
+        }
+        match quantum.depth {
+            Depth::Shallow => entry.shallow_quantum(),
+            Depth::Deep => {
+                let least = DiskTime::from_nanos(slack.as_nanos() / 2);
+                entry.account.reserve_cap().max(least) - entry.overrun
+            }
+        }
+    }
+
+    /// Whether the current quantum goes on, with a command or by waiting for one, or what ends it.
+    fn continue_quantum(
+        &mut self,
+        quantum: Quantum,
+        running: usize,
+        now: Instant,
+    ) -> Result<Pick, End> {
+        let Quantum { volume, depth, .. } = quantum;
+        let is_other_due = self.orders.due(now).is_some() || self.interrupted.is_some();
+        if self.is_over(quantum) || is_other_due && self.is_in_debt(quantum, now) {
+            return Err(End::Length);
+        }
+        let entry = &self.volumes[volume.0 as usize];
+        match entry.account.state() {
+            State::Ready => {
+                if self.is_limited_beside_shallow(volume, running, now) {
+                    return Ok(Pick::Nothing);
+                }
+                Ok(Pick::Volume(volume))
+            }
+            State::Empty if depth == Depth::Shallow && running > 0 => Ok(Pick::Nothing),
+            State::Empty if running == 0 => self.linger(quantum, now).ok_or(End::Client),
+            State::Empty | State::Throttled => Err(End::Client),
+        }
+    }
+
+    /// Whether the quantum is nearer to its length than after another command.
+    fn is_over(&self, quantum: Quantum) -> bool {
+        let next = quantum.spent + DiskTime::from_nanos(quantum.last.as_nanos() / 2);
+        next >= self.length(quantum)
+    }
+
+    /// Whether a quantum on the reserve has run the bucket into debt, so that it ends if another
+    /// volume is due. One out of the slack may run it down.
+    fn is_in_debt(&mut self, quantum: Quantum, now: Instant) -> bool {
+        let account = &mut self.volumes[quantum.volume.0 as usize].account;
+        let level = account.reserve_level(now);
+        let is_low = match quantum.depth {
+            Depth::Shallow => level < DiskTime::ZERO,
+            Depth::Deep => level <= -account.reserve_cap(),
+        };
+        !quantum.from_slack && account.has_reserve() && is_low
+    }
+
+    /// Waits for the next request of the current volume, if that is worthwhile.
+    fn linger(&self, quantum: Quantum, now: Instant) -> Option<Pick> {
+        let entry = &self.volumes[quantum.volume.0 as usize];
+        debug_assert_eq!(entry.account.state(), State::Empty, "lingering waits for a request");
+        let wait = if entry.is_shallow() {
+            entry.think.best_wait(WaitTerms {
+                share: entry.account.paying_share(),
+                times: entry.times,
+                other_service: self.command_time.service().unwrap_or_default(),
+                linger: self.linger,
+            })?
+        } else if entry.in_run && entry.arrives_within_linger {
+            self.run_linger()
+        } else {
+            return None;
+        };
+        let until = entry.last_completion + wait;
+        (now < until && self.orders.has_ready()).then_some(Pick::Wait(until))
+    }
+
+    /// How long the disk idles for the next request of a deep volume's sequential run.
+    fn run_linger(&self) -> Duration {
+        Duration::from_nanos(self.linger.as_nanos() / RUN_LINGER_DIVISOR)
+    }
+
+    /// Whether a deep volume has as many commands in the drive as a shallow volume's client, which
+    /// was served a moment ago, should have to wait for.
+    fn is_limited_beside_shallow(&self, volume: VolumeId, running: usize, now: Instant) -> bool {
+        let Some((last, pause)) = self.last_shallow else { return false };
+        if now.since(last) > SHALLOW_ACTIVE_FOR {
+            return false;
+        }
+        let entry = &self.volumes[volume.0 as usize];
+        let Some(own) = entry.times.service() else { return false };
+        let commands = pause.as_nanos() / own.as_nanos().max(1);
+        let limit = commands.clamp(*DEPTH_BESIDE_SHALLOW.start(), *DEPTH_BESIDE_SHALLOW.end());
+        !entry.is_shallow() && i64::try_from(running).is_ok_and(|running| running >= limit)
+    }
+
+    /// Ends the current quantum.
+    fn end_quantum(&mut self, end: End, now: Instant) {
+        let Some(quantum) = self.quantum.take() else { return };
+        let volume = quantum.volume;
+        let (length, is_over) = (self.length(quantum), self.is_over(quantum));
+        let entry = self.volume(volume);
+        if is_over && quantum.depth == Depth::Deep {
+            let overrun = quantum.spent - length;
+            entry.overrun = if quantum.from_slack { DiskTime::ZERO } else { overrun };
+        }
+        entry.preempted = entry.account.state() == State::Ready;
+        entry.waiting_since = now;
+        match end {
+            End::Client => entry.times.learn_quantum(quantum.spent.max(DiskTime::ZERO)),
+            End::Length if quantum.depth == Depth::Shallow => {
+                entry.times.learn_quantum(length + length);
+            }
+            End::Length | End::Interrupted => {}
+        }
+        if quantum.depth == Depth::Shallow {
+            self.last_shallow = Some((now, entry.time_for_others()));
+        }
+        self.place(volume, now);
+        assert!(self.quantum.is_none(), "a quantum that has ended is over");
+    }
+
+    /// Whether what `volume` takes now is slack: no volume is due, or none was when its quantum
+    /// began.
+    fn is_slack(&self, volume: VolumeId, now: Instant) -> bool {
+        self.quantum_of(volume).is_some_and(|quantum| quantum.from_slack)
+            || self.orders.due(now).is_none()
+    }
+
+    fn scale_back(&mut self, now: Instant) {
+        let Some(halvings) = self.orders.rescale_due(now) else { return };
+        for volume in &mut self.volumes {
+            volume.account.scale_back(halvings);
+        }
+    }
+}

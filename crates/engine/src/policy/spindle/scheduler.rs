@@ -1,0 +1,460 @@
+//! The scheduler of all contracts behind the policy interface.
+
+use units::{DiskTime, Instant, Operation};
+
+use super::positioning::Distance;
+use super::quantum::{End, Quantum, Switch};
+use super::volume::{Depth, Volume};
+use super::{Spindle, State};
+use crate::accounting::estimate::is_sequential;
+use crate::limits::DEPTH_MAX;
+use crate::policy::interface::{Dispatch, DispatchRecord, Pick, Policy};
+use crate::policy::switch_costs::Positioning;
+use crate::{Contract, Settings, VolumeId};
+
+/// The time whose share is the deepest debt that slack leaves.
+const SLACK_DEBT: DiskTime = DiskTime::from_millis(100);
+/// A command of a sequential run that exceeds the mean by more than this was positioned.
+const RUN_SEEK: DiskTime = DiskTime::from_micros(2_500);
+
+impl Spindle {
+    /// The state of a volume without requests.
+    fn fresh(&self, contract: Contract, now: Instant) -> Volume {
+        if self.positions() {
+            Volume::thoughtful(contract, (self.period, self.estimates.random), now)
+        } else {
+            Volume::new(contract, self.period, now)
+        }
+    }
+
+    /// The volume that goes next, after the current quantum.
+    fn next_volume(&mut self, ended: Option<VolumeId>, now: Instant) -> Option<VolumeId> {
+        if let Some(volume) = self.due_shallow(ended, now) {
+            return Some(volume);
+        }
+        if let Some(interrupted) = self.interrupted {
+            let is_ready = self.volume(interrupted.volume).account.state() == State::Ready;
+            // Slack is what no volume is due for.
+            let gives_way = interrupted.from_slack && self.orders.due(now).is_some();
+            if is_ready && !gives_way {
+                return Some(interrupted.volume);
+            }
+            if !is_ready {
+                self.interrupted = None;
+            }
+        }
+        let due = if self.positions() {
+            self.round_robin.next(&mut self.orders.deadlines, self.period, now)
+        } else {
+            self.orders.due(now)
+        };
+        due.or(self.orders.least_used())
+    }
+
+    /// A shallow volume's quantum does not overlap another volume's commands in the drive.
+    fn after_drain(&self, volume: VolumeId, running: usize) -> Pick {
+        let own = self.volumes[volume.0 as usize].running as usize;
+        let follows_shallow = self
+            .last_served
+            .is_some_and(|last| last != volume && self.volumes[last.0 as usize].is_shallow());
+        let exclusive = self.volumes[volume.0 as usize].is_shallow() || follows_shallow;
+        if exclusive && running > own { Pick::Nothing } else { Pick::Volume(volume) }
+    }
+
+    /// Starts a quantum of `volume`, or goes on with its interrupted one.
+    fn start_quantum(&mut self, volume: VolumeId, now: Instant) {
+        if let Some(before) = self.quantum {
+            self.interrupt(before, now);
+        }
+        let resumed = self.interrupted.take_if(|quantum| quantum.volume == volume);
+        let from_slack = self.orders.due(now).is_none();
+        let entry = &self.volumes[volume.0 as usize];
+        let depth = if entry.is_shallow() { Depth::Shallow } else { Depth::Deep };
+        let zero = DiskTime::ZERO;
+        let fresh =
+            Quantum { volume, depth, from_slack, spent: zero, last: zero, lingering: false };
+        let quantum = resumed.unwrap_or(fresh);
+        if quantum.depth == Depth::Deep && resumed.is_none() {
+            // Another deep volume was chosen: the interrupted one has its turn in the usual order.
+            self.interrupted = None;
+        }
+        if resumed.is_none() {
+            self.round_robin.started(volume);
+        }
+        self.quantum = Some(quantum);
+        self.shallow.remove(volume);
+        if self.last_served != Some(volume) && self.one_at_a_time {
+            self.switch_to(quantum, resumed.is_some(), now);
+        }
+        self.last_served = Some(volume);
+    }
+
+    /// Keeps the quantum that another volume interrupts.
+    fn interrupt(&mut self, before: Quantum, now: Instant) {
+        let is_ready = self.volume(before.volume).account.state() == State::Ready;
+        let is_over = self.is_over(before) || self.is_in_debt(before, now);
+        self.end_quantum(if is_over { End::Length } else { End::Interrupted }, now);
+        if is_ready && !is_over && before.depth == Depth::Deep {
+            self.interrupted = Some(Quantum { lingering: false, ..before });
+        }
+    }
+
+    /// The next command of `quantum`'s volume is positioned because of the volume served before.
+    fn switch_to(&mut self, quantum: Quantum, resumed: bool, now: Instant) {
+        self.forget_switch();
+        let volume = quantum.volume;
+        let has_company = self.orders.ready() > 1 || self.interrupted.is_some();
+        let entry = &mut self.volumes[volume.0 as usize];
+        let preempted = core::mem::take(&mut entry.preempted);
+        let pays = quantum.depth == Depth::Shallow
+            && !quantum.from_slack
+            && entry.account.has_reserve()
+            && has_company;
+        let departure = self.departure.take();
+        let mut arrival = None;
+        if pays {
+            let parts = (entry.times.arrival(), entry.times.departure());
+            let (there, back, own) = self.ledger.pay(parts, now);
+            entry.account.debit(own, now);
+            entry.account.spend(own, now, &self.orders.clock);
+            arrival = Some(there);
+            self.departure = Some((volume, back));
+            self.paid = Some((volume, own));
+        }
+        let shared = !pays && preempted && !resumed;
+        let on_run = entry.sequential;
+        self.switch = Some(Switch { to: volume, arrival, departure, shared, on_run });
+    }
+
+    /// The switch that was expected did not cost anything.
+    fn forget_switch(&mut self) {
+        let Some(switch) = self.switch.take() else { return };
+        if let Some(prepaid) = switch.arrival {
+            self.ledger.refund(prepaid);
+            self.volume(switch.to).times.learn_arrival(DiskTime::ZERO);
+        }
+        if let Some((from, prepaid)) = switch.departure {
+            self.ledger.refund(prepaid);
+            self.volume(from).times.learn_departure(DiskTime::ZERO);
+        }
+    }
+
+    /// What `volume` is charged for a command that took `took`, apart from shared costs. Learns
+    /// from it.
+    fn own_cost(&mut self, volume: VolumeId, took: DiskTime) -> DiskTime {
+        self.command_time.learn_service(took);
+        let distances = self.distances.take().filter(|_| self.one_at_a_time);
+        let switch = self.switch.filter(|switch| switch.to == volume);
+        let entry = &mut self.volumes[volume.0 as usize];
+        let known = entry.times.service();
+        let Some((actual, own)) = distances else {
+            entry.times.learn_service(took);
+            return took;
+        };
+        // The commands of a sequential run vary little: what exceeds their mean was observed. The
+        // drive may have read ahead, so that a later command bears the switch.
+        let run = switch.filter(|switch| switch.on_run).and(known).map(|service| took - service);
+        let excess = match run {
+            Some(excess) if excess <= RUN_SEEK => {
+                entry.times.learn_service(took);
+                return took;
+            }
+            Some(excess) => excess,
+            None => {
+                let excess = self.positioning.excess(actual, own);
+                entry.times.learn_service((took - excess).max(DiskTime::ZERO));
+                self.positioning.learn(&mut entry.base, actual, took);
+                excess
+            }
+        };
+        let Some(switch) = switch else { return took };
+        self.switch = None;
+        let mut charged = took;
+        if let Some(prepaid) = switch.arrival {
+            charged = self.ledger.arises(prepaid, charged);
+            self.volume(volume).times.learn_arrival(excess);
+        }
+        if let Some((from, prepaid)) = switch.departure {
+            charged = self.ledger.arises(prepaid, charged);
+            if switch.arrival.is_none() {
+                self.volume(from).times.learn_departure(excess);
+            }
+        }
+        if switch.shared && switch.departure.is_none() {
+            let cost = excess.max(DiskTime::ZERO).min(charged);
+            charged = charged - cost + self.ledger.share(cost);
+        }
+        charged
+    }
+
+    /// Counts `amount` as spent by `volume`, of which `estimate` was debited.
+    fn settle(
+        &mut self,
+        volume: VolumeId,
+        slack: bool,
+        debited: (DiskTime, DiskTime),
+        now: Instant,
+    ) {
+        let (estimate, amount) = debited;
+        let entry = &mut self.volumes[volume.0 as usize];
+        entry.account.spend(amount, now, &self.orders.clock);
+        if slack {
+            let debt_max = entry.account.reserved_of(SLACK_DEBT);
+            entry.account.settle_slack(debt_max, (estimate, amount), now);
+        } else {
+            entry.account.settle(false, (estimate, amount), now);
+        }
+        if let Some(quantum) = &mut self.quantum
+            && quantum.volume == volume
+        {
+            quantum.spent += amount - estimate;
+        }
+    }
+}
+
+impl Policy for Spindle {
+    fn add_volume(&mut self, contract: Contract, now: Instant) {
+        let fresh = self.fresh(contract, now);
+        self.volumes.push(fresh);
+        self.round_robin.add();
+    }
+
+    fn reset_volume(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+        let state = self.volume(volume).account.state();
+        assert_eq!(state, State::Empty, "a removed volume has no request");
+        assert_eq!(self.volume(volume).running, 0, "nor a command in flight");
+        if self.quantum_of(volume).is_some() {
+            self.end_quantum(End::Interrupted, now);
+        }
+        self.interrupted.take_if(|quantum| quantum.volume == volume);
+        self.forget_switch();
+        if let Some((from, prepaid)) = self.departure.take_if(|(from, _)| *from == volume) {
+            debug_assert_eq!(from, volume, "a departure is the removed volume's");
+            self.ledger.refund(prepaid);
+        }
+        self.last_served.take_if(|last| *last == volume);
+        self.round_robin.reset(volume);
+        let fresh = self.fresh(contract, now);
+        *self.volume(volume) = fresh;
+    }
+
+    fn change_period(&mut self, settings: &Settings, now: Instant) {
+        let period = settings.period;
+        assert!(settings.batch <= settings.period, "a batch lasts a period at most");
+        (self.period, self.batch_max) = (period, settings.batch.into());
+        self.ledger.change_period(period);
+        for index in 0..self.volumes.len() {
+            self.volumes[index].account.change_period(period, now);
+            self.place(VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits")), now);
+        }
+    }
+
+    fn change_contract(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+        let period = self.period;
+        let own_part = self.ledger.own_part();
+        let entry = self.volume(volume);
+        entry.account.change_contract(contract, period, now);
+        entry.update_quantum(own_part);
+        self.place(volume, now);
+    }
+
+    fn queued(&mut self, volume: VolumeId, _: &Operation, head: Option<&Operation>, now: Instant) {
+        let (linger, run_linger) = (self.linger, self.run_linger());
+        let (is_current, positions) = (self.quantum_of(volume).is_some(), self.positions());
+        let entry = self.volume(volume);
+        let was_idle = entry.outstanding() == 0;
+        let depth = entry.depth;
+        entry.queued += 1;
+        if was_idle && entry.last_completion > Instant::ZERO {
+            entry.think.learn(now.since(entry.last_completion), linger);
+        }
+        if let Some(head) = head {
+            entry.arrives_within_linger =
+                entry.running > 0 || now.since(entry.last_completion) <= run_linger;
+            entry.sequential = is_sequential(head, entry.last_end);
+            entry.account.set_ready();
+            entry.waiting_since = now;
+        }
+        if positions {
+            entry.update_depth();
+        }
+        if was_idle && entry.is_shallow() && entry.times.service().is_some() {
+            let most = entry.credit_max().max(entry.idle_level);
+            entry.account.forfeit_above(most, now);
+        }
+        if is_current && let Some(quantum) = &mut self.quantum {
+            quantum.lingering = false;
+        }
+        // A further request changes no deadline; when its volume is due is looked at again.
+        if head.is_some() || depth != self.volume(volume).depth {
+            self.place(volume, now);
+        }
+    }
+
+    fn pick(&mut self, running: usize, now: Instant) -> Pick {
+        self.scale_back(now);
+        self.release(now);
+        let mut ended = None;
+        if let Some(quantum) = self.quantum {
+            if let Some(volume) = self.due_shallow(None, now)
+                && self.may_interrupt(quantum, volume)
+            {
+                return self.after_drain(volume, running);
+            }
+            match self.continue_quantum(quantum, running, now) {
+                Ok(pick) => {
+                    if let (Pick::Wait(_), Some(quantum)) = (pick, &mut self.quantum) {
+                        quantum.lingering = true;
+                    }
+                    return pick;
+                }
+                Err(end) if self.orders.has_ready() => {
+                    self.end_quantum(end, now);
+                    ended = Some(quantum.volume);
+                }
+                Err(_) => {}
+            }
+        }
+        match self.next_volume(ended, now) {
+            Some(volume) => {
+                let state = self.volume(volume).account.state();
+                assert_eq!(state, State::Ready, "only a ready volume is picked");
+                self.after_drain(volume, running)
+            }
+            None => self.orders.next_release().map_or(Pick::Nothing, Pick::Wait),
+        }
+    }
+
+    fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
+        let Dispatch { volume, command, ends_request, next, urgent } = dispatch;
+        if self.quantum_of(volume).is_none() {
+            if urgent {
+                if let Some(quantum) = &mut self.quantum {
+                    quantum.lingering = false;
+                }
+            } else {
+                self.start_quantum(volume, now);
+            }
+        }
+        let is_current = self.quantum_of(volume).is_some();
+        let entry = &self.volumes[volume.0 as usize];
+        let (estimate, class) = self.estimator.dispatch(command, entry.sequential && is_current);
+        let is_none_due = self.orders.due(now).is_none();
+        let from_slack = if urgent { is_none_due } else { self.is_slack(volume, now) };
+        let entry = self.volume(volume);
+        assert_ne!(entry.account.state(), State::Empty, "a dispatched volume has a head");
+        entry.account.debit(estimate, now);
+        entry.running += 1;
+        debug_assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
+        entry.queued -= u32::from(ends_request);
+        entry.in_run = entry.sequential;
+        let own_end = entry.last_end;
+        if !command.extent.is_empty() {
+            entry.last_end = Some(command.extent.end());
+        }
+        entry.sequential = next.is_some_and(|next| is_sequential(next, entry.last_end));
+        if next.is_none() {
+            entry.account.set_empty();
+        }
+        if let Some(quantum) = &mut self.quantum
+            && quantum.volume == volume
+        {
+            quantum.spent += estimate;
+        }
+        if !command.extent.is_empty() {
+            let distance = |from| Distance::between(from, command.extent.start);
+            self.distances = Some((distance(self.last_end), distance(own_end.or(self.last_end))));
+            self.last_end = Some(command.extent.end());
+        }
+        // With one command at a time the next decision follows its completion.
+        if next.is_none() || !self.one_at_a_time || self.quantum_of(volume).is_none() {
+            self.place(volume, now);
+        }
+        DispatchRecord { estimate, from_slack, class, positioning: Positioning::OwnCost }
+    }
+
+    fn completed(
+        &mut self,
+        volume: VolumeId,
+        record: DispatchRecord,
+        took: DiskTime,
+        now: Instant,
+    ) -> DiskTime {
+        self.scale_back(now);
+        let DispatchRecord { estimate, from_slack, class, .. } = record;
+        self.estimator.learn(class, took);
+        let own = self.own_cost(volume, took);
+        let actual = self.ledger.charge(own);
+        self.settle(volume, from_slack, (estimate, actual), now);
+        if let Some(quantum) = &mut self.quantum
+            && quantum.volume == volume
+        {
+            quantum.last = actual;
+        }
+        let (positions, own_part) = (self.positions(), self.ledger.own_part());
+        let entry = self.volume(volume);
+        assert!(entry.running > 0, "a completed command was dispatched");
+        entry.running -= 1;
+        debug_assert!(now >= entry.last_completion, "completions are in order");
+        entry.last_completion = now;
+        if positions {
+            entry.update_depth();
+        }
+        entry.update_quantum(own_part);
+        if entry.outstanding() == 0 {
+            entry.idle_level = entry.account.reserve_level(now);
+        }
+        self.place(volume, now);
+        let paid = self.paid.take_if(|(payer, _)| *payer == volume);
+        let paid = paid.map_or(DiskTime::ZERO, |(_, paid)| paid);
+        self.ledger.reported(paid);
+        actual + paid
+    }
+
+    fn uncharged(&self) -> DiskTime {
+        self.ledger.uncharged()
+    }
+
+    fn is_eligible(&mut self, volume: VolumeId, now: Instant) -> bool {
+        self.release(now);
+        self.volume(volume).account.state() == State::Ready
+    }
+
+    fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
+        Some(self.volume(volume).account.reserve_level(now))
+    }
+
+    fn anticipating(&self) -> Option<VolumeId> {
+        self.quantum.filter(|quantum| quantum.lingering).map(|quantum| quantum.volume)
+    }
+
+    fn idle_charged(&mut self, volume: VolumeId, idle: DiskTime, now: Instant) {
+        debug_assert!(idle >= DiskTime::ZERO, "idle time is not negative: {idle}");
+        let from_slack = self.is_slack(volume, now);
+        self.settle(volume, from_slack, (DiskTime::ZERO, idle), now);
+        self.place(volume, now);
+    }
+
+    fn invariants(&self) {
+        self.ledger.invariants();
+        for (volume, entry) in (0_u32..).map(VolumeId).zip(&self.volumes) {
+            self.orders.invariants_of(volume, &entry.account);
+            assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
+            let is_ready = entry.account.state() == State::Ready;
+            let is_shallow = entry.is_shallow() && entry.account.has_reserve();
+            let is_current = self.quantum_of(volume).is_some();
+            let is_listed = self.shallow.contains(volume);
+            assert_eq!(is_listed, is_ready && is_shallow && !is_current, "shallow ones are listed");
+        }
+        if let Some(quantum) = self.quantum {
+            assert!((quantum.volume.0 as usize) < self.volumes.len(), "a quantum is a volume's");
+            let state = self.volumes[quantum.volume.0 as usize].account.state();
+            assert!(!quantum.lingering || state == State::Empty, "lingering waits for a request");
+        }
+        if let (Some(quantum), Some(interrupted)) = (self.quantum, self.interrupted) {
+            assert_ne!(quantum.volume, interrupted.volume, "no volume interrupts itself");
+        }
+    }
+}
+
+const _: () = assert!(RUN_SEEK.as_nanos() < SLACK_DEBT.as_nanos());

@@ -1,0 +1,190 @@
+//! The costs of switching between volumes, and the division of that cost.
+//!
+//! A quantum of a *shallow* volume between two commands of another costs positioning there and
+//! back. It is paid at its start, at the learned mean: all volumes pay a part in proportion to
+//! their disk time, as long as such costs stay below an eighth of the disk's time; the rest
+//! is paid by the volume that is served. The commands that bear the positioning are charged without
+//! it.
+//!
+//! A deep volume's return to the disk after a quantum of another deep volume is shared by all
+//! (Zygaria, RTAS 2008 §2.2).
+//!
+//! Invariants: what is charged, and [`SwitchLedger::uncharged`], add up to what commands took; the
+//! shared cost that is not charged yet is at most one period's worth, of either sign.
+
+use units::{DiskTime, Duration, Instant};
+
+/// All volumes pay for switches up to the disk's time divided by this.
+const SHARED_DIVISOR: u64 = 8;
+/// The most that accrues of it.
+const ALLOWANCE_MAX: DiskTime = DiskTime::from_millis(40);
+/// The time constant with which shared costs are charged: 100 ms, in µs² a nanosecond.
+const SPREAD: i64 = 100;
+
+/// The most that is paid for one positioning: with two of them, half of the shortest period.
+const POSITIONING_MAX: DiskTime = DiskTime::from_millis(25);
+/// The EWMA divisor of the cost of a switch.
+const SWITCHES: i64 = 32;
+
+/// A switch whose cost is paid and has not arisen yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Prepaid(DiskTime);
+
+/// The mean of what the volumes pay themselves.
+#[derive(Clone, Copy, Debug, Default)]
+struct OwnPart(Option<i64>);
+
+impl OwnPart {
+    fn learn(&mut self, sample: DiskTime) {
+        let sample = sample.as_nanos();
+        debug_assert!(sample >= 0, "a volume pays no less than nothing");
+        self.0 = Some(self.0.map_or(sample, |mean| mean + (sample - mean) / SWITCHES));
+    }
+
+    fn mean(self) -> DiskTime {
+        DiskTime::from_nanos(self.0.unwrap_or_default())
+    }
+}
+
+/// The shared costs of a disk.
+#[derive(Debug)]
+pub(super) struct SwitchLedger {
+    /// Costs that all volumes are to be charged; negative if they were charged too much.
+    shared: DiskTime,
+    /// The sum of all [`Prepaid`].
+    prepaid: DiskTime,
+    /// What volumes have paid and were not reported to have been charged.
+    unreported: DiskTime,
+    allowance: DiskTime,
+    /// What a volume pays itself of a switch.
+    own_part: OwnPart,
+    at: Instant,
+    shared_max: DiskTime,
+}
+
+impl SwitchLedger {
+    pub(super) fn new(period: Duration, now: Instant) -> Self {
+        assert!(period > Duration::ZERO, "costs are spread over a period");
+        Self {
+            shared: DiskTime::ZERO,
+            prepaid: DiskTime::ZERO,
+            unreported: DiskTime::ZERO,
+            allowance: ALLOWANCE_MAX,
+            own_part: OwnPart::default(),
+            at: now,
+            shared_max: period.into(),
+        }
+    }
+
+    pub(super) fn change_period(&mut self, period: Duration) {
+        assert!(period > Duration::ZERO, "costs are spread over a period");
+        self.shared_max = self.shared.max(-self.shared).max(period.into());
+        assert!(self.shared_max >= period.into(), "at least a period's worth is shared");
+    }
+
+    /// What commands took and no volume has been reported to be charged yet; negative if more was
+    /// reported.
+    pub(super) fn uncharged(&self) -> DiskTime {
+        self.shared - self.prepaid + self.unreported
+    }
+
+    /// What all volumes pay of the next switch.
+    pub(super) fn allowance(&mut self, now: Instant) -> DiskTime {
+        if now != self.at {
+            let earned = now.since(self.at).as_nanos() / SHARED_DIVISOR;
+            let earned = DiskTime::from_nanos(i64::try_from(earned).unwrap_or(i64::MAX / 2));
+            self.at = now;
+            self.allowance = (self.allowance + earned).min(ALLOWANCE_MAX);
+        }
+        debug_assert!(self.allowance >= DiskTime::ZERO, "an allowance is not negative");
+        self.allowance
+    }
+
+    /// Pays a switch there and back. Returns the two parts, and what the volume pays itself.
+    pub(super) fn pay(
+        &mut self,
+        (arrival, departure): (DiskTime, DiskTime),
+        now: Instant,
+    ) -> (Prepaid, Prepaid, DiskTime) {
+        let overpaid = self.shared.as_nanos() <= -self.shared_max.as_nanos() / 2;
+        let most = if overpaid { DiskTime::ZERO } else { POSITIONING_MAX };
+        let (arrival, departure) = (arrival.min(most), departure.min(most));
+        let cost = arrival + departure;
+        assert!(cost >= DiskTime::ZERO, "a switch gives no disk time");
+        let by_all = self.allowance(now).min(cost);
+        self.allowance -= by_all;
+        // Each switch costs the volume the mean: where a volume lies is not its choice.
+        self.own_part.learn(cost - by_all);
+        let least = cost - (self.shared_max - self.shared).max(DiskTime::ZERO);
+        let most = cost + self.shared_max + self.shared;
+        let own = self.own_part.mean().min(most).max(least).max(DiskTime::ZERO);
+        self.shared += cost - own;
+        self.prepaid += cost;
+        self.unreported += own;
+        (Prepaid(arrival), Prepaid(departure), own)
+    }
+
+    /// The mean of what volumes pay themselves of a switch.
+    pub(super) fn own_part(&self) -> DiskTime {
+        self.own_part.mean()
+    }
+
+    /// Notes that a volume was reported to be charged what it paid.
+    pub(super) fn reported(&mut self, paid: DiskTime) {
+        self.unreported -= paid;
+        assert!(self.unreported >= DiskTime::ZERO, "only what was paid is reported");
+    }
+
+    /// A command that took `took` bears the switch: what its volume is charged for it. What was
+    /// paid too much goes back to all.
+    pub(super) fn arises(&mut self, prepaid: Prepaid, took: DiskTime) -> DiskTime {
+        let Prepaid(paid) = prepaid;
+        let used = paid.min(took);
+        debug_assert!(paid >= DiskTime::ZERO, "what was paid is not negative: {paid}");
+        debug_assert!(took >= DiskTime::ZERO, "nor is a service time: {took}");
+        self.prepaid -= paid;
+        self.shared -= paid - used;
+        assert!(self.prepaid >= DiskTime::ZERO, "a switch arises once");
+        took - used
+    }
+
+    /// The switch did not cost anything.
+    pub(super) fn refund(&mut self, prepaid: Prepaid) {
+        let rest = self.arises(prepaid, DiskTime::ZERO);
+        debug_assert_eq!(rest, DiskTime::ZERO, "nothing is charged for nothing");
+    }
+
+    /// All volumes pay `cost`, up to what one period holds. Returns the rest.
+    pub(super) fn share(&mut self, cost: DiskTime) -> DiskTime {
+        assert!(cost >= DiskTime::ZERO, "a switch gives no disk time");
+        let by_all = cost.min((self.shared_max - self.shared).max(DiskTime::ZERO));
+        self.shared += by_all;
+        debug_assert!(by_all <= cost, "no more than the cost is shared");
+        cost - by_all
+    }
+
+    /// The charge of a command or of idle time that is worth `own` by itself: with its part of the
+    /// shared costs, in proportion.
+    pub(super) fn charge(&mut self, own: DiskTime) -> DiskTime {
+        assert!(own >= DiskTime::ZERO, "a service time is not negative: {own}");
+        // Both are at most some seconds: in microseconds their product fits.
+        let part = own.as_nanos() / 1_000 * (self.shared.as_nanos() / 1_000) / SPREAD;
+        let part = DiskTime::from_nanos(part);
+        // At most all of it, and at most what the command is worth.
+        let part = if self.shared >= DiskTime::ZERO {
+            part.min(self.shared)
+        } else {
+            part.max(self.shared).max(-own)
+        };
+        self.shared -= part;
+        assert!(own + part >= DiskTime::ZERO, "a charge is not negative");
+        own + part
+    }
+
+    pub(super) fn invariants(&self) {
+        assert!(self.prepaid >= DiskTime::ZERO, "a prepaid cost is not negative");
+        assert!(self.unreported >= DiskTime::ZERO, "nor is what was paid");
+        assert!(self.shared <= self.shared_max, "shared costs are at most a period's worth");
+        assert!(self.shared >= -self.shared_max, "of either sign");
+    }
+}

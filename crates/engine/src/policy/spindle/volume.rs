@@ -1,0 +1,234 @@
+//! The state of one volume under the scheduler of all contracts.
+
+use units::{DiskTime, Duration, Instant, Lba};
+
+use super::learned::{ServiceTimes, ThinkTime};
+use super::positioning::Base;
+use crate::Contract;
+use crate::accounting::bucket::SignedInstant;
+use crate::policy::share::{Eligibility, ShareAccount, State};
+
+/// A volume that keeps more requests than this is deep.
+const SHALLOW_REQUESTS_MAX: u32 = 8;
+/// A deep volume that keeps at most this many requests becomes shallow.
+const SHALLOW_AGAIN: u32 = 4;
+/// A volume whose requests take longer than this together is deep.
+const SHALLOW_TIME_MAX: DiskTime = DiskTime::from_millis(100);
+/// A sequential client that thinks for less than this needs no immediate service: the drive reads
+/// ahead for it. Between the two bounds a volume stays as it is.
+const RUN_THINK_SHORT: Duration = Duration::from_micros(250);
+const RUN_THINK_LONG: Duration = Duration::from_millis(1);
+/// Of the disk's time, what the switches of a shallow volume that uses all of its reserve may cost:
+/// one part in this number.
+const SWITCH_PART: i64 = 16;
+/// A small reserve's quantum is at least this many times what it pays itself of a switch, ...
+const LEAST_PART: i64 = 4;
+/// ... but at most this many requests long.
+const LEAST_REQUESTS_MAX: i64 = 3;
+/// The shortest time between two quanta of such a volume.
+const ROUND_MIN: DiskTime = DiskTime::from_millis(50);
+/// The part of a bucket's capacity that a quantum may need at most, in tenths.
+const NEED_TENTHS: i64 = 9;
+
+/// How a volume is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// It keeps few requests: immediately, in short quanta.
+    Shallow,
+    /// It keeps many, or the drive reads ahead for it: in quanta of a period's worth.
+    Deep,
+}
+
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the last command")]
+pub(super) struct Volume {
+    pub(super) account: ShareAccount,
+    pub(super) depth: Depth,
+    /// Whether the head continues where the volume's last command ended.
+    pub(super) sequential: bool,
+    /// Whether its last command continued a sequential run.
+    pub(super) in_run: bool,
+    /// Whether its next request arrived within the linger time of its last completion, the last
+    /// time that this mattered.
+    pub(super) arrives_within_linger: bool,
+    /// Whether it had more to do when its quantum ended.
+    pub(super) preempted: bool,
+    /// Requests that have a command to issue.
+    pub(super) queued: u32,
+    /// Commands in flight.
+    pub(super) running: u32,
+    /// By how much its last deep quantum was exceeded: the next one is shorter by that.
+    pub(super) overrun: DiskTime,
+    pub(super) times: ServiceTimes,
+    pub(super) base: Base,
+    pub(super) think: ThinkTime,
+    /// As long as a quantum of it is while it is shallow.
+    shallow_quantum: DiskTime,
+    /// The level of its bucket when its client began to think.
+    pub(super) idle_level: DiskTime,
+    /// Since when its head waits for a quantum.
+    pub(super) waiting_since: Instant,
+    pub(super) last_end: Option<Lba>,
+    /// The epoch if there was none: no volume is anticipated before its first command.
+    pub(super) last_completion: Instant,
+}
+
+impl Volume {
+    /// A volume without requests, with a full bucket.
+    pub(super) fn new(contract: Contract, period: Duration, now: Instant) -> Self {
+        let mut volume = Self {
+            account: ShareAccount::new(contract, period, now),
+            depth: Depth::Deep,
+            sequential: false,
+            in_run: false,
+            arrives_within_linger: false,
+            preempted: false,
+            queued: 0,
+            running: 0,
+            overrun: DiskTime::ZERO,
+            times: ServiceTimes::default(),
+            base: Base::default(),
+            think: ThinkTime::default(),
+            shallow_quantum: DiskTime::ZERO,
+            idle_level: DiskTime::ZERO,
+            waiting_since: now,
+            last_end: None,
+            last_completion: Instant::ZERO,
+        };
+        volume.update_quantum(DiskTime::ZERO);
+        volume
+    }
+
+    /// The same, as if its client had been thinking until now: its bucket holds what it keeps then,
+    /// and the estimate of a first command.
+    pub(super) fn thoughtful(
+        contract: Contract,
+        (period, estimate): (Duration, DiskTime),
+        now: Instant,
+    ) -> Self {
+        let mut volume = Self::new(contract, period, now);
+        let most = volume.credit_max().max(estimate);
+        debug_assert_eq!(volume.outstanding(), 0, "a client that thinks has no request");
+        volume.account.forfeit_above(most, now);
+        volume
+    }
+
+    /// Whether it continues a sequential run, as far as is known.
+    pub(super) fn continues_run(&self) -> bool {
+        if self.account.state() == State::Empty { self.in_run } else { self.sequential }
+    }
+
+    /// Requests queued and in service, as commands.
+    pub(super) fn outstanding(&self) -> u32 {
+        self.queued + self.running
+    }
+
+    /// The disk time of all of its requests, as far as is known.
+    fn outstanding_time(&self) -> DiskTime {
+        let service = self.times.service().unwrap_or_default();
+        debug_assert!(service >= DiskTime::ZERO, "a service time is not negative: {service}");
+        DiskTime::from_nanos(service.as_nanos().saturating_mul(i64::from(self.outstanding())))
+    }
+
+    /// Decides whether it is shallow or deep, with hysteresis.
+    pub(super) fn update_depth(&mut self) {
+        let many =
+            self.outstanding() > SHALLOW_REQUESTS_MAX || self.outstanding_time() > SHALLOW_TIME_MAX;
+        let few = self.outstanding() <= SHALLOW_AGAIN;
+        let think = self.think.mean();
+        let on_run = self.continues_run();
+        let read_ahead = on_run
+            && (self.outstanding() > 1 || think.is_some_and(|think| think < RUN_THINK_SHORT));
+        let pauses = !on_run || think.is_none_or(|think| think >= RUN_THINK_LONG);
+        self.depth = match self.depth {
+            _ if many || read_ahead => Depth::Deep,
+            Depth::Deep if !(few && pauses) => Depth::Deep,
+            _ => Depth::Shallow,
+        };
+    }
+
+    pub(super) fn is_shallow(&self) -> bool {
+        self.depth == Depth::Shallow
+    }
+
+    /// The quantum of a shallow volume.
+    pub(super) fn shallow_quantum(&self) -> DiskTime {
+        self.shallow_quantum
+    }
+
+    /// Computes the quantum from what was learned: so long that switches cost a [`SWITCH_PART`]th
+    /// of the time in which the reserve pays for it, and not short beside `own_part`, what the
+    /// volumes pay themselves of a switch.
+    pub(super) fn update_quantum(&mut self, own_part: DiskTime) {
+        let switch = self.times.switch();
+        let round = DiskTime::from_nanos(switch.as_nanos() * SWITCH_PART).max(ROUND_MIN);
+        let quantum = self.account.reserved_of(round);
+        let service = self.times.service().unwrap_or_default();
+        let least = DiskTime::from_nanos(own_part.as_nanos() * LEAST_PART)
+            .min(DiskTime::from_nanos(service.as_nanos() * LEAST_REQUESTS_MAX));
+        self.shallow_quantum = quantum.max(least).max(service);
+        debug_assert!(own_part >= DiskTime::ZERO, "a switch gives no disk time: {own_part}");
+        debug_assert!(self.shallow_quantum >= service, "a quantum holds a command");
+    }
+
+    /// What the bucket of a shallow volume must hold for it to be served at once: the quantum that
+    /// its requests need, and what all volumes do not pay of the switch. `unknown`: the service
+    /// time of a command before one was measured.
+    pub(super) fn need(&self, allowance: DiskTime, unknown: DiskTime) -> DiskTime {
+        let service = self.times.service().unwrap_or(unknown);
+        let expected = self.times.quantum().unwrap_or_default();
+        let quantum = expected.max(self.outstanding_time()).min(self.shallow_quantum());
+        let own_switch = (self.times.switch() - allowance).max(DiskTime::ZERO);
+        let cap = self.account.reserve_cap().as_nanos();
+        let most = DiskTime::from_nanos(cap / 10 * NEED_TENTHS);
+        debug_assert!(cap >= 0, "a bucket holds no less than nothing");
+        debug_assert!(allowance >= DiskTime::ZERO, "an allowance is not negative: {allowance}");
+        (service.max(quantum) + own_switch).min(most)
+    }
+
+    /// The most that its bucket holds when its client returns from thinking.
+    pub(super) fn credit_max(&self) -> DiskTime {
+        let quantum = self.shallow_quantum().as_nanos();
+        let service = self.times.service().unwrap_or_default().as_nanos();
+        DiskTime::from_nanos((2 * quantum).max(8 * service))
+    }
+
+    /// The disk time that other volumes have between two of its requests, if it uses all of its
+    /// reserve.
+    pub(super) fn time_for_others(&self) -> DiskTime {
+        let service = self.times.service().unwrap_or_default();
+        let share = self.account.paying_share();
+        let round = share.time_to_accrue(service).unwrap_or_default();
+        debug_assert!(DiskTime::from(round) >= service, "a share is at most the whole");
+        DiskTime::from(round) - service
+    }
+
+    /// Whether its quanta are long because its requests follow each other.
+    pub(super) fn fills_quanta(&self) -> bool {
+        self.times.quantum().is_some_and(|quantum| quantum >= self.shallow_quantum())
+    }
+
+    /// Whether its quanta are short: single requests.
+    pub(super) fn has_short_quanta(&self) -> bool {
+        let short = DiskTime::from_nanos(self.shallow_quantum().as_nanos() / 10 * 7);
+        self.times.quantum().is_some_and(|quantum| quantum < short)
+    }
+
+    /// Whether, and from when on, its head may be served. A shallow volume is due when its bucket
+    /// holds a quantum, and not before its head waits.
+    pub(super) fn eligibility(
+        &mut self,
+        (deep_cost, allowance, unknown): (DiskTime, DiskTime, DiskTime),
+        now: Instant,
+    ) -> Eligibility {
+        let shallow = self.is_shallow() && self.account.has_reserve();
+        let cost = if shallow { self.need(allowance, unknown) } else { deep_cost };
+        let eligibility = self.account.eligibility(cost, self.running > 0, now);
+        match eligibility {
+            Eligibility::Due(at) if shallow => {
+                Eligibility::Due(at.max(SignedInstant::at(self.waiting_since)))
+            }
+            other => other,
+        }
+    }
+}
