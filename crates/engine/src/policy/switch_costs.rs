@@ -10,9 +10,8 @@
 //! The return cost cannot be observed. It is taken to be the command's excess over the volume's
 //! mean service time within a batch, and at most the estimate of a random access.
 //!
-//! Invariants: what is charged and what is still to be charged ([`SwitchCosts::uncharged`]) add up
-//! to what commands took; what is still to be charged is at most one period's worth, of either
-//! sign.
+//! Invariant: what is charged and what is still to be charged ([`SwitchCosts::uncharged`]) add up
+//! to what commands took.
 
 use units::{DiskTime, Duration};
 
@@ -46,9 +45,6 @@ pub(crate) struct Charge {
 pub(crate) struct SwitchCosts {
     uncharged: DiskTime,
     period: Duration,
-    /// The most that is uncharged, of either sign: one period's worth, or what was uncharged when
-    /// the period became shorter.
-    bound: DiskTime,
     return_cost_max: DiskTime,
     /// Whether a command's service time is its own: with several in flight they cannot be told
     /// apart.
@@ -68,7 +64,6 @@ impl SwitchCosts {
         Self {
             uncharged: DiskTime::ZERO,
             period: settings.period,
-            bound: settings.period.into(),
             return_cost_max: settings.estimates.random,
             // Without batches every command is a quantum, and there is no mean to compare it with.
             one_at_a_time: settings.depth == 1 && settings.batch > Duration::ZERO,
@@ -78,8 +73,7 @@ impl SwitchCosts {
     /// Takes over new settings. What is uncharged stays.
     pub(crate) fn change_settings(&mut self, settings: &Settings) {
         let before = self.uncharged;
-        let bound = before.max(-before).max(settings.period.into());
-        *self = Self { uncharged: before, bound, ..Self::new(settings) };
+        *self = Self { uncharged: before, ..Self::new(settings) };
         assert_eq!(self.uncharged, before, "uncharged costs survive a change");
     }
 
@@ -125,21 +119,10 @@ impl SwitchCosts {
             }
         };
         let period = i64::try_from(self.period.as_nanos()).expect("a period is short");
-        let share = part(own, self.uncharged.as_nanos(), period);
-        // A first command that took less than the mean (a write into the drive's buffer) leaves a
-        // balance below zero, which all volumes get back.
-        let share = if self.uncharged >= DiskTime::ZERO {
-            share.min(self.uncharged)
-        } else {
-            share.max(self.uncharged).max(-own)
-        };
-        self.uncharged -= share;
-        let overflow = self.uncharged - self.uncharged.clamp(-self.bound, self.bound);
-        let overflow = overflow.max(-(own + share));
-        self.uncharged -= overflow;
-        let share = share + overflow;
+        let share =
+            part(own, self.uncharged.as_nanos(), period).min(self.uncharged).max(DiskTime::ZERO);
+        self.uncharged += -share;
         let amount = own + share;
-        assert!(self.uncharged.max(-self.uncharged) <= self.bound, "what is uncharged is bounded");
         debug_assert!(amount >= DiskTime::ZERO, "a charge is not negative: {amount}");
         debug_assert!(*mean_service_time >= DiskTime::ZERO, "nor is a mean service time");
         assert_eq!(
