@@ -155,24 +155,20 @@ impl Bucket {
         self.invariants();
     }
 
-    /// Replaces a debited estimate by the actual service time, and forgives what lies below −cap:
-    /// slack is not reserved, so its use leaves no debt beyond one period's worth.
-    pub(crate) fn settle_slack(&mut self, estimate: DiskTime, actual: DiskTime, now: Instant) {
-        self.settle_slack_down_to(-self.cap, (estimate, actual), now);
-    }
-
-    /// The same, with `floor` in the place of −cap.
-    pub(crate) fn settle_slack_down_to(
+    /// Replaces a debited estimate by the actual service time, and forgives what lies below
+    /// −`debt_max`: slack is not reserved, so its use leaves no debt beyond that, at most one
+    /// period's worth.
+    pub(crate) fn settle_slack(
         &mut self,
-        floor: DiskTime,
+        debt_max: DiskTime,
         (estimate, actual): (DiskTime, DiskTime),
         now: Instant,
     ) {
         assert!(actual >= DiskTime::ZERO, "a service time is not negative: {actual}");
         assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
-        assert!(floor <= DiskTime::ZERO, "the floor is a debt");
+        assert!(debt_max >= DiskTime::ZERO, "a debt is not negative: {debt_max}");
         let before = self.level(now) + estimate;
-        let floor = before.min(floor.max(-self.cap));
+        let floor = before.min(-debt_max.min(self.cap));
         self.level = self.ceiling().min((before - actual).max(floor));
         assert!(self.level >= floor, "slack takes no level below one period's debt");
         self.invariants();
@@ -286,7 +282,7 @@ mod tests {
         for _ in 0..100 {
             bucket.take(DiskTime::from_millis(20), Instant::ZERO);
             let (estimate, actual) = (DiskTime::from_millis(20), DiskTime::from_millis(15));
-            bucket.settle_slack(estimate, actual, Instant::ZERO);
+            bucket.settle_slack(bucket.cap(), (estimate, actual), Instant::ZERO);
         }
         assert_eq!(bucket.level(Instant::ZERO), DiskTime::from_millis(-100));
     }

@@ -173,33 +173,20 @@ impl ShareAccount {
         }
     }
 
-    /// Replaces a debited estimate by the actual service time; `from_slack`: whether it was slack.
+    /// Replaces a debited estimate by the actual service time; `slack_debt`: the deepest debt that
+    /// it leaves the reserve, if it was slack.
     pub(super) fn settle(
         &mut self,
-        from_slack: bool,
+        slack_debt: Option<DiskTime>,
         (estimate, actual): (DiskTime, DiskTime),
         now: Instant,
     ) {
         debug_assert!(actual >= DiskTime::ZERO, "a service time is not negative: {actual}");
-        if from_slack {
-            self.reserve.settle_slack(estimate, actual, now);
+        if let Some(debt_max) = slack_debt {
+            self.reserve.settle_slack(debt_max, (estimate, actual), now);
         } else {
             self.reserve.take(actual - estimate, now);
         }
-        if let Some(limit) = &mut self.limit {
-            limit.take(actual - estimate, now);
-        }
-    }
-
-    /// Replaces a debited estimate of slack by the actual service time; the reserve's debt grows to
-    /// `debt_max` at most.
-    pub(super) fn settle_slack(
-        &mut self,
-        debt_max: DiskTime,
-        (estimate, actual): (DiskTime, DiskTime),
-        now: Instant,
-    ) {
-        self.reserve.settle_slack_down_to(-debt_max, (estimate, actual), now);
         if let Some(limit) = &mut self.limit {
             limit.take(actual - estimate, now);
         }

@@ -130,7 +130,8 @@ impl Policy for Throughput {
         let entry = &mut self.volumes[volume.0 as usize];
         // A non-preemptible request goes on even if its volume has reached its limit since.
         assert_ne!(entry.account.state(), State::Empty, "a dispatched volume has a head");
-        entry.account.settle(from_slack, (DiskTime::ZERO, cost), now);
+        let slack_debt = from_slack.then(|| entry.account.reserve_cap());
+        entry.account.settle(slack_debt, (DiskTime::ZERO, cost), now);
         entry.account.spend(cost, now, &self.orders.clock);
         entry.running += 1;
         debug_assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");

@@ -424,7 +424,8 @@ impl Policy for Utilization {
         debug_assert!(actual >= DiskTime::ZERO, "a charge is not negative: {actual}");
         entry.last_completion = now;
         entry.account.spend(actual, now, &self.orders.clock);
-        entry.account.settle(from_slack, (estimate, actual), now);
+        let slack_debt = from_slack.then(|| entry.account.reserve_cap());
+        entry.account.settle(slack_debt, (estimate, actual), now);
         self.place(volume, now);
         actual
     }
@@ -451,7 +452,8 @@ impl Policy for Utilization {
         let from_slack = self.is_slack(volume, now);
         let entry = &mut self.volumes[volume.0 as usize];
         entry.account.spend(idle, now, &self.orders.clock);
-        entry.account.settle(from_slack, (DiskTime::ZERO, idle), now);
+        let slack_debt = from_slack.then(|| entry.account.reserve_cap());
+        entry.account.settle(slack_debt, (DiskTime::ZERO, idle), now);
         if let Some(batch) = &mut self.batch
             && batch.volume == volume
         {

@@ -232,7 +232,8 @@ fn checks(series: &Series, policy: PolicyName) -> Vec<Check> {
             (false, true) => Check::wanted(name, worst, ("wanted at least", target.bound), unit),
             (false, false) => Check::wanted(name, worst, ("wanted at most", target.bound), unit),
         };
-        checks.push(if target.is_of_small_reserve() { check.or_because(small) } else { check });
+        let is_known = target.is_known_to_be_missed(&series.name);
+        checks.push(if is_known { check.or_because(small) } else { check });
     }
     checks
 }

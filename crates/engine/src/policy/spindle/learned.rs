@@ -6,7 +6,7 @@
 use units::{DiskTime, Duration, Share};
 
 /// The EWMA divisor of service times and switching costs.
-const SERVICE_DIVISOR: i64 = 16;
+pub(super) const SERVICE_DIVISOR: i64 = 16;
 /// The EWMA divisor of think times.
 const THINK_DIVISOR: i64 = 8;
 /// The EWMA divisor of what a quantum spends.
@@ -28,7 +28,12 @@ impl Default for Mean {
 }
 
 impl Mean {
-    fn learn(&mut self, sample: i64, divisor: i64) {
+    /// A time as a sample.
+    pub(super) fn learn(&mut self, sample: DiskTime, divisor: i64) {
+        self.learn_value(sample.as_nanos(), divisor);
+    }
+
+    fn learn_value(&mut self, sample: i64, divisor: i64) {
         debug_assert!(divisor > 0, "a mean has a memory");
         debug_assert!(sample != i64::MIN, "a sample is a value");
         let mean = self.value().unwrap_or(sample);
@@ -39,7 +44,8 @@ impl Mean {
         (self != Self::default()).then_some(self.0)
     }
 
-    fn time(self) -> Option<DiskTime> {
+    /// The mean of times; `None` before the first sample.
+    pub(super) fn time(self) -> Option<DiskTime> {
         self.value().map(DiskTime::from_nanos)
     }
 }
@@ -87,20 +93,20 @@ impl ServiceTimes {
 
     pub(super) fn learn_service(&mut self, took: DiskTime) {
         assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
-        self.service.learn(took.as_nanos(), SERVICE_DIVISOR);
+        self.service.learn(took, SERVICE_DIVISOR);
     }
 
     pub(super) fn learn_arrival(&mut self, excess: DiskTime) {
-        self.arrival.learn(excess.as_nanos(), SERVICE_DIVISOR);
+        self.arrival.learn(excess, SERVICE_DIVISOR);
     }
 
     pub(super) fn learn_departure(&mut self, excess: DiskTime) {
-        self.departure.learn(excess.as_nanos(), SERVICE_DIVISOR);
+        self.departure.learn(excess, SERVICE_DIVISOR);
     }
 
     pub(super) fn learn_quantum(&mut self, spent: DiskTime) {
         assert!(spent >= DiskTime::ZERO, "a quantum spends no less than nothing: {spent}");
-        self.quantum.learn(spent.as_nanos(), QUANTUM_DIVISOR);
+        self.quantum.learn(spent, QUANTUM_DIVISOR);
     }
 }
 
@@ -147,12 +153,12 @@ impl ThinkTime {
         let think = think.min(THINK_MAX);
         debug_assert!(linger <= crate::limits::LINGER_MAX, "waiting is bounded: {linger}");
         let nanos = |time: Duration| i64::try_from(time.as_nanos()).expect("at most a second");
-        self.mean.learn(nanos(think), THINK_DIVISOR);
+        self.mean.learn_value(nanos(think), THINK_DIVISOR);
         for index in 0..WAITS {
             let wait = Self::wait(index, linger);
             let arrives = if think <= wait { CERTAIN } else { 0 };
-            self.arrives[index].learn(arrives, THINK_DIVISOR);
-            self.waited[index].learn(nanos(think.min(wait)), THINK_DIVISOR);
+            self.arrives[index].learn_value(arrives, THINK_DIVISOR);
+            self.waited[index].learn_value(nanos(think.min(wait)), THINK_DIVISOR);
         }
     }
 

@@ -36,7 +36,7 @@
 
 use units::{DiskTime, Duration, Instant, Lba};
 
-use self::learned::WaitTerms;
+use self::learned::{Mean, WaitTerms};
 use self::positioning::{Distance, PositioningCosts};
 use self::quantum::{End, Quantum, Switch};
 use self::switches::{Prepaid, SwitchLedger};
@@ -73,9 +73,8 @@ pub(crate) struct Spindle {
     period: Duration,
     batch_max: DiskTime,
     linger: Duration,
-    /// Whether a command's service time is its own: with several in flight they cannot be told
-    /// apart.
-    one_at_a_time: bool,
+    /// Commands in the drive at a time.
+    queue_depth: u32,
     /// The constants: a deep volume's head is due when its reserve holds this much.
     estimates: Estimates,
     estimator: Estimator,
@@ -103,7 +102,7 @@ pub(crate) struct Spindle {
     /// When a shallow volume was served last, and the time that its reserve gives to others between
     /// two of its requests.
     last_shallow: Option<(Instant, DiskTime)>,
-    command_time: learned::ServiceTimes,
+    command_time: Mean,
 }
 
 impl Spindle {
@@ -114,8 +113,7 @@ impl Spindle {
             period: settings.period,
             batch_max: settings.batch.into(),
             linger: settings.linger,
-            // Without batches every command is a quantum: positioning costs nothing.
-            one_at_a_time: settings.depth == 1 && settings.batch > Duration::ZERO,
+            queue_depth: settings.depth,
             estimates: settings.estimates,
             estimator: Estimator::new(&settings.estimates),
             volumes: Vec::new(),
@@ -133,7 +131,7 @@ impl Spindle {
             distances: None,
             positioning: PositioningCosts::new(),
             last_shallow: None,
-            command_time: learned::ServiceTimes::default(),
+            command_time: Mean::default(),
         }
     }
 
@@ -214,10 +212,15 @@ impl Spindle {
         self.batch_max > DiskTime::ZERO
     }
 
+    /// Whether a command's positioning is known: with several in flight their service times cannot
+    /// be told apart.
+    fn one_at_a_time(&self) -> bool {
+        self.queue_depth == 1 && self.positions()
+    }
+
     /// The length of a quantum out of the slack.
     fn slack_quantum(&self, sequential: bool) -> DiskTime {
         let divisor = if sequential { 1 } else { 2 };
-        debug_assert!(self.batch_max >= DiskTime::ZERO, "a batch is a length of time");
         DiskTime::from_nanos(self.batch_max.as_nanos() / divisor)
     }
 
@@ -289,7 +292,7 @@ impl Spindle {
             entry.think.best_wait(WaitTerms {
                 share: entry.account.paying_share(),
                 times: entry.times,
-                other_service: self.command_time.service().unwrap_or_default(),
+                other_service: self.command_time.time().unwrap_or_default(),
                 linger: self.linger,
             })?
         } else if entry.in_run && entry.arrives_within_linger {

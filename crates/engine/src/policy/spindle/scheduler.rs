@@ -2,6 +2,7 @@
 
 use units::{DiskTime, Instant, Operation};
 
+use super::learned::SERVICE_DIVISOR;
 use super::positioning::Distance;
 use super::quantum::{End, Quantum, Switch};
 use super::volume::{Depth, Volume};
@@ -83,7 +84,7 @@ impl Spindle {
         }
         self.quantum = Some(quantum);
         self.shallow.remove(volume);
-        if self.last_served != Some(volume) && self.one_at_a_time {
+        if self.last_served != Some(volume) && self.one_at_a_time() {
             self.switch_to(quantum, resumed.is_some(), now);
         }
         self.last_served = Some(volume);
@@ -142,8 +143,9 @@ impl Spindle {
     /// What `volume` is charged for a command that took `took`, apart from shared costs. Learns
     /// from it.
     fn own_cost(&mut self, volume: VolumeId, took: DiskTime) -> DiskTime {
-        self.command_time.learn_service(took);
-        let distances = self.distances.take().filter(|_| self.one_at_a_time);
+        self.command_time.learn(took, SERVICE_DIVISOR);
+        let one_at_a_time = self.one_at_a_time();
+        let distances = self.distances.take().filter(|_| one_at_a_time);
         let switch = self.switch.filter(|switch| switch.to == volume);
         let entry = &mut self.volumes[volume.0 as usize];
         let known = entry.times.service();
@@ -198,12 +200,8 @@ impl Spindle {
         let (estimate, amount) = debited;
         let entry = &mut self.volumes[volume.0 as usize];
         entry.account.spend(amount, now, &self.orders.clock);
-        if slack {
-            let debt_max = entry.account.reserved_of(SLACK_DEBT);
-            entry.account.settle_slack(debt_max, (estimate, amount), now);
-        } else {
-            entry.account.settle(false, (estimate, amount), now);
-        }
+        let slack_debt = slack.then(|| entry.account.reserved_of(SLACK_DEBT));
+        entry.account.settle(slack_debt, (estimate, amount), now);
         if let Some(quantum) = &mut self.quantum
             && quantum.volume == volume
         {
@@ -244,7 +242,10 @@ impl Policy for Spindle {
         (self.period, self.batch_max) = (period, settings.batch.into());
         self.ledger.change_period(period);
         for index in 0..self.volumes.len() {
-            self.volumes[index].account.change_period(period, now);
+            let positions = self.positions();
+            let entry = &mut self.volumes[index];
+            entry.account.change_period(period, now);
+            entry.update_depth(positions);
             self.place(VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits")), now);
         }
     }
@@ -275,9 +276,7 @@ impl Policy for Spindle {
             entry.account.set_ready();
             entry.waiting_since = now;
         }
-        if positions {
-            entry.update_depth();
-        }
+        entry.update_depth(positions);
         if was_idle && entry.is_shallow() && entry.times.service().is_some() {
             let most = entry.credit_max().max(entry.idle_level);
             entry.account.forfeit_above(most, now);
@@ -367,7 +366,7 @@ impl Policy for Spindle {
             self.last_end = Some(command.extent.end());
         }
         // With one command at a time the next decision follows its completion.
-        if next.is_none() || !self.one_at_a_time || self.quantum_of(volume).is_none() {
+        if next.is_none() || !self.one_at_a_time() || self.quantum_of(volume).is_none() {
             self.place(volume, now);
         }
         DispatchRecord { estimate, from_slack, class, positioning: Positioning::OwnCost }
@@ -397,9 +396,7 @@ impl Policy for Spindle {
         entry.running -= 1;
         debug_assert!(now >= entry.last_completion, "completions are in order");
         entry.last_completion = now;
-        if positions {
-            entry.update_depth();
-        }
+        entry.update_depth(positions);
         entry.update_quantum(own_part);
         if entry.outstanding() == 0 {
             entry.idle_level = entry.account.reserve_level(now);

@@ -14,6 +14,8 @@
 
 use units::{DiskTime, Duration, Instant};
 
+use super::learned::Mean;
+
 /// All volumes pay for switches up to the disk's time divided by this.
 const SHARED_DIVISOR: u64 = 8;
 /// The most that accrues of it.
@@ -30,22 +32,6 @@ const SWITCHES: i64 = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prepaid(DiskTime);
 
-/// The mean of what the volumes pay themselves.
-#[derive(Clone, Copy, Debug, Default)]
-struct OwnPart(Option<i64>);
-
-impl OwnPart {
-    fn learn(&mut self, sample: DiskTime) {
-        let sample = sample.as_nanos();
-        debug_assert!(sample >= 0, "a volume pays no less than nothing");
-        self.0 = Some(self.0.map_or(sample, |mean| mean + (sample - mean) / SWITCHES));
-    }
-
-    fn mean(self) -> DiskTime {
-        DiskTime::from_nanos(self.0.unwrap_or_default())
-    }
-}
-
 /// The shared costs of a disk.
 #[derive(Debug)]
 pub(super) struct SwitchLedger {
@@ -57,7 +43,7 @@ pub(super) struct SwitchLedger {
     unreported: DiskTime,
     allowance: DiskTime,
     /// What a volume pays itself of a switch.
-    own_part: OwnPart,
+    own_part: Mean,
     at: Instant,
     shared_max: DiskTime,
 }
@@ -70,7 +56,7 @@ impl SwitchLedger {
             prepaid: DiskTime::ZERO,
             unreported: DiskTime::ZERO,
             allowance: ALLOWANCE_MAX,
-            own_part: OwnPart::default(),
+            own_part: Mean::default(),
             at: now,
             shared_max: period.into(),
         }
@@ -114,10 +100,10 @@ impl SwitchLedger {
         let by_all = self.allowance(now).min(cost);
         self.allowance -= by_all;
         // Each switch costs the volume the mean: where a volume lies is not its choice.
-        self.own_part.learn(cost - by_all);
+        self.own_part.learn(cost - by_all, SWITCHES);
         let least = cost - (self.shared_max - self.shared).max(DiskTime::ZERO);
         let most = cost + self.shared_max + self.shared;
-        let own = self.own_part.mean().min(most).max(least).max(DiskTime::ZERO);
+        let own = self.own_part().min(most).max(least).max(DiskTime::ZERO);
         self.shared += cost - own;
         self.prepaid += cost;
         self.unreported += own;
@@ -126,7 +112,7 @@ impl SwitchLedger {
 
     /// The mean of what volumes pay themselves of a switch.
     pub(super) fn own_part(&self) -> DiskTime {
-        self.own_part.mean()
+        self.own_part.time().unwrap_or_default()
     }
 
     /// Notes that a volume was reported to be charged what it paid.

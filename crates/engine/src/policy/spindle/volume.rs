@@ -130,8 +130,9 @@ impl Volume {
         DiskTime::from_nanos(service.as_nanos().saturating_mul(i64::from(self.outstanding())))
     }
 
-    /// Decides whether it is shallow or deep, with hysteresis.
-    pub(super) fn update_depth(&mut self) {
+    /// Decides whether it is shallow or deep, with hysteresis. Every volume is deep where
+    /// positioning costs nothing.
+    pub(super) fn update_depth(&mut self, positions: bool) {
         let many =
             self.outstanding() > SHALLOW_REQUESTS_MAX || self.outstanding_time() > SHALLOW_TIME_MAX;
         let few = self.outstanding() <= SHALLOW_AGAIN;
@@ -141,7 +142,7 @@ impl Volume {
             && (self.outstanding() > 1 || think.is_some_and(|think| think < RUN_THINK_SHORT));
         let pauses = !on_run || think.is_none_or(|think| think >= RUN_THINK_LONG);
         self.depth = match self.depth {
-            _ if many || read_ahead => Depth::Deep,
+            _ if !positions || many || read_ahead => Depth::Deep,
             Depth::Deep if !(few && pauses) => Depth::Deep,
             _ => Depth::Shallow,
         };
