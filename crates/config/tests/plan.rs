@@ -34,6 +34,7 @@ fn disks() -> Vec<Disk> {
         profile: None,
         backing: Backing::Ram,
         policy: PolicyName::Spindle,
+        unkept_contracts: false,
         depth: 1,
         period: Duration::from_secs(1),
         batch: Duration::from_millis(250),
@@ -53,7 +54,7 @@ fn disks() -> Vec<Disk> {
     let written = Disk {
         name: "d1".to_owned(),
         backing: Backing::File(PathBuf::from("plans/d1.img")),
-        policy: PolicyName::Fcfs,
+        policy: PolicyName::Utilization,
         period: Duration::from_millis(500),
         batch: Duration::from_millis(100),
         linger: Duration::ZERO,

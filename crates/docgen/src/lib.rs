@@ -3,6 +3,7 @@
 //! ```text
 //!  clap commands ──┐
 //!  config keys   ──┤
+//!  Feature       ──┤
 //!  profile keys  ──┤
 //!  api::metrics  ──┼─▶ pages() ── docs/src/reference/*   checked in, compared by a test
 //!  OpenAPI       ──┤
@@ -21,6 +22,7 @@ mod man;
 mod markdown;
 mod metrics_page;
 pub mod paths;
+mod policies_page;
 mod profile_page;
 
 use std::io;
@@ -75,6 +77,7 @@ pub fn pages() -> io::Result<Vec<Page>> {
     let json = description.to_pretty_json().expect("the description is JSON") + "\n";
     Ok(vec![
         reference("config.md", keys::page()),
+        reference("policies.md", policies_page::page()),
         reference("profile-format.md", profile_page::page()),
         reference("spindle.md", command::page(spindle_cli::command())),
         reference("spindle-lab.md", command::page(spindle_lab::command())),

@@ -32,7 +32,7 @@ pub use contract::{
     Refusal, StreamContract, VolumeId, Weight,
 };
 pub use engine::{BEST_EFFORT_TASK, Engine, IdleReason};
-pub use policy::{ContractUnit, PolicyName, UnknownPolicy};
+pub use policy::{ContractUnit, Feature, PolicyName, UnknownPolicy};
 pub use preempt::{
     Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,
 };

@@ -110,6 +110,9 @@ fn generate_disk(rng: &mut SeededRng, text: &mut String, disk: u64) -> Shares {
     );
     let estimate = one_of(rng, &["constants", "constants", "profile", "learned"]);
     let _ = writeln!(text, "estimate = \"{estimate}\"");
+    if policy == "fcfs" {
+        let _ = writeln!(text, "unkept_contracts = \"allowed\"");
+    }
     generate_execution(rng, text, drive);
     if policy == "throughput" {
         let _ = writeln!(text, "nominal_rate = \"{NOMINAL}/s\"");

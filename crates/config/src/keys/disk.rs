@@ -74,6 +74,13 @@ fn disk_schedule() -> Vec<Key> {
         )
         .or(format!("\"{}\"", PolicyName::DEFAULT)),
         Key::new(
+            "unkept_contracts",
+            "\"refused\", or for experiments \"allowed\"",
+            "Whether a simulation accepts contracts that the policy does not keep; `spindle serve` \
+             refuses \"allowed\".",
+        )
+        .or("\"refused\""),
+        Key::new(
             "depth",
             format!("{}, at most the drive's own queue", numbers(1, l::DEPTH_MAX.into())),
             "Commands in flight inside the drive.",

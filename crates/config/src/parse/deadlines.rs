@@ -65,19 +65,6 @@ pub(crate) fn profiles(disks: &[Disk]) -> Vec<Option<Profile>> {
     disks.iter().map(profile).collect()
 }
 
-/// Rejects the keys of a volume that a policy with deadlines does not use.
-pub(crate) fn unlimited(table: &Table<'_>, disk: &Disk) -> Result<(), InputError> {
-    for key in ["limit", "priority"] {
-        if let Some(value) = table.value(key).filter(|_| disk.policy.has_deadlines()) {
-            let (policy, name) = (disk.policy, &disk.name);
-            return Err(value.refuse(format_args!(
-                "no {key} on disk \"{name}\": under \"{policy}\" requests are served by deadline"
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// Rejects a disk whose policy has deadlines and whose commands have no worst case.
 pub(crate) fn bounded(table: &Table<'_>, disk: &Disk) -> Result<(), InputError> {
     if !disk.policy.has_deadlines() {

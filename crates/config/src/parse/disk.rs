@@ -12,7 +12,7 @@ use input::{InputError, Table, Value, list, read_at_most, time_text};
 
 use super::names::Names;
 use super::path::{path, same_file, unusable};
-use super::{deadlines, execution, faults, measured, memory, real, slowed};
+use super::{deadlines, execution, faults, measured, memory, real, slowed, unkept};
 use crate::defaults;
 use crate::demand::measured_worst_case;
 use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PERIOD_MAX, PERIOD_MIN};
@@ -97,6 +97,7 @@ fn disk(
         profile,
         backing,
         policy: policy(table)?,
+        unkept_contracts: unkept::allowed(table)?,
         depth,
         period,
         batch,

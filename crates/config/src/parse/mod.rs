@@ -18,6 +18,7 @@ mod replay;
 mod slowed;
 mod stream;
 mod top;
+mod unkept;
 mod volume;
 mod workload;
 

@@ -11,7 +11,7 @@ use input::{InputError, Table, Value, size_text};
 
 use super::names::Names;
 use super::volume as single_disk;
-use super::{deadlines, nbd, pool_stream};
+use super::{deadlines, nbd, pool_stream, unkept};
 use crate::defaults;
 use crate::demand::Spread;
 use crate::keys::FROM;
@@ -65,6 +65,7 @@ pub(crate) fn check<'a>(
         }
     }
     let pooled = pool.disks.iter().map(|disk| &disks[disk.0]);
+    unkept::check_pool(table, pooled.clone())?;
     let pooled = Names::of(pooled.map(|disk| (disk.name.as_str(), disk.line)));
     let profiles = deadlines::profiles(disks);
     for table in tables {
@@ -97,7 +98,7 @@ fn part(
     admission: &mut Admission,
 ) -> Result<DiskContract, InputError> {
     let (table, disk) = (known.table, &known.disks[index.0]);
-    deadlines::unlimited(table, disk)?;
+    unkept::check(table, disk)?;
     let mut contract = single_disk::contract(table, disk, None, admission)?;
     volume.priority = single_disk::priority(table, contract, disk, admission)?;
     if let Some(stream) = volume.stream {

@@ -10,7 +10,7 @@ use units::Duration;
 use input::{InputError, Problem, Source, Table, read_text};
 
 use super::names::Names;
-use super::{admit, deadlines, disk, log, nbd, pool, real, volume, workload};
+use super::{admit, deadlines, disk, log, nbd, pool, real, unkept, volume, workload};
 use crate::error::ConfigError;
 use crate::limits::{
     CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, POOL_VOLUMES_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX,
@@ -128,11 +128,18 @@ impl Plan {
     /// created later.
     ///
     /// # Errors
-    /// There is no disk.
+    /// There is no disk, or one accepts contracts that its policy does not keep.
     pub fn for_serve(self) -> Result<Self, ConfigError> {
         if self.disks.is_empty() {
             let expected = "at least one table `[[disk]]` to serve from";
             return Err(self.lacks(1, None, "disk", expected).into());
+        }
+        if let Some(disk) = self.disks.iter().find(|disk| disk.unkept_contracts) {
+            let title = format!("[[disk]] \"{}\"", disk.name);
+            let expected = "\"refused\", or no such field: a daemon keeps each contract that it \
+                            accepts";
+            let parts = self.lacks(disk.line, Some(title), unkept::KEY, expected);
+            return Err(Problem { found: Some("allowed".to_owned()), ..parts }.into());
         }
         Ok(Self { seed: defaults::SEED, duration: None, workloads: Vec::new(), ..self })
     }

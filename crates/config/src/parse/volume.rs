@@ -11,7 +11,7 @@ use units::{Duration, Extent, Lba, Share};
 use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
 
 use super::names::Names;
-use super::{deadlines, stream};
+use super::{deadlines, stream, unkept};
 use crate::defaults;
 use crate::demand::{MILLIONTH, SLIP, WHOLE, beyond_reserve};
 use crate::limits::{BLOCK_MAX, RUN_MAX};
@@ -68,7 +68,7 @@ pub(crate) fn check<'a>(
             (None, None) => allocate(table, &disks[disk], (id(disk), &mut pool))?,
         };
         let declared = declared(table, &disks[disk])?;
-        deadlines::unlimited(table, &disks[disk])?;
+        unkept::check(table, &disks[disk])?;
         let mut contract = contract(table, &disks[disk], declared, &mut admissions[disk])?;
         let priority = priority(table, contract, &disks[disk], &mut admissions[disk])?;
         let stream = stream::check(table, &disks[disk], profiles[disk].as_ref(), extent)?;

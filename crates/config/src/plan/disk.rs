@@ -29,6 +29,9 @@ pub struct Disk {
     pub backing: Backing,
     /// The scheduling policy.
     pub policy: PolicyName,
+    /// Whether contracts are accepted that the policy does not keep, so that a simulation can show
+    /// it. A daemon refuses such a config.
+    pub unkept_contracts: bool,
     /// Commands in flight inside the drive, from 1 to [`crate::limits::DEPTH_MAX`] and at most the
     /// drive's own queue.
     pub depth: u32,

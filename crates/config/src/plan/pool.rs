@@ -8,7 +8,7 @@
 //! Either every disk of a volume admits its contract there, or none does.
 
 use engine::stream::{RequestedStream, Span};
-use engine::{Contract, Priority};
+use engine::{Contract, Feature, Priority};
 use units::{Bytes, Extent, Lba, Sectors, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, DISK_BLOCKS_MAX};
@@ -120,11 +120,11 @@ impl PoolPlan {
         Contract::reserve(self.metadata_share)
     }
 
-    /// The contract of relocating blocks on `disk`. Under a policy with deadlines there are no
-    /// limits, and what exceeds the reserve is best effort.
+    /// The contract of relocating blocks on `disk`. Under a policy that keeps no limits, what
+    /// exceeds the reserve is best effort.
     pub fn relocation_contract(&self, disk: &Disk) -> Contract {
         let reserve = Contract::reserve(self.relocation_share);
-        if disk.policy.has_deadlines() {
+        if !disk.policy.keeps(Feature::Limit) {
             return reserve;
         }
         Contract { limit: self.relocation_share, ..reserve }

@@ -18,10 +18,11 @@ fn an_unknown_key_of_a_disk() {
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys \
          `name`, `drive`, `profile`, `slowed`, `path`, `buffered`, `adopt`, `io_uring`, `size`, \
          `backing`, \
-         `policy`, `depth`, `period`, `batch`, `linger`, `estimate_sequential`, \
+         `policy`, `unkept_contracts`, `depth`, `period`, `batch`, `linger`, \
+         `estimate_sequential`, \
          `estimate_random`, `estimate`, `nominal_rate`, `reserve_headroom`, `host_lateness`, \
          `best_effort`, `slack_range`, `faults`, `execution`, `split`, `chunk`, `jit_offset`, \
-         `approach`, `seek_split`, `free_prefetch`, `preempt_writes`"
+         `approach`, `seek_split`, `free_prefetch` and 1 more"
     );
 }
 

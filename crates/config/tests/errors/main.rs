@@ -5,6 +5,7 @@ mod files;
 mod keys;
 mod names;
 mod nbd;
+mod policies;
 mod pools;
 mod purposes;
 mod streams;

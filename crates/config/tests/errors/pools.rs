@@ -267,9 +267,9 @@ fn with_a_relocated_volume_that_does_not_fit_at_its_old_placement() {
 fn with_a_limit_where_requests_are_served_by_deadline() {
     assert_eq!(
         under("edf", "limit = \"50%\"\n"),
-        "plan.toml:1: [[pool.volume]] \"v\": field `limit`: found `50%`, expected no limit on \
-         disk \"d0\": under \"edf\" requests \
-         are served by deadline"
+        "plan.toml:1: [[pool.volume]] \"v\": field `limit`: found `50%`, expected no `limit` \
+         on disk \"d0\": its policy \"edf\" keeps none (\"throughput\", \"utilization\", \
+         \"spindle\" do)"
     );
 }
 
