@@ -49,7 +49,8 @@ pub struct Fault {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Unfit {
     /// A code for programs: `utilization` (more than the whole disk), `blocked` (in an interval a
-    /// command of `beside` blocks the disk), `undecided` or `full`.
+    /// command of `beside` blocks the disk), `demand` (more is due in an interval than fits into
+    /// it), `undecided` or `full`.
     pub constraint: String,
     /// The start of the time span, counted from the daemon's start.
     pub from_s: f64,
@@ -90,6 +91,9 @@ impl From<&config::AdmissionFailure> for Unfit {
             }
             Violation::Blocked { interval, short, .. } => {
                 ("blocked", None, Some(interval), Some(short.as_secs_f64() * 1e3))
+            }
+            Violation::Demand { interval, short } => {
+                ("demand", None, Some(interval), Some(short.as_secs_f64() * 1e3))
             }
             Violation::Undecided { interval } => ("undecided", None, Some(interval), None),
             Violation::Full => ("full", None, None, None),

@@ -58,6 +58,9 @@ pub const STREAM_TASKS_MAX: usize = 20_000;
 /// one day.
 pub const STREAM_PERIOD_MAX: Duration = Duration::from_secs(86_400);
 
+/// Requests that a task may release at one instant.
+pub const TASK_BURST_MAX: u32 = 1_024;
+
 /// Quotients that one search for the minimum slack may compute, about 10 ns each. Thousands of
 /// streams need thousands to some millions.
 pub const STREAM_WORK_MAX: u64 = 1 << 24;
@@ -83,6 +86,7 @@ const _: () = assert!(PERIOD_MAX.as_nanos() <= STREAM_PERIOD_MAX.as_nanos());
 const _: () = assert!(VOLUMES_MAX < u32::MAX as usize);
 // A request counts its commands in flight with 16 bits.
 const _: () = assert!(DEPTH_MAX <= u16::MAX as u32);
+const _: () = assert!(TASK_BURST_MAX > 0);
 // The latest refill is merged with the one before.
 const _: () = assert!(REFILLS_MAX > 1);
 const _: () = assert!(BOOKED_TIMES_MAX <= 2 * BOOKINGS_MAX);

@@ -51,6 +51,9 @@ impl fmt::Display for AdmissionFailure {
                 }
                 write!(f, ": short by {short}")?;
             }
+            Violation::Demand { interval, short } => {
+                write!(f, "what may be due within {interval} is {short} more than that")?;
+            }
             Violation::Utilization { asked, .. } => {
                 let tenths = asked.ppb().div_ceil(1_000_000);
                 write!(

@@ -1,9 +1,10 @@
-//! Counter-offers: what would fit in place of a refused stream.
+//! Counter-offers: what would fit in place of a refused stream or a refused latency.
 
-use units::Bytes;
+use units::{Bytes, Duration, Sectors};
 
 use super::demand_bound::Candidate;
 use super::{Task, TaskSet};
+use crate::limits::STREAM_PERIOD_MAX;
 
 /// The bandwidth and block size that a stream requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,115 @@ impl CounterOffers {
         );
         Self { block, bandwidth }
     }
+}
+
+/// The bounded latency that a contract requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestedLatency {
+    /// The time in which each request is answered.
+    pub within: Duration,
+    /// The mean time between two requests.
+    pub interval: Duration,
+    /// The most requests at one instant.
+    pub burst: u32,
+    /// The most that one request transfers.
+    pub size: Sectors,
+}
+
+/// Alternatives that fit: each passed the same check, and changes one quantity only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LatencyOffers {
+    /// The shortest latency that fits; in whole ms, if that fits too.
+    pub within: Option<Duration>,
+    /// The shortest mean time between two requests that fits.
+    pub interval: Option<Duration>,
+    /// The largest burst that fits.
+    pub burst: Option<u32>,
+    /// The largest request, among the halvings of the requested one, that fits.
+    pub size: Option<Sectors>,
+}
+
+impl LatencyOffers {
+    /// Searches for alternatives that fit beside `set`. `task` computes a contract's demand on the
+    /// disk; `None` is a contract that the disk cannot serve at all. Only the size may change the
+    /// cost.
+    pub fn find(
+        set: &TaskSet,
+        asked: RequestedLatency,
+        task: impl FnMut(RequestedLatency) -> Option<Task>,
+    ) -> Self {
+        Self::find_by(asked, task, |task, counts| set.check_candidate(task, counts).is_ok())
+    }
+
+    pub(super) fn find_by(
+        asked: RequestedLatency,
+        mut task: impl FnMut(RequestedLatency) -> Option<Task>,
+        fits: impl Fn(Task, Candidate) -> bool,
+    ) -> Self {
+        let mut fits = |asked, counts| task(asked).is_some_and(|task| fits(task, counts));
+        let halves = core::iter::successors(Some(asked.size.0 / 2), |size| Some(size / 2));
+        let size = halves
+            .take_while(|&size| size > 0)
+            .map(Sectors)
+            .find(|&size| fits(RequestedLatency { size, ..asked }, Candidate::Whole));
+        // With fewer requests, or later ones, the demand is less everywhere and the blocking as
+        // before.
+        let burst = first_true(1, asked.burst.into(), |less| {
+            fits(RequestedLatency { burst: fewer(asked.burst, less), ..asked }, Candidate::Whole)
+        });
+        let burst = burst.map(|less| fewer(asked.burst, less));
+        let longest = STREAM_PERIOD_MAX.as_nanos();
+        let interval = first_true(asked.interval.as_nanos(), longest + 1, |nanos| {
+            let interval = Duration::from_nanos(nanos);
+            fits(RequestedLatency { interval, ..asked }, Candidate::Whole)
+        });
+        let within = shortest_latency(asked, &mut fits);
+        debug_assert!(size.is_none_or(|size| size < asked.size), "an offer is a smaller request");
+        debug_assert!(burst.is_none_or(|burst| burst < asked.burst), "or a smaller burst");
+        Self { within, interval: interval.map(Duration::from_nanos), burst, size }
+    }
+}
+
+fn fewer(burst: u32, less: u64) -> u32 {
+    debug_assert!(less < burst.into(), "a burst is not empty");
+    burst - u32::try_from(less).expect("it is less than the burst")
+}
+
+/// The shortest latency above the requested one that fits.
+///
+/// With a later deadline a task demands less everywhere, and blocks longer intervals; but none in
+/// which it has a demand of its own. So if its command does not fit with the shortest deadline at
+/// which its demand does, it fits with no later one.
+fn shortest_latency(
+    asked: RequestedLatency,
+    fits: &mut impl FnMut(RequestedLatency, Candidate) -> bool,
+) -> Option<Duration> {
+    const STEP: u64 = Duration::from_millis(1).as_nanos();
+    let longest = STREAM_PERIOD_MAX.as_nanos();
+    let with = |nanos| RequestedLatency { within: Duration::from_nanos(nanos), ..asked };
+    let first = first_true(asked.within.as_nanos(), longest + 1, |nanos| {
+        fits(with(nanos), Candidate::OnlyDemands)
+    })?;
+    debug_assert!(first >= asked.within.as_nanos(), "an offer is a longer latency");
+    let whole = first.next_multiple_of(STEP).min(longest);
+    let mut offers = [whole, first].into_iter().map(with);
+    offers.find(|&offer| fits(offer, Candidate::Whole)).map(|offer| offer.within)
+}
+
+/// The first from `low` until before `end` for which `holds`, which then holds for all later ones.
+fn first_true(low: u64, end: u64, mut holds: impl FnMut(u64) -> bool) -> Option<u64> {
+    let (mut low, mut high) = (low, end.max(low));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        debug_assert!(middle < high, "a bisection ends");
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    debug_assert!(low >= high, "the search is over");
+    (low < end).then_some(low)
 }
 
 /// The largest bandwidth below the requested one that fits.

@@ -1,13 +1,14 @@
 //! The demand bound function, blocking and room of an interval, and the search for the minimum
 //! room.
 //!
-//! All times are ns in an `i64`: periods and costs are at most [`STREAM_PERIOD_MAX`], of which
-//! [`STREAM_TASKS_MAX`] add up to less than 2⁶³. Demand is computed only where utilization is at
-//! most the whole: then it is at most the interval, which is at most [`HORIZON_MAX`].
+//! All times are ns in an `i64`: periods, deadlines and the costs of bursts are at most
+//! [`STREAM_PERIOD_MAX`], of which [`STREAM_TASKS_MAX`] add up to less than 2⁶². Demand is computed
+//! only where utilization is at most the whole: then it is at most the interval, which is at most
+//! [`HORIZON_MAX`], and the excess of bursts.
 
 use core::cmp::Ordering;
 
-use units::DiskTime;
+use units::{DiskTime, Duration};
 
 use super::task::Utilization;
 use super::{BlockingTask, Task};
@@ -16,32 +17,47 @@ use crate::limits::{STREAM_PERIOD_MAX, STREAM_TASKS_MAX, STREAM_WORK_MAX};
 /// No interval beyond this is examined (2⁶¹ ns, 73 years).
 pub(super) const HORIZON_MAX: i64 = 1 << 61;
 
-const _: () = assert!(
-    STREAM_PERIOD_MAX.as_nanos() as u128 * 2 * (STREAM_TASKS_MAX as u128 + 1) < i64::MAX as u128
-);
+const _: () =
+    assert!(STREAM_PERIOD_MAX.as_nanos() as u128 * 2 * (STREAM_TASKS_MAX as u128 + 1) < (1 << 62));
 
 /// The tasks of a set, prepared for questions about intervals.
 #[derive(Clone, Debug)]
 pub(super) struct DemandBound {
-    /// T, ascending.
+    /// T, ascending, of the tasks whose deadlines are their periods.
     periods: Vec<i64>,
-    /// The costs of the first j tasks, with what their preemptions cost.
+    /// The costs of the first j of them, with what their preemptions cost.
     costs: Vec<i64>,
+    /// All other tasks, by deadline.
+    sporadic: Vec<Sporadic>,
+    /// K: demand(t) ≤ U·t + K.
+    excess: i64,
+    /// The least and the largest D.
+    ends: Option<(i64, i64)>,
     blocking_function: BlockingFunction,
     utilization: Utilization,
     /// Utilization compared with the whole.
     load: Ordering,
 }
 
-/// The blocking function b(t) as steps, ascending by period: each step has a longer command than
+/// A task whose deadline is not its period, or that releases several requests at one instant.
+#[derive(Clone, Copy, Debug)]
+struct Sporadic {
+    deadline: i64,
+    period: i64,
+    burst: i64,
+    /// With what its preemptions cost.
+    cost: i64,
+}
+
+/// The blocking function b(t) as steps, ascending by deadline: each step has a longer command than
 /// all later ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockingFunction(Vec<BlockingStep>);
 
-/// The longest command among the tasks of this period and above.
+/// The longest command among the tasks of this deadline and above.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockingStep {
-    /// The largest t that it blocks: T − 2.
+    /// The largest t that it blocks: D − 2.
     pub(super) reach: i64,
     /// Its part inside the interval: q − 1.
     pub(super) blocking: i64,
@@ -79,16 +95,16 @@ pub(super) enum Searched {
 }
 
 impl BlockingFunction {
-    /// Adds a task whose period is at least that of all previous ones.
+    /// Adds a task whose deadline is at least that of all previous ones.
     pub(super) fn push(&mut self, task_id: BlockingTask, task: &Task) {
         let blocking = task.longest().as_nanos() - 1;
         debug_assert!(blocking >= 0, "the longest command of a task takes time");
-        let last = self.0.last();
-        debug_assert!(last.is_none_or(|last| last.reach <= nanos(task) - 2), "by period");
+        let (last, reach) = (self.0.last(), nanos(task.deadline()) - 2);
+        debug_assert!(last.is_none_or(|last| last.reach <= reach), "by deadline");
         while self.0.last().is_some_and(|last| last.blocking <= blocking) {
             self.0.pop();
         }
-        self.0.push(BlockingStep { reach: nanos(task) - 2, blocking, task_id });
+        self.0.push(BlockingStep { reach, blocking, task_id });
     }
 
     /// The longest interval that is blocked.
@@ -114,8 +130,8 @@ impl BlockingFunction {
 }
 
 impl DemandBound {
-    /// The demand of `tasks`, which are sorted by period. A task that can preempt a request (its
-    /// period is shorter, and that request consists of several commands) pays `preemption` with
+    /// The demand of `tasks`, which are sorted by deadline. A task that can preempt a request (its
+    /// deadline is shorter, and that request consists of several commands) pays `preemption` with
     /// each of its own: it interrupts one at most, whose positioning is due together with what
     /// interrupted it.
     pub(super) fn new(
@@ -126,35 +142,58 @@ impl DemandBound {
         let preempted = tasks
             .clone()
             .filter(|(_, task)| task.is_preemptible())
-            .map(|(_, task)| nanos(&task))
+            .map(|(_, task)| task.deadline())
             .max()
-            .unwrap_or(0);
-        let (mut periods, mut costs) = (Vec::new(), vec![0]);
-        let mut blocking_function = BlockingFunction::default();
-        let (mut utilization, mut sum) = (0, 0);
-        let mut effective = Vec::new();
+            .unwrap_or_default();
+        let mut bound = Self::empty();
+        let (mut utilization, mut effective) = (0, Vec::new());
         for (task_id, task) in tasks {
-            let period = nanos(&task);
-            let extra = if period < preempted { preemption.as_nanos() } else { 0 };
-            let cost = task.cost().as_nanos() + extra;
-            debug_assert!(cost > 0, "a task demands disk time");
-            sum += cost;
-            periods.push(period);
-            costs.push(sum);
-            effective.push((cost.unsigned_abs(), period.unsigned_abs()));
-            utilization +=
-                (u128::from(cost.unsigned_abs()) << 64).div_ceil(u128::from(period.unsigned_abs()));
+            let extra = if task.deadline() < preempted { preemption } else { DiskTime::ZERO };
+            bound.add(&task, extra);
+            let cost = (task.cost() + extra).as_nanos().unsigned_abs();
+            let period = task.period().as_nanos();
+            effective.push((cost, period));
+            utilization += (u128::from(cost) << 64).div_ceil(u128::from(period));
             if task_id == BlockingTask::Candidate && candidate == Candidate::OnlyDemands {
                 continue;
             }
-            blocking_function.push(task_id, &task);
+            bound.blocking_function.push(task_id, &task);
         }
-        assert_eq!(costs.len(), periods.len() + 1, "a sum of costs for each number of tasks");
-        debug_assert!(costs.is_sorted(), "a task has a cost");
-        assert!(periods.is_sorted(), "tasks are sorted by period");
-        let utilization = Utilization(utilization);
-        let load = load(utilization, &effective);
-        Self { periods, costs, blocking_function, utilization, load }
+        assert_eq!(bound.costs.len(), bound.periods.len() + 1, "a sum for each number of tasks");
+        debug_assert!(bound.costs.is_sorted(), "a task has a cost");
+        assert!(bound.periods.is_sorted(), "tasks are sorted by deadline");
+        bound.utilization = Utilization(utilization);
+        bound.load = load(bound.utilization, &effective);
+        bound
+    }
+
+    /// No tasks.
+    fn empty() -> Self {
+        Self {
+            periods: Vec::new(),
+            costs: vec![0],
+            sporadic: Vec::new(),
+            excess: 0,
+            ends: None,
+            blocking_function: BlockingFunction::default(),
+            utilization: Utilization::default(),
+            load: Ordering::Less,
+        }
+    }
+
+    /// Adds the demand of `task`, each of whose requests takes `extra` more.
+    fn add(&mut self, task: &Task, extra: DiskTime) {
+        let cost = (task.cost() + extra).as_nanos();
+        debug_assert!(cost > 0, "a task demands disk time");
+        let (deadline, period) = (nanos(task.deadline()), nanos(task.period()));
+        self.ends = Some((self.ends.map_or(deadline, |(first, _)| first), deadline));
+        if task.has_implicit_deadline() {
+            self.periods.push(period);
+            self.costs.push(cost + self.costs.last().expect("the sum of none"));
+        } else {
+            self.sporadic.push(Sporadic { deadline, period, burst: task.burst().into(), cost });
+            self.excess += task.excess(extra).as_nanos();
+        }
     }
 
     pub(super) fn utilization(&self) -> Utilization {
@@ -166,17 +205,29 @@ impl DemandBound {
         self.load
     }
 
-    /// T₁ and Tₙ.
+    /// D₁ and Dₙ.
     pub(super) fn ends(&self) -> Option<(i64, i64)> {
-        let (first, last) = (*self.periods.first()?, *self.periods.last()?);
-        debug_assert!(first > 0, "a period takes time");
-        debug_assert!(first <= last, "tasks are sorted by period");
+        let (first, last) = self.ends?;
+        debug_assert!(first > 0, "a deadline is in the future");
+        debug_assert!(first <= last, "tasks are sorted by deadline");
         Some((first, last))
     }
 
+    /// K: demand(t) ≤ U·t + K. Zero if every deadline is its task's period.
+    pub(super) fn excess(&self) -> i64 {
+        debug_assert!(self.excess >= 0, "an excess is not negative: {}", self.excess);
+        self.excess
+    }
+
+    /// Whether every deadline is its task's period, without bursts.
+    pub(super) fn has_implicit_deadlines(&self) -> bool {
+        debug_assert!(!self.sporadic.is_empty() || self.excess == 0, "periods have no excess");
+        self.sporadic.is_empty()
+    }
+
     /// The demand of an interval of length t, the last point at or before t where it grew, and the
-    /// number of quotients. Tasks with the same ⌊t ÷ T⌋ count together; the last of them has the
-    /// last such point.
+    /// number of quotients. Tasks with the same ⌊t ÷ T⌋ count together, if their deadlines are
+    /// their periods; the last of them has the last such point.
     fn demand(&self, t: i64) -> (i64, i64, u64) {
         debug_assert!(t >= 0, "an interval has a length");
         let (mut demand, mut step, mut work) = (0, 0, 0);
@@ -190,6 +241,12 @@ impl DemandBound {
             demand += times * (self.costs[end] - self.costs[first]);
             step = step.max(times * self.periods[end - 1]);
             first = end;
+            work += 1;
+        }
+        for task in self.sporadic.iter().take_while(|task| task.deadline <= t) {
+            let further = (t - task.deadline) / task.period;
+            demand += (task.burst + further) * task.cost;
+            step = step.max(task.deadline + further * task.period);
             work += 1;
         }
         debug_assert!(demand >= 0, "demand is not negative: {demand}");
@@ -221,8 +278,8 @@ impl DemandBound {
     fn room(&self, t: i64, work: &mut u64) -> (i64, Minimum) {
         let (demand, grown, quotients) = self.demand(t);
         assert!(
-            demand <= t,
-            "demand is at most the interval where utilization is at most the whole"
+            demand <= t + self.excess,
+            "demand is at most the interval and the excess where utilization is at most the whole"
         );
         *work += quotients;
         let step = self.blocking_function.at(grown);
@@ -230,7 +287,7 @@ impl DemandBound {
         (demand, Minimum { at: grown, room, beside: step.map(|step| step.task_id) })
     }
 
-    /// The room at T₁: a first bound of the minimum.
+    /// The room at D₁: a first bound of the minimum.
     pub(super) fn at_first(&self) -> Option<Minimum> {
         let (first, _) = self.ends()?;
         Some(self.room(first, &mut 0).1)
@@ -265,9 +322,21 @@ impl DemandBound {
     }
 }
 
-/// T.
-pub(super) fn nanos(task: &Task) -> i64 {
-    let nanos = DiskTime::from(task.period()).as_nanos();
+/// The longest interval of which a mean demand of `utilization` leaves `room` at most: t·(1 − U) ≤
+/// `room`.
+pub(super) fn horizon(room: i64, utilization: Utilization) -> i64 {
+    let idle = utilization.idle();
+    debug_assert!(room >= 0, "what is left is not negative: {room}");
+    debug_assert!(idle <= Utilization::WHOLE, "the idle part is at most the whole");
+    let longest = (u128::from(room.unsigned_abs()) << 64).checked_div(idle);
+    longest
+        .and_then(|longest| i64::try_from(longest).ok())
+        .map_or(HORIZON_MAX, |longest| longest.min(HORIZON_MAX))
+}
+
+/// A period or a deadline.
+pub(super) fn nanos(length: Duration) -> i64 {
+    let nanos = DiskTime::from(length).as_nanos();
     debug_assert!(nanos > 0, "a period takes time");
     nanos
 }

@@ -7,20 +7,22 @@
 //! time. (Without blocking it would be enough: what is due in an interval is at most U times its
 //! length on either side of e.)
 //!
-//! Two tests, both safe. Nothing blocks longer than the longest period: so if all tasks that are
-//! present within that distance of e fit together, no interval has a shortfall. This is fast, but
-//! refuses tasks that take over from each other. For those, the intervals are examined: demand is
-//! that of the requests whose whole time lies in both the interval and their task's span. Moved to
-//! later times, an interval loses demand only where a request of a task that ends is cut off at its
-//! beginning, and its blocking where the blocking task's last request would be due too late: the
-//! examined intervals begin there.
+//! Two tests, both safe. Nothing blocks longer than the longest deadline; and demand is at most
+//! U·t and K, with U at the busiest time, so that no interval above K ÷ (1 − U) that nothing blocks
+//! has a shortfall. The larger of the two is the *reach*: if all tasks that are present within that
+//! distance of e fit together, no interval has a shortfall. This is fast, but refuses tasks that
+//! take over from each other. For those, if all deadlines are periods, the intervals are examined:
+//! demand is that of the requests whose whole time lies in both the interval and their task's span.
+//! Moved to later times, an interval loses demand only where a request of a task that ends is cut
+//! off at its beginning, and its blocking where the blocking task's last request would be due too
+//! late: the examined intervals begin there.
 
 use units::{DiskTime, Duration, Instant};
 
-use super::demand_bound::{BlockingFunction, Candidate, DemandBound, nanos};
+use super::demand_bound::{BlockingFunction, Candidate, DemandBound, horizon, nanos};
 use super::set::check;
 use super::span::Span;
-use super::{BlockingTask, Task, Violation};
+use super::{BlockingTask, Task, Utilization, Violation};
 use crate::limits::STREAM_WORK_MAX;
 
 /// A task and its span; its cost includes preemptions.
@@ -31,7 +33,45 @@ pub(super) struct BookedTask {
     pub(super) span: Span,
 }
 
-/// The tasks of `all` that are present at some moment of `span`, sorted by period.
+/// The longest interval that may have a shortfall where the tasks that are present at each instant
+/// fit together. `all` is sorted by deadline.
+pub(super) fn reach(all: &[BookedTask]) -> Duration {
+    debug_assert!(all.is_sorted_by_key(|present| present.task.deadline()), "by deadline");
+    let longest = all.last().map_or(Duration::ZERO, |present| present.task.deadline());
+    let excess = excess(all).as_nanos();
+    if excess == 0 {
+        return longest;
+    }
+    longest.max(duration(horizon(excess, busiest(all))))
+}
+
+/// K of all of these.
+pub(super) fn excess(all: &[BookedTask]) -> DiskTime {
+    let excess = all.iter().map(|present| present.task.excess(DiskTime::ZERO));
+    let sum = excess.fold(DiskTime::ZERO, |sum, excess| sum + excess);
+    debug_assert!(sum >= DiskTime::ZERO, "an excess is not negative: {sum}");
+    sum
+}
+
+/// The largest utilization at any instant.
+pub(super) fn busiest(all: &[BookedTask]) -> Utilization {
+    let mut changes: Vec<(Instant, bool, u128)> = Vec::new();
+    for BookedTask { task, span, .. } in all {
+        let share = Utilization::of(task).0;
+        // A task that ends precedes one that begins at the same time: `false` is sorted first.
+        changes.extend([(span.end, false, share), (span.start, true, share)]);
+    }
+    changes.sort_unstable();
+    let (mut now, mut most) = (0, 0);
+    for (_, comes, share) in changes {
+        now = if comes { now + share } else { now - share };
+        most = most.max(now);
+    }
+    debug_assert_eq!(now, 0, "each task that begins ends");
+    Utilization(most)
+}
+
+/// The tasks of `all` that are present at some moment of `span`, sorted by deadline.
 pub(super) fn within(all: &[BookedTask], span: Span) -> Vec<BookedTask> {
     assert!(span.start <= span.end, "a span does not end before it begins");
     all.iter().filter(|present| present.span.overlaps(&span)).copied().collect()
@@ -39,28 +79,32 @@ pub(super) fn within(all: &[BookedTask], span: Span) -> Vec<BookedTask> {
 
 /// Whether all of them fit at once.
 pub(super) fn together(tasks: &[BookedTask], counts: Candidate) -> Result<(), Violation> {
-    debug_assert!(tasks.is_sorted_by_key(|present| present.task.period()), "by period");
+    debug_assert!(tasks.is_sorted_by_key(|present| present.task.deadline()), "by deadline");
     let tasks = tasks.iter().map(|present| (present.whose, present.task));
     check(&DemandBound::new(tasks, DiskTime::ZERO, counts))
 }
 
-/// Checks the intervals around `end`, where a task ends. `all` is sorted by period.
+/// Checks the intervals of up to `reach` around `end`, where a task ends. `all` is sorted by
+/// deadline.
 pub(super) fn fits_around(
     all: &[BookedTask],
     end: Instant,
+    reach: Duration,
     counts: Candidate,
     work: &mut u64,
 ) -> Result<(), Violation> {
-    debug_assert!(all.is_sorted_by_key(|present| present.task.period()), "by period");
+    debug_assert!(all.is_sorted_by_key(|present| present.task.deadline()), "by deadline");
     debug_assert!(end < Instant::FAR_FUTURE, "a task ends there");
-    let longest = all.last().map_or(Duration::ZERO, |present| present.task.period());
-    let near = Span { start: end.saturating_sub(longest), end: end + longest };
+    let near = Span { start: end.saturating_sub(reach), end: end + reach };
     let nearby = within(all, near);
     *work += nearby.len() as u64;
     let comes = nearby.iter().any(|present| present.span.start > near.start);
-    if !comes || together(&nearby, counts).is_ok() {
-        return Ok(());
+    let verdict = if comes { together(&nearby, counts) } else { Ok(()) };
+    let is_examined = nearby.iter().all(|present| present.task.has_implicit_deadline());
+    if verdict.is_ok() || !is_examined {
+        return verdict;
     }
+    let longest = nearby.last().map_or(Duration::ZERO, |present| present.task.period());
     for leaving in nearby.iter().filter(|present| present.span.end == end) {
         for from in interval_starts(leaving, longest) {
             blocked_from(&nearby, from, counts, work)?;
@@ -130,7 +174,8 @@ fn demand_from(tasks: &[BookedTask], from: Instant, t: i64) -> i64 {
     let until = from + duration(t);
     let of = |present: &BookedTask| {
         let (start, end) = (present.span.start.max(from), present.span.end.min(until));
-        let requests = end.saturating_since(start).as_nanos() / nanos(&present.task).unsigned_abs();
+        let period = nanos(present.task.period()).unsigned_abs();
+        let requests = end.saturating_since(start).as_nanos() / period;
         i64::try_from(requests).expect("it is at most t") * present.task.cost().as_nanos()
     };
     tasks.iter().map(of).sum()

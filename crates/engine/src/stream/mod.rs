@@ -1,42 +1,53 @@
-//! Streams with deadlines: admission and slack (Clockwise, RTAS 2000 §3).
+//! Guarantees by deadlines: admission and slack (Clockwise, RTAS 2000 §3).
 //!
-//! A [`Task`] demands at most `cost` of disk time in every `period` and has it by the period's end;
-//! its longest non-preemptible command takes `longest`. A [`TaskSet`] is the tasks of one disk at
-//! one time: it tells whether a further one fits ([`TaskSet::check_with`]), why not
+//! A [`Task`] releases at most b + ⌊t ÷ T⌋ requests in any t, of at most C of disk time each, and
+//! each is due D after its release; its longest non-preemptible command takes q. For a stream D is
+//! T and b is 1; a bounded latency is a task with any D and b. A [`TaskSet`] is the tasks of one
+//! disk at one time: it tells whether a further one fits ([`TaskSet::check_with`]), why not
 //! ([`Violation`]), and how much best effort may take at any moment without making a request late
 //! ([`TaskSet::slack`], ΔL in RTAS 2000). A [`Timetable`] is the tasks of one disk over time.
-//! [`CounterOffers`] are alternatives to a refused stream.
+//! [`CounterOffers`] are alternatives to a refused stream, [`LatencyOffers`] to a refused latency.
 //!
 //! # The test
 //!
-//! Tasks are sorted by period: T₁ ≤ … ≤ Tₙ; Cⱼ is a task's cost, qⱼ its longest command, all in
-//! whole ns, and `demand(t) = Σ ⌊t ÷ Tⱼ⌋·Cⱼ` is the most work that can be both released and due
-//! within t. The tasks meet every deadline under EDF that preempts nothing shorter than its qⱼ,
-//! whenever their requests come, iff
+//! Tasks are sorted by deadline: D₁ ≤ … ≤ Dₙ; all times are whole ns. `demand(t) = Σ (bⱼ + ⌊(t −
+//! Dⱼ) ÷ Tⱼ⌋)·Cⱼ` over the j with Dⱼ ≤ t is the most work that can be both released and due within
+//! t: of task j it is what is released within t − Dⱼ. For D = T and b = 1 that is ⌊t ÷ T⌋·C. The
+//! tasks meet every deadline under EDF that preempts nothing shorter than its qⱼ, whenever their
+//! requests come, iff
 //!
 //! 1. Σ Cⱼ ÷ Tⱼ ≤ 1, and
-//! 2. for every i and T₁ < L < Tᵢ: qᵢ + Σ_{j<i} ⌊(L−1) ÷ Tⱼ⌋·Cⱼ ≤ L.
+//! 2. for every t ≥ D₁ `room(t) = t − demand(t) − b(t) ≥ 0`, with the *blocking* `b(t) = max { qᵢ −
+//!    1 : Dᵢ ≥ t + 2 }`, 0 if there is none.
 //!
-//! (2) is the case in which request i begins 1 ns before all others. With Tⱼ ≥ Tᵢ > L the quotient
-//! ⌊(L−1) ÷ Tⱼ⌋ is 0, so that the sum may run over all j and the order among equal periods is of no
-//! account. With t = L − 1 and the *blocking* `b(t) = max { qᵢ − 1 : Tᵢ ≥ t + 2 }`, 0 if there is
-//! none, (2) reads
+//! It suffices. Let d be the deadline of the first request that is late, and o the last moment
+//! before d before which no request waits that is due by d. From o to d the disk is never idle, and
+//! serves by EDF what was released since o and is due by d, `demand(d − o)` at most, and before
+//! that one command at most which began by o − 1 and is due by d + 1 at the earliest: its task has
+//! Dᵢ ≥ d − o + 2, and at most qᵢ − 1 of it is left at o. So all that is due by d is done by o +
+//! demand(d − o) + b(d − o) ≤ d. It is necessary: let the command of b(t) begin 1 ns before all
+//! other tasks release their bursts, and a further request whenever they may. What is due within t
+//! of that ns is then not done by its end. For D = T and b = 1, with L = t + 1, (2) is the
+//! condition of Jeffay et al. 1991: for every i and T₁ < L < Tᵢ: qᵢ + Σ_{j<i} ⌊(L−1) ÷ Tⱼ⌋·Cⱼ ≤ L.
+//! (With Tⱼ ≥ Tᵢ > L the quotient ⌊(L−1) ÷ Tⱼ⌋ is 0, so that the order among equal periods is of no
+//! account.)
 //!
-//! > `room(t) = t − demand(t) − b(t) ≥ 0` for T₁ ≤ t ≤ Tₙ − 2.
+//! Beyond Dₙ − 2 nothing blocks. With K = Σ max(0, bⱼ·Cⱼ − Dⱼ·Cⱼ ÷ Tⱼ), the *excess* of bursts and
+//! early deadlines, demand(t) ≤ U·t + K everywhere, and room(t) ≥ t·(1 − U) − K there. So (2) is
+//! examined for D₁ ≤ t ≤ max(Dₙ − 2, K ÷ (1 − U)); without excess, to Dₙ − 2.
 //!
 //! # The slack
 //!
 //! Let best effort have s in all between two moments at which no request waits. Take the first
-//! request that is late, its deadline d, and the last moment o before d before which no request
-//! waits that is due by d. From o to d the disk is busy with what was released since o and is due
-//! by d, `demand(d − o)` at most; with one command at most that began before o and is due after d,
-//! `b(d − o)` of it at most after o; and with s. So no request is late if s ≤ room(t) for *every* t
-//! ≥ T₁: `slack = min room(t)`. RTAS 2000 (Definition 1) takes T₁ ≤ t ≤ Tₙ only, which is not
-//! enough: see [`SlackRange::Published`].
+//! request that is late, its deadline d, and o as above. From o to d the disk is busy with what was
+//! released since o and is due by d, `demand(d − o)` at most; with one command at most that began
+//! before o and is due after d, `b(d − o)` of it at most after o; and with s. So no request is late
+//! if s ≤ room(t) for *every* t ≥ D₁: `slack = min room(t)`. RTAS 2000 (Definition 1) takes T₁ ≤ t
+//! ≤ Tₙ only, which is not enough: see [`SlackRange::Published`].
 //!
-//! Beyond Tₙ nothing blocks, and room(t) = t − demand(t) ≥ t·(1 − U). So nothing beyond t = m ÷ (1
-//! − U) has less room than an m that was found already. With U = 1 all periods coincide at some
-//! time, and the slack is 0.
+//! Beyond Dₙ nothing beyond t = (m + K) ÷ (1 − U) has less room than an m that was found already.
+//! With U = 1 all periods coincide at some time, and the slack is 0, if every deadline is a period;
+//! otherwise 0 is a lower bound, and with an excess (2) may stay undecided.
 //!
 //! # The search
 //!
@@ -44,9 +55,10 @@
 //! for t′ < t `demand(t′) ≤ demand(t)`, so that every t′ with `t′ − b(t′) ≥ demand(t) + m` has a
 //! room of m at least. The search goes backwards and skips all of those (Quick Processor-demand
 //! Analysis, Zhang and Burns 2009, which decides for m = 0; here m is the minimum so far). One
-//! value of demand takes one division for each value of ⌊t ÷ Tⱼ⌋: costs are summed by period in
-//! advance. The work is bounded by [`STREAM_WORK_MAX`](crate::limits::STREAM_WORK_MAX): a longer
-//! search is broken off with a safe answer.
+//! value of demand takes one division for each value of ⌊t ÷ Tⱼ⌋, and for each task whose deadline
+//! is not its period: the other costs are summed by period in advance. The work is bounded by
+//! [`STREAM_WORK_MAX`](crate::limits::STREAM_WORK_MAX): a longer search is broken off with a safe
+//! answer.
 //!
 //! # Over time
 //!
@@ -70,7 +82,7 @@ mod task;
 mod timetable;
 mod violation;
 
-pub use counter_offer::{CounterOffers, RequestedStream};
+pub use counter_offer::{CounterOffers, LatencyOffers, RequestedLatency, RequestedStream};
 pub use set::{SlackRange, TaskSet, Tightest};
 pub use span::Span;
 pub use task::{InvalidTask, Task, TaskId, Utilization};

@@ -4,11 +4,15 @@ use core::cmp::Ordering;
 
 use units::{DiskTime, Duration};
 
-use super::demand_bound::{Candidate, DemandBound, HORIZON_MAX, Minimum, Searched};
+use super::demand_bound::{Candidate, DemandBound, HORIZON_MAX, Minimum, Searched, horizon};
 use super::{BlockingTask, Task, TaskId, Utilization, Violation};
-use crate::limits::{STREAM_PERIOD_MAX, STREAM_TASKS_MAX};
+use crate::limits::{STREAM_PERIOD_MAX, STREAM_TASKS_MAX, TASK_BURST_MAX};
 
-/// Tasks that share a disk, sorted by period.
+/// The most that a preemption costs: those of a burst cost at most a day.
+const PREEMPTION_MAX: DiskTime =
+    DiskTime::from_nanos((STREAM_PERIOD_MAX.as_nanos() / TASK_BURST_MAX as u64).cast_signed());
+
+/// Tasks that share a disk, sorted by deadline.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskSet {
     preemption: DiskTime,
@@ -21,7 +25,7 @@ pub enum SlackRange {
     /// All of them.
     #[default]
     All,
-    /// Those from the shortest to the longest period, as Clockwise (RTAS 2000, Definition 1) has
+    /// Those from the shortest to the longest deadline, as Clockwise (RTAS 2000, Definition 1) has
     /// it: too few. Periods and costs of (15, 5), (25, 5), (27, 6), (29, 5) ms have a slack of 5 ms
     /// by it, and a best-effort command of that length makes the first task late at 30 ms. For
     /// comparison only: admission never uses it.
@@ -33,7 +37,7 @@ pub enum SlackRange {
 pub struct Tightest {
     /// Its length: the t of the module's formulas.
     pub interval: Duration,
-    /// The task that blocks; `None` in intervals about as long as the longest period or longer.
+    /// The task that blocks; `None` in intervals about as long as the longest deadline or longer.
     pub beside: Option<TaskId>,
     /// The room: the set's slack.
     pub room: DiskTime,
@@ -46,7 +50,7 @@ impl TaskSet {
     /// the interrupted request.
     pub fn new(preemption: DiskTime) -> Self {
         assert!(preemption >= DiskTime::ZERO, "a preemption has a cost");
-        assert!(preemption <= STREAM_PERIOD_MAX.into(), "a positioning is short");
+        assert!(preemption <= PREEMPTION_MAX, "a positioning is short");
         Self { preemption, tasks: Vec::new() }
     }
 
@@ -68,7 +72,7 @@ impl TaskSet {
         self.tasks.is_empty()
     }
 
-    /// The tasks, shortest period first.
+    /// The tasks, shortest deadline first.
     pub fn iter(&self) -> impl Iterator<Item = (TaskId, Task)> + Clone {
         self.tasks.iter().map(|&(task, id)| (id, task))
     }
@@ -87,7 +91,7 @@ impl TaskSet {
         assert!(self.tasks.iter().all(|&(_, other)| other != id), "an id is unique");
         let index = self.tasks.partition_point(|entry| *entry < (task, id));
         self.tasks.insert(index, (task, id));
-        debug_assert!(self.tasks.is_sorted(), "tasks are sorted by period");
+        debug_assert!(self.tasks.is_sorted(), "tasks are sorted by deadline");
     }
 
     /// Removes and returns a task.
@@ -155,7 +159,7 @@ impl TaskSet {
         }
         let slack = self.tightest(range).map_or(DiskTime::ZERO, |tightest| tightest.room);
         debug_assert!(slack >= DiskTime::ZERO, "slack is not negative: {slack}");
-        debug_assert!(slack <= STREAM_PERIOD_MAX.into(), "slack is at most the shortest period");
+        debug_assert!(slack <= STREAM_PERIOD_MAX.into(), "slack is at most the shortest deadline");
         slack
     }
 
@@ -205,16 +209,32 @@ pub(super) fn check(demand: &DemandBound) -> Result<(), Violation> {
     }
     let Some((first, last)) = demand.ends() else { return Ok(()) };
     let mut least = Minimum { at: first, room: 0, beside: None };
-    let searched = demand.search(first, last - 2, &mut least, &mut 0);
-    debug_assert!(least.at >= first, "nothing is due in less than the shortest period");
+    // Beyond Dₙ − 2 nothing blocks: t has room if t·(1 − U) ≥ K.
+    let bursts =
+        if demand.excess() > 0 { horizon(demand.excess(), demand.utilization()) } else { 0 };
+    let (horizon, mut low, mut work) = (bursts.max(last - 2), first, 0);
+    let searched = loop {
+        let high = horizon.min(low.saturating_mul(2).max(last));
+        let searched = demand.search(low, high, &mut least, &mut work);
+        // A demand of the whole repeats its shortfalls for ever.
+        let repeats = least.room < 0 && demand.load() == Ordering::Equal;
+        if searched != Searched::Whole || high == horizon || repeats {
+            break searched;
+        }
+        low = high + 1;
+    };
+    debug_assert!(least.at >= first, "nothing is due in less than the shortest deadline");
     debug_assert!(least.room <= 0, "a search begins at no room");
-    if let (true, Some(beside)) = (least.room < 0, least.beside) {
-        let short = DiskTime::from_nanos(-least.room);
-        return Err(Violation::Blocked { interval: duration(least.at + 1), beside, short });
-    }
-    match searched {
-        Searched::Whole => Ok(()),
-        Searched::DownTo(t) => Err(Violation::Undecided { interval: duration(t + 1) }),
+    let short = DiskTime::from_nanos(-least.room);
+    match (least.beside, searched) {
+        (Some(beside), _) if least.room < 0 => {
+            Err(Violation::Blocked { interval: duration(least.at + 1), beside, short })
+        }
+        (None, _) if least.room < 0 => {
+            Err(Violation::Demand { interval: duration(least.at), short })
+        }
+        (_, Searched::Whole) => Ok(()),
+        (_, Searched::DownTo(t)) => Err(Violation::Undecided { interval: duration(t + 1) }),
     }
 }
 
@@ -227,44 +247,33 @@ fn least(demand: &DemandBound, range: SlackRange) -> Option<(Minimum, bool)> {
     let searched = demand.search(first, last, &mut least, &mut work);
     if let Searched::DownTo(_) = searched {
         // Unreachable for a set that was just checked with the same work bound, but for the few
-        // intervals around Tₙ.
+        // intervals around Dₙ.
         return Some((Minimum { room: 0, ..least }, false));
     }
     if range == SlackRange::Published {
         return Some((least, true));
     }
     if demand.load() == Ordering::Equal {
-        return Some((Minimum { room: 0, ..least }, true));
+        return Some((Minimum { room: 0, ..least }, demand.has_implicit_deadlines()));
     }
-    let idle = demand.utilization().idle();
     let mut low = last + 1;
     loop {
-        let horizon = horizon(least.room, idle);
+        let horizon = horizon(least.room + demand.excess(), demand.utilization());
         if low > horizon {
             return Some((least, true));
         }
         let high = horizon.min(low.saturating_mul(2));
         debug_assert!(high >= low, "a range is not empty");
-        debug_assert!(low > last, "beyond the longest period nothing blocks");
+        debug_assert!(low > last, "beyond the longest deadline nothing blocks");
         let searched = demand.search(low, high, &mut least, &mut work);
         if searched != Searched::Whole || high == HORIZON_MAX {
-            // From `low` on there is at least what the mean demand leaves.
-            let room = least.room.min(demand.utilization().leaves(duration(low)).as_nanos());
+            // From `low` on there is at least what the mean demand leaves, less the excess.
+            let left = demand.utilization().leaves(duration(low)).as_nanos() - demand.excess();
+            let room = least.room.min(left);
             return Some((Minimum { room, ..least }, false));
         }
         low = high + 1;
     }
-}
-
-/// The longest interval in which a demand that leaves `idle` (in 2⁻⁶⁴) can leave less than `room`:
-/// t·(1 − U) < room.
-fn horizon(room: i64, idle: u128) -> i64 {
-    debug_assert!(room >= 0, "a set that fits has no negative room: {room}");
-    debug_assert!(idle <= Utilization::WHOLE, "the idle part is at most the whole");
-    let longest = (u128::from(room.unsigned_abs()) << 64).checked_div(idle);
-    longest
-        .and_then(|longest| i64::try_from(longest).ok())
-        .map_or(HORIZON_MAX, |longest| longest.min(HORIZON_MAX))
 }
 
 fn duration(nanos: i64) -> Duration {

@@ -4,18 +4,24 @@ use core::fmt;
 
 use units::{DiskTime, Duration, Share};
 
-use crate::limits::STREAM_PERIOD_MAX;
+use crate::limits::{STREAM_PERIOD_MAX, TASK_BURST_MAX};
 
 /// The caller's id of a task: unique within a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
 
-/// At most `cost` of disk time in every `period`, due by the period's end.
+/// Requests of at most `cost` of disk time each: at most `burst` + ⌊t ÷ `period`⌋ of them in any t,
+/// each due `deadline` after its release. A stream's task has one request in every period, due by
+/// the period's end.
+///
+/// Tasks are ordered by deadline first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Task {
+    deadline: Duration,
     period: Duration,
     cost: DiskTime,
     longest: DiskTime,
+    burst: u32,
 }
 
 /// The reason why a task is invalid.
@@ -23,8 +29,13 @@ pub struct Task {
 pub enum InvalidTask {
     /// The period is 0 or over [`STREAM_PERIOD_MAX`]. Remedy: another block size or bandwidth.
     Period(Duration),
-    /// The cost is 0 or below, or over [`STREAM_PERIOD_MAX`]. Remedy: another block size.
+    /// The cost of a request, or of a burst, is 0 or below, or over [`STREAM_PERIOD_MAX`]. Remedy:
+    /// another block size, or a smaller burst.
     Cost(DiskTime),
+    /// The deadline is 0 or over [`STREAM_PERIOD_MAX`]. Remedy: another deadline.
+    Deadline(Duration),
+    /// The burst is 0 or over [`TASK_BURST_MAX`]. Remedy: another burst.
+    Burst(u32),
     /// The longest command is 0 or below, or longer than the whole request. A defect of the caller.
     Longest(DiskTime),
 }
@@ -40,6 +51,15 @@ impl fmt::Display for InvalidTask {
                     f,
                     "{cost} of disk time a period: expected above 0 and at most {STREAM_PERIOD_MAX}"
                 )
+            }
+            Self::Deadline(deadline) => {
+                write!(
+                    f,
+                    "a deadline of {deadline}: expected above 0 and at most {STREAM_PERIOD_MAX}"
+                )
+            }
+            Self::Burst(burst) => {
+                write!(f, "a burst of {burst} requests: expected 1 to {TASK_BURST_MAX}")
             }
             Self::Longest(longest) => {
                 write!(f, "a longest command of {longest}: expected above 0 and at most the cost")
@@ -68,7 +88,35 @@ impl Task {
             return Err(InvalidTask::Longest(longest));
         }
         assert!(longest <= cost, "a command is a part of its request");
-        Ok(Self { period, cost, longest })
+        Ok(Self { deadline: period, period, cost, longest, burst: 1 })
+    }
+
+    /// A sporadic task: at most `burst` + ⌊t ÷ `period`⌋ requests in any t, each due `deadline`
+    /// after its release, which may be shorter or longer than the period. A cost above the deadline
+    /// is a task that fits nowhere.
+    ///
+    /// # Errors
+    /// See [`InvalidTask`].
+    pub fn sporadic(
+        period: Duration,
+        deadline: Duration,
+        burst: u32,
+        cost: DiskTime,
+        longest: DiskTime,
+    ) -> Result<Self, InvalidTask> {
+        if deadline == Duration::ZERO || deadline > STREAM_PERIOD_MAX {
+            return Err(InvalidTask::Deadline(deadline));
+        }
+        if burst == 0 || burst > TASK_BURST_MAX {
+            return Err(InvalidTask::Burst(burst));
+        }
+        let task = Self::new(period, cost, longest)?;
+        let together = cost.as_nanos().checked_mul(burst.into()).map(DiskTime::from_nanos);
+        if together.is_none_or(|together| together > STREAM_PERIOD_MAX.into()) {
+            return Err(InvalidTask::Cost(together.unwrap_or(cost)));
+        }
+        debug_assert_eq!(task.burst, 1, "a task without bursts is given one");
+        Ok(Self { deadline, burst, ..task })
     }
 
     /// A task whose request is one non-preemptible command: q = C.
@@ -91,9 +139,36 @@ impl Task {
         Self::new(period, share.of(period).max(longest), longest)
     }
 
-    /// T: the least time between two requests, and the time that each has.
+    /// T: the least mean time between two requests.
     pub const fn period(&self) -> Duration {
         self.period
+    }
+
+    /// D: the time from a request's release to its deadline; T for streams and reserves.
+    pub const fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// The most requests that may be released at one instant.
+    pub const fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// Whether each request is due when the next one may be released, so that its demand is ⌊t ÷
+    /// T⌋·C.
+    pub(super) fn has_implicit_deadline(&self) -> bool {
+        debug_assert!(self.burst > 0, "a task releases requests");
+        self.deadline == self.period && self.burst == 1
+    }
+
+    /// The most of its demand that exceeds the mean, b·C − D·C ÷ T, with `extra` work for each
+    /// request: rounded up, at least zero.
+    pub(super) fn excess(&self, extra: DiskTime) -> DiskTime {
+        let cost = u128::from((self.cost + extra).as_nanos().unsigned_abs());
+        let mean = cost * u128::from(self.deadline.as_nanos()) / u128::from(self.period.as_nanos());
+        let excess = (cost * u128::from(self.burst)).saturating_sub(mean);
+        debug_assert!(!self.has_implicit_deadline() || excess == 0, "of the period no excess");
+        DiskTime::from_nanos(i64::try_from(excess).expect("a burst costs under a day"))
     }
 
     /// C: the worst-case disk time of a request.
@@ -106,7 +181,7 @@ impl Task {
         self.longest
     }
 
-    /// The same task with `extra` work in each period, in commands of the same length.
+    /// The same task with `extra` work in each request, in commands of the same length.
     pub(super) fn with_more(self, extra: DiskTime) -> Self {
         assert!(extra >= DiskTime::ZERO, "preemptions add to a cost: {extra}");
         Self { cost: self.cost + extra, ..self }

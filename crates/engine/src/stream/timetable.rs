@@ -3,16 +3,17 @@
 use units::{DiskTime, Duration, Instant};
 
 use super::demand_bound::Candidate;
-use super::handover::{BookedTask, fits_around, together, within};
+use super::handover::{BookedTask, busiest, excess, fits_around, reach, together, within};
 use super::span::Span;
 use super::{
-    BlockingTask, CounterOffers, RequestedStream, Task, TaskId, TaskSet, Utilization, Violation,
+    BlockingTask, CounterOffers, LatencyOffers, RequestedLatency, RequestedStream, Task, TaskId,
+    TaskSet, Violation,
 };
-use crate::limits::{BOOKED_TIMES_MAX, BOOKINGS_MAX};
+use crate::limits::{BOOKED_TIMES_MAX, BOOKINGS_MAX, STREAM_PERIOD_MAX};
 
-/// Intervals of up to this number of the longest periods are examined for the slack of a time that
-/// does not last.
-const SLACK_PERIODS: u64 = 8;
+/// Intervals of up to this number of the reach (without bursts, of the longest deadlines) are
+/// examined for the slack of a time that does not last.
+const SLACK_REACHES: u64 = 8;
 
 /// A task and its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +64,9 @@ impl Timetable {
     }
 
     /// Removes the bookings that ended long enough before `now` to have no effect on the slack:
-    /// eight of the longest periods.
+    /// eight of the longest deadlines, or more with bursts.
     pub fn remove_expired(&mut self, now: Instant) {
-        let longest = self.bookings.iter().map(|booking| booking.task.period()).max();
-        let reach = longest.unwrap_or_default() * SLACK_PERIODS;
+        let reach = slack_reach(&self.present(None));
         self.bookings.retain(|booking| booking.span.end + reach > now);
     }
 
@@ -114,6 +114,17 @@ impl Timetable {
         CounterOffers::find_by(asked, task, fits)
     }
 
+    /// What would fit over the whole of `span`: see [`LatencyOffers::find`].
+    pub fn latency_offers(
+        &self,
+        span: Span,
+        asked: RequestedLatency,
+        task: impl FnMut(RequestedLatency) -> Option<Task>,
+    ) -> LatencyOffers {
+        let fits = |task, counts| self.check_candidate(task, span, counts).is_ok();
+        LatencyOffers::find_by(asked, task, fits)
+    }
+
     fn check_candidate(
         &self,
         candidate: Task,
@@ -135,10 +146,12 @@ impl Timetable {
     /// it may be a lower bound, if the disk is nearly full.
     pub fn slack(&self, now: Instant) -> DiskTime {
         let all = self.present(None);
-        let Some(last) = all.last() else { return TaskSet::default().slack() };
+        if all.is_empty() {
+            return TaskSet::default().slack();
+        }
         let until = self.next_change(now).unwrap_or(now);
         debug_assert!(until >= now, "the next change is not in the past");
-        let reach = last.task.period() * SLACK_PERIODS;
+        let reach = slack_reach(&all);
         let near = Span { start: now.saturating_sub(reach), end: until + reach };
         let nearby = within(&all, near);
         debug_assert!(nearby.len() <= all.len(), "each task counts once");
@@ -149,13 +162,14 @@ impl Timetable {
             return set.slack();
         }
         // An interval longer than `reach` has at least what the busiest time leaves of it on the
-        // mean.
-        let slack = set.slack().min(busiest(&all).leaves(reach));
+        // mean, less what bursts exceed the mean by.
+        let left = busiest(&all).leaves(reach) - excess(&all);
+        let slack = set.slack().min(left).max(DiskTime::ZERO);
         debug_assert!(slack >= DiskTime::ZERO, "slack is not negative: {slack}");
         slack
     }
 
-    /// All bookings with their preemptions, and one more, sorted by period.
+    /// All bookings with their preemptions, and one more, sorted by deadline.
     fn present(&self, candidate: Option<(Task, Span)>) -> Vec<BookedTask> {
         let count = self.bookings.len() + usize::from(candidate.is_some());
         let booked = self.bookings.iter().map(|booking| BookedTask {
@@ -176,12 +190,20 @@ impl Timetable {
     }
 }
 
+/// The longest interval that is examined for the slack; of longer ones the mean load is.
+fn slack_reach(all: &[BookedTask]) -> Duration {
+    let longest = STREAM_PERIOD_MAX * SLACK_REACHES;
+    let reach = reach(all).min(longest) * SLACK_REACHES;
+    debug_assert!(reach <= longest * SLACK_REACHES, "an interval is bounded");
+    reach
+}
+
 /// Whether all of these fit at all times of `span`, and around them.
 fn check_all(all: &[BookedTask], span: Span, counts: Candidate) -> Result<(), (Span, Violation)> {
     debug_assert!(!span.is_empty(), "a check covers time");
-    debug_assert!(all.is_sorted_by_key(|present| present.task.period()), "by period");
-    let longest = all.last().map_or(Duration::ZERO, |present| present.task.period());
-    let near = Span { start: span.start.saturating_sub(longest), end: span.end + longest };
+    debug_assert!(all.is_sorted_by_key(|present| present.task.deadline()), "by deadline");
+    let reach = reach(all);
+    let near = Span { start: span.start.saturating_sub(reach), end: span.end + reach };
     let all = within(all, near);
     let cuts = cuts(&all, span);
     debug_assert!(cuts.len() >= 2, "a span has two ends");
@@ -197,8 +219,9 @@ fn check_all(all: &[BookedTask], span: Span, counts: Candidate) -> Result<(), (S
     ends.dedup();
     let mut work = 0;
     for end in ends.into_iter().filter(|&end| end < Instant::FAR_FUTURE) {
-        let around = Span { start: end.saturating_sub(longest), end: end + longest };
-        fits_around(&all, end, counts, &mut work).map_err(|violation| (around, violation))?;
+        let around = Span { start: end.saturating_sub(reach), end: end + reach };
+        fits_around(&all, end, reach, counts, &mut work)
+            .map_err(|violation| (around, violation))?;
     }
     Ok(())
 }
@@ -213,24 +236,6 @@ fn cuts(all: &[BookedTask], span: Span) -> Vec<Instant> {
     debug_assert_eq!(cuts.first(), Some(&span.start), "the first cut is the beginning");
     debug_assert_eq!(cuts.last(), Some(&span.end), "the last cut is the end");
     cuts
-}
-
-/// The largest utilization at any instant.
-fn busiest(all: &[BookedTask]) -> Utilization {
-    let mut changes: Vec<(Instant, bool, u128)> = Vec::new();
-    for BookedTask { task, span, .. } in all {
-        let share = Utilization::of(task).0;
-        // A task that ends precedes one that begins at the same time: `false` is sorted first.
-        changes.extend([(span.end, false, share), (span.start, true, share)]);
-    }
-    changes.sort_unstable();
-    let (mut now, mut most) = (0, 0);
-    for (_, comes, share) in changes {
-        now = if comes { now + share } else { now - share };
-        most = most.max(now);
-    }
-    debug_assert_eq!(now, 0, "each task that begins ends");
-    Utilization(most)
 }
 
 /// Books a stream's part on every disk that it uses, or on none: first all checks, then all

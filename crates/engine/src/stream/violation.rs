@@ -40,10 +40,21 @@ pub enum Violation {
         /// The missing time.
         short: DiskTime,
     },
+    /// More may be released and due within an interval of this length than fits into it, with no
+    /// command before it. Only tasks whose deadlines are shorter than their periods, or that
+    /// release several requests at one instant, demand that. Remedy: later deadlines, or smaller
+    /// bursts.
+    Demand {
+        /// The length.
+        interval: Duration,
+        /// The missing time.
+        short: DiskTime,
+    },
     /// The search was broken off at [`STREAM_WORK_MAX`](crate::limits::STREAM_WORK_MAX): intervals
-    /// up to this length were not examined. It needs very many tasks with very different periods.
+    /// up to this length were not all examined. It needs very many tasks with very different
+    /// periods, or bursts in a set that demands the whole disk.
     Undecided {
-        /// The longest interval that was not examined.
+        /// An interval that was not examined, longer than most that were.
         interval: Duration,
     },
     /// The set is full: [`STREAM_TASKS_MAX`](crate::limits::STREAM_TASKS_MAX). Remedy: another
@@ -62,6 +73,9 @@ impl fmt::Display for Violation {
             }
             Self::Blocked { interval, beside: BlockingTask::Candidate, short } => {
                 write!(f, "at L = {interval}, beside its own requests: short by {short}")
+            }
+            Self::Demand { interval, short } => {
+                write!(f, "what may be due within {interval} is {short} more than that")
             }
             Self::Undecided { interval } => {
                 write!(

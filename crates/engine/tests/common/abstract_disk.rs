@@ -30,10 +30,18 @@ pub fn task(period: u64, cost: u64, longest: u64) -> Task {
     Task::new(Duration::from_nanos(period), ticks(cost), ticks(longest)).expect("a task")
 }
 
+/// A sporadic task in whole ticks.
+pub fn sporadic(period: u64, deadline: u64, burst: u32, cost: u64, longest: u64) -> Task {
+    let ticks = |n: u64| DiskTime::from_nanos(i64::try_from(n).expect("small"));
+    let (period, deadline) = (Duration::from_nanos(period), Duration::from_nanos(deadline));
+    Task::sporadic(period, deadline, burst, ticks(cost), ticks(longest)).expect("a task")
+}
+
 /// The requests of the tasks and of best effort.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// When each task's first request is released; further ones follow one period apart.
+    /// When each task's first request is released; further ones follow as soon as its burst and its
+    /// period allow.
     pub offsets: Vec<u64>,
     /// The RNG that makes requests shorter and later than the worst case; `None`: the worst case.
     pub below_worst: Option<SeededRng>,
@@ -57,7 +65,7 @@ struct Job {
 /// A request that ended after its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Miss {
-    /// The index of its task, shortest period first.
+    /// The index of its task, shortest deadline first.
     pub task: usize,
     pub deadline: u64,
     pub ended: u64,
@@ -97,14 +105,24 @@ pub fn first_miss(set: &TaskSet, slack: u64, load: &Load) -> Option<Miss> {
     }
 }
 
+/// T, D, b, C, q.
+struct Ticks {
+    period: u64,
+    deadline: u64,
+    burst: u64,
+    cost: u64,
+    longest: u64,
+}
+
 /// The tasks, their queued requests and the time.
 struct Disk<'a> {
-    /// T, C, q.
-    tasks: Vec<(u64, u64, u64)>,
+    tasks: Vec<Ticks>,
     preemption: u64,
     ends: &'a [u64],
     /// When each task's next request is released.
     next: Vec<u64>,
+    /// When each task's burst could begin again in full.
+    full: Vec<u64>,
     below_worst: Option<SeededRng>,
     waiting: Vec<Job>,
     now: u64,
@@ -113,13 +131,19 @@ struct Disk<'a> {
 impl<'a> Disk<'a> {
     fn new(set: &TaskSet, load: &'a Load) -> Self {
         let ticks = |time: DiskTime| time.as_nanos().unsigned_abs();
-        let task =
-            |task: Task| (task.period().as_nanos(), ticks(task.cost()), ticks(task.longest()));
+        let task = |task: Task| Ticks {
+            period: task.period().as_nanos(),
+            deadline: task.deadline().as_nanos(),
+            burst: task.burst().into(),
+            cost: ticks(task.cost()),
+            longest: ticks(task.longest()),
+        };
         Self {
             tasks: set.iter().map(|(_, of)| task(of)).collect(),
             preemption: ticks(set.preemption()),
             ends: &load.ends,
             next: load.offsets.clone(),
+            full: vec![0; set.len()],
             below_worst: load.below_worst.clone(),
             waiting: Vec::new(),
             now: 0,
@@ -128,30 +152,37 @@ impl<'a> Disk<'a> {
 
     /// Queues the requests that are released by now.
     fn release(&mut self) {
-        for (task, &(period, cost, _)) in self.tasks.iter().enumerate() {
-            while self.next[task] <= self.now && self.next[task] + period <= self.ends[task] {
+        for (task, &Ticks { period, deadline, burst, cost, .. }) in self.tasks.iter().enumerate() {
+            while self.next[task] <= self.now && self.next[task] + deadline <= self.ends[task] {
                 let (mut left, mut pause) = (cost, 0);
                 if let Some(rng) = &mut self.below_worst {
                     left = rng.between(cost.div_ceil(2), cost);
                     pause = rng.between(0, 2) * rng.between(0, period);
                 }
-                let deadline = self.next[task] + period;
-                let job = Job { deadline, task, left, interrupted: false, began: false };
+                let at = self.next[task];
+                let job =
+                    Job { deadline: at + deadline, task, left, interrupted: false, began: false };
                 self.waiting.push(job);
-                self.next[task] += period + pause;
+                self.full[task] = self.full[task].max(at) + period;
+                self.next[task] = at.max(self.full[task].saturating_sub((burst - 1) * period));
+                self.next[task] += pause;
             }
         }
     }
 
     fn next_release(&self) -> Option<u64> {
         let coming = self.tasks.iter().zip(&self.next).zip(self.ends);
-        coming.filter(|((task, at), end)| *at + task.0 <= **end).map(|((_, &at), _)| at).min()
+        coming
+            .filter(|((task, at), end)| *at + task.deadline <= **end)
+            .map(|((_, &at), _)| at)
+            .min()
     }
 
     /// Earliest deadline first.
     fn first(&self) -> Option<usize> {
         let waiting = &self.waiting;
-        (0..waiting.len()).min_by_key(|&job| (waiting[job].deadline, waiting[job].task))
+        let key = |job: &Job| (job.deadline, job.task, !job.began);
+        (0..waiting.len()).min_by_key(|&job| key(&waiting[job]))
     }
 
     /// Serves one command of this request, or its return positioning. Returns a miss, if it ends
@@ -164,7 +195,7 @@ impl<'a> Disk<'a> {
             (self.now, job.interrupted) = (self.now + self.preemption, false);
             return None;
         }
-        let command = job.left.min(self.tasks[job.task].2);
+        let command = job.left.min(self.tasks[job.task].longest);
         (self.now, job.left, job.began) = (self.now + command, job.left - command, true);
         let Job { deadline, task, left, .. } = *job;
         if left == 0 {

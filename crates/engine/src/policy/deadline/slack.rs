@@ -112,12 +112,15 @@ impl Deadline {
                         let slack_left = blocks.remaining(head, self.preemption);
                         self.forecast.add_pending(due, slack_left + entry.extra);
                     }
-                    self.forecast.add_releases(Releases {
+                    let releases = Releases {
+                        at_once: 0,
                         first: blocks.next_release(now),
                         period: task.period(),
+                        deadline: task.deadline(),
                         cost: task.cost() + entry.extra,
                         rate: entry.rate,
-                    });
+                    };
+                    self.forecast.add_releases(releases, now);
                 }
                 Guarantee::Reserve(server) if entry.is_active => {
                     forecast_server(&mut self.forecast, server, now);
@@ -161,7 +164,8 @@ fn forecast_server(forecast: &mut DemandForecast, server: &SporadicServer, now: 
     debug_assert!(period > Duration::ZERO, "a server has a period");
     let mut part = |first: Instant, cost: DiskTime| {
         let rate = Rate::of(cost, period);
-        forecast.add_releases(Releases { first, period, cost, rate });
+        let releases = Releases { at_once: 0, first, period, deadline: period, cost, rate };
+        forecast.add_releases(releases, now);
     };
     for (at, amount) in server.refills() {
         part(at.max(now), amount);
