@@ -33,6 +33,14 @@ impl<T> Slots<T> {
         slot
     }
 
+    /// The value in a filled slot, to read.
+    ///
+    /// # Panics
+    /// If the slot is empty: its request is answered already.
+    pub(crate) fn get(&self, slot: u64) -> &T {
+        self.entries[index(slot)].as_ref().expect("the slot of a request in progress is filled")
+    }
+
     /// The value in a filled slot.
     ///
     /// # Panics

@@ -23,18 +23,19 @@ pub struct Request {
     pub operation: Operation,
 }
 
-/// A command to the drive: a piece of a request.
+/// A command to the drive: a piece of a request, or of several that follow each other on the disk
+/// ([`Engine::command_pieces`](crate::Engine::command_pieces)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
     /// To be returned in [`Event::Completed`].
     pub id: CommandId,
-    /// The request that it is part of.
+    /// The request that it is part of; the first one of several.
     pub request: RequestId,
     /// The volume that is charged.
     pub volume: VolumeId,
     /// The operation for the drive.
     pub operation: Operation,
-    /// The offset of the piece in the request's buffer.
+    /// The offset of the piece in the (first) request's buffer.
     pub offset: Sectors,
     /// Its purpose. Only a [`Purpose::Transfer`] moves its request's data.
     pub purpose: Purpose,

@@ -393,12 +393,15 @@ impl Simulation {
             let (command, issued) =
                 disk.running.swap_remove(index.expect("the command was issued"));
             disk.longest = disk.longest.max(done.at.since(issued));
-            let sent = self.sent.get_mut(command.request).expect("the request is not answered");
             let failed = disk.failures.as_mut().is_some_and(|(rng, of)| rng.below(*of) == 0);
-            if !failed {
-                disk.data.moved(&command, &mut sent.watched);
+            let mut last = false;
+            for piece in disk.engine.command_pieces(&command) {
+                let sent = self.sent.get_mut(piece.request).expect("the request is not answered");
+                if !failed {
+                    disk.data.moved(&piece, &mut sent.watched);
+                }
+                last = command.operation.extent.end() == sent.operation.extent.end();
             }
-            let last = command.operation.extent.end() == sent.operation.extent.end();
             disk.non_preemptible.completed(&command, issued, last, self.now);
             let outcome = if failed { Outcome::Failed } else { Outcome::Done };
             disk.engine.handle(Event::Completed { command: command.id, outcome }, self.now);

@@ -3,6 +3,7 @@
 use std::sync::mpsc::SyncSender;
 
 use backend::Failure;
+use engine::limits::DEPTH_MAX;
 use engine::{Command, Purpose, VolumeId};
 use nbd::ClientRequestId;
 use units::{Instant, Op, Operation};
@@ -67,38 +68,150 @@ pub(crate) struct OpenRequest {
     pub(crate) arrived: Instant,
 }
 
-/// Whether `command` moves the whole of the request, so that it can move the request's own buffer.
+/// Whether `command`, a piece of one request, moves the whole of it, so that it can move the
+/// request's own buffer.
 fn moves_whole_buffer(request: &DiskRequest, command: &Command) -> bool {
     let moves = matches!(command.operation.op, Op::Read | Op::Write);
     let is_whole = command.operation.extent.len == request.operation.extent.len;
     moves && command.purpose == Purpose::Transfer && is_whole
 }
 
-/// The buffer that `command` writes from, or reads into. A request of one command gives its own
-/// buffer away; a longer one is copied piece by piece.
+/// The buffer that `command`, a piece of one request, writes from, or reads into. A request of one
+/// command gives its own buffer away; a longer one is copied piece by piece.
 pub(crate) fn payload(request: &mut DiskRequest, command: &Command) -> Vec<u8> {
     if moves_whole_buffer(request, command) {
         return core::mem::take(&mut request.data);
     }
-    if command.operation.op != Op::Write {
-        return Vec::new();
-    }
-    let start = command.offset.bytes_usize();
-    let end = start + command.operation.extent.len.bytes_usize();
-    assert!(end <= request.data.len(), "a command lies within its request");
-    request.data[start..end].to_vec()
+    let mut data = Vec::new();
+    append(request, command, &mut data);
+    data
 }
 
-/// Stores what `command` read at its offset in the request, and takes a buffer back.
+/// Appends what `piece` of a request writes to the buffer of its command.
+fn append(request: &DiskRequest, piece: &Command, data: &mut Vec<u8>) {
+    if piece.operation.op != Op::Write {
+        return;
+    }
+    let start = piece.offset.bytes_usize();
+    let end = start + piece.operation.extent.len.bytes_usize();
+    assert!(end <= request.data.len(), "a command lies within its request");
+    data.extend_from_slice(&request.data[start..end]);
+}
+
+/// Stores what `command`, a piece of one request, read at its offset in the request, and takes a
+/// buffer back.
 pub(crate) fn collect(request: &mut DiskRequest, command: &Command, data: Vec<u8>) {
     if moves_whole_buffer(request, command) {
         request.data = data;
-        return;
+    } else {
+        extract(request, command, &data);
     }
-    if command.operation.op != Op::Read || command.purpose != Purpose::Transfer {
+}
+
+/// Stores what `piece` of a request read.
+fn extract(request: &mut DiskRequest, piece: &Command, data: &[u8]) {
+    if piece.operation.op != Op::Read || piece.purpose != Purpose::Transfer {
         return;
     }
     request.data.resize(request.operation.extent.len.bytes_usize(), 0);
-    let start = command.offset.bytes_usize();
-    request.data[start..start + data.len()].copy_from_slice(&data);
+    let start = piece.offset.bytes_usize();
+    request.data[start..start + data.len()].copy_from_slice(data);
+}
+
+/// The buffers of commands that cover several requests. Kept between two commands, so that none is
+/// allocated for each.
+#[derive(Debug, Default)]
+pub(crate) struct GatherBuffers(Vec<Vec<u8>>);
+
+impl GatherBuffers {
+    /// The buffer of a command whose pieces are `pieces`, of requests that `request` finds.
+    pub(crate) fn payload<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = Command>,
+        request: impl Fn(u64) -> &'a DiskRequest,
+    ) -> Vec<u8> {
+        let mut data = self.0.pop().unwrap_or_default();
+        data.clear();
+        pieces.for_each(|piece| append(request(piece.request.0), &piece, &mut data));
+        data
+    }
+
+    /// Takes the buffer of a completed command back.
+    pub(crate) fn put_back(&mut self, data: Vec<u8>) {
+        debug_assert!(self.0.len() < DEPTH_MAX as usize, "a buffer is a command's");
+        self.0.push(data);
+    }
+}
+
+/// Divides what a command read among its pieces: stores the part of `piece`, and leaves the rest.
+pub(crate) fn split(request: &mut DiskRequest, piece: &Command, data: &mut &[u8]) {
+    if piece.operation.op != Op::Read {
+        return;
+    }
+    let (part, rest) = data.split_at(piece.operation.extent.len.bytes_usize());
+    extract(request, piece, part);
+    *data = rest;
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{CommandId, RequestId};
+    use nbd::ConnectionId;
+    use units::{Extent, Lba, Sectors};
+
+    use super::*;
+
+    fn request(op: Op, start: u64, sectors: u64, fill: u8) -> DiskRequest {
+        let extent = Extent::new(Lba(start), Sectors(sectors));
+        let len = if op == Op::Write { extent.len.bytes_usize() } else { 0 };
+        DiskRequest {
+            origin: Origin::Client(ClientRequestId { connection: ConnectionId(0), sequence: 0 }),
+            volume: VolumeId(0),
+            operation: Operation { op, extent, fua: false },
+            data: vec![fill; len],
+            no_hole: false,
+            received: None,
+        }
+    }
+
+    fn piece(of: u64, request: &DiskRequest, offset: u64, len: u64) -> Command {
+        let Operation { extent, .. } = request.operation;
+        let extent = Extent::new(extent.start + Sectors(offset), Sectors(len));
+        Command {
+            id: CommandId(1),
+            request: RequestId(of),
+            volume: VolumeId(0),
+            operation: Operation { extent, ..request.operation },
+            offset: Sectors(offset),
+            purpose: Purpose::Transfer,
+        }
+    }
+
+    #[test]
+    fn a_gathered_write_has_the_bytes_of_its_requests_in_order() {
+        let requests = [request(Op::Write, 0, 2, 7), request(Op::Write, 2, 3, 8)];
+        let pieces = [piece(0, &requests[0], 1, 1), piece(1, &requests[1], 0, 2)];
+        let mut buffers = GatherBuffers::default();
+        let of = |slot| &requests[usize::try_from(slot).expect("small")];
+        let data = buffers.payload(pieces.into_iter(), of);
+        assert_eq!(data, [vec![7; 512], vec![8; 1_024]].concat());
+        let capacity = data.capacity();
+        buffers.put_back(data);
+        let again = buffers.payload(pieces[1..].iter().copied(), of);
+        assert_eq!((again.len(), again.capacity()), (1_024, capacity), "the buffer is reused");
+    }
+
+    #[test]
+    fn a_gathered_read_gives_each_request_its_sectors() {
+        let mut requests = [request(Op::Read, 0, 2, 0), request(Op::Read, 2, 3, 0)];
+        let pieces = [piece(0, &requests[0], 1, 1), piece(1, &requests[1], 0, 2)];
+        let data: Vec<u8> = [vec![1; 512], vec![2; 512], vec![3; 512]].concat();
+        let mut rest = data.as_slice();
+        for (request, piece) in requests.iter_mut().zip(&pieces) {
+            split(request, piece, &mut rest);
+        }
+        assert_eq!(rest, []);
+        assert_eq!(requests[0].data, [vec![0; 512], vec![1; 512]].concat());
+        assert_eq!(requests[1].data, [vec![2; 512], vec![3; 512], vec![0; 512]].concat());
+    }
 }

@@ -20,7 +20,9 @@ use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 use super::idle::IdleWait;
 use super::inbox::Inbox;
 use super::message::{Change, Message, StatsDetail};
-use super::request::{Changed, DiskRequest, OpenRequest, Origin, collect, payload};
+use super::request::{
+    Changed, DiskRequest, GatherBuffers, OpenRequest, Origin, collect, payload, split,
+};
 use super::scheduler::DiskScheduler;
 use crate::observe::observer::{Entered, Observer};
 use crate::observe::status::{DiskSnapshot, Lateness};
@@ -67,6 +69,7 @@ pub(crate) struct DiskThread {
     /// The requests in progress. A slot's number is the request's number in the engine.
     requests: Slots<OpenRequest>,
     in_flight: Vec<Command>,
+    gathered: GatherBuffers,
     /// Replies that are not handed to the server yet.
     replies: Vec<Reply>,
     pool: Option<Arc<PoolService>>,
@@ -123,6 +126,7 @@ impl DiskThread {
             handle,
             requests: Slots::default(),
             in_flight: Vec::new(),
+            gathered: GatherBuffers::default(),
             replies: Vec::new(),
             pool,
             pieces_done: Vec::new(),
@@ -382,14 +386,13 @@ impl DiskThread {
     fn carry_out(&mut self, action: Action, now: Instant) {
         match action {
             Action::Issue(command) => {
-                let request = &mut self.requests.get_mut(command.request.0).request;
-                let (data, no_hole) = (payload(request, &command), request.no_hole);
+                let (data, no_hole) = self.payload(&command);
                 let (tag, operation) = (Tag(command.id.0), command.operation);
                 if self.in_flight.is_empty() {
                     self.idle = self.idle_until(now);
                 }
                 self.in_flight.push(command);
-                self.observer.issued(&command, now);
+                self.observer.issued(&command, self.scheduler.engine.command_pieces(&command), now);
                 self.disk.submit(Job { tag, operation, data, no_hole }, now);
             }
             Action::Reply(reply) => self.answer(reply, now),
@@ -409,19 +412,49 @@ impl DiskThread {
             self.idle_since = now;
         }
         let reported = (self.disk.parts(), completion.delay.unwrap_or_default());
-        self.observer.completed(&command, reported, now);
-        let open = self.requests.get_mut(command.request.0);
-        let outcome = match completion.result {
+        let pieces = self.scheduler.engine.command_pieces(&command);
+        self.observer.completed(&command, pieces, reported, now);
+        let outcome = self.store(&command, completion.result);
+        self.scheduler.engine.handle(Event::Completed { command: id, outcome }, now);
+    }
+
+    /// The buffer of a command, and whether its sectors stay allocated.
+    fn payload(&mut self, command: &Command) -> (Vec<u8>, bool) {
+        let pieces = self.scheduler.engine.command_pieces(command);
+        if pieces.len() == 1 {
+            let request = &mut self.requests.get_mut(command.request.0).request;
+            return (payload(request, command), request.no_hole);
+        }
+        let requests = &self.requests;
+        let data = self.gathered.payload(pieces, |slot| &requests.get(slot).request);
+        // Only reads and writes are gathered.
+        (data, false)
+    }
+
+    /// Hands the result of a command to the requests that it covers.
+    fn store(&mut self, command: &Command, result: Result<Vec<u8>, Failure>) -> Outcome {
+        let pieces = self.scheduler.engine.command_pieces(command);
+        match result {
+            Ok(data) if pieces.len() == 1 => {
+                collect(&mut self.requests.get_mut(command.request.0).request, command, data);
+                Outcome::Done
+            }
             Ok(data) => {
-                collect(&mut open.request, &command, data);
+                let mut rest = data.as_slice();
+                for piece in pieces {
+                    let request = &mut self.requests.get_mut(piece.request.0).request;
+                    split(request, &piece, &mut rest);
+                }
+                self.gathered.put_back(data);
                 Outcome::Done
             }
             Err(failure) => {
-                open.failure = Some(failure);
+                for piece in pieces {
+                    self.requests.get_mut(piece.request.0).failure = Some(failure);
+                }
                 Outcome::Failed
             }
-        };
-        self.scheduler.engine.handle(Event::Completed { command: id, outcome }, now);
+        }
     }
 
     /// Answers a request that the engine has completion.

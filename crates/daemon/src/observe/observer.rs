@@ -164,15 +164,21 @@ impl Observer {
         debug_assert!(previous.is_none(), "a slot is freed before it is used again");
     }
 
-    /// A command is issued.
-    pub(crate) fn issued(&mut self, command: &Command, now: Instant) {
+    /// A command is issued. `pieces` are its parts that belong to one request each.
+    pub(crate) fn issued(
+        &mut self,
+        command: &Command,
+        pieces: impl Iterator<Item = Command>,
+        now: Instant,
+    ) {
         if !self.enabled {
             return;
         }
         self.close_interval(now);
         self.in_flight.push(InFlight { id: command.id, volume: command.volume });
         let throttled = self.throttled;
-        if let Some(open) = self.open(command.request.0) {
+        for piece in pieces {
+            let Some(open) = self.open(piece.request.0) else { continue };
             if open.in_flight == 0 {
                 open.end_wait(throttled, now);
             }
@@ -186,6 +192,7 @@ impl Observer {
     pub(crate) fn completed(
         &mut self,
         command: &Command,
+        pieces: impl Iterator<Item = Command>,
         (parts, late): (Option<Parts>, Duration),
         now: Instant,
     ) {
@@ -195,7 +202,8 @@ impl Observer {
         self.close_interval(now);
         self.in_flight.retain(|in_flight| in_flight.id != command.id);
         let throttled = self.throttled;
-        if let Some(open) = self.open(command.request.0) {
+        for piece in pieces {
+            let Some(open) = self.open(piece.request.0) else { continue };
             open.in_flight -= 1;
             open.traced.breakdown.add_command(parts, late, now.since(open.until));
             (open.until, open.throttled) = (now, throttled);

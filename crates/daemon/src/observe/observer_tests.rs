@@ -104,7 +104,9 @@ impl World {
         while let Some(finished) = self.disk.reap(now) {
             let command = self.commands.remove(&finished.tag.0).expect("it was submitted");
             let parts = self.disk.parts().filter(|_| self.reports_parts);
-            self.observer.completed(&command, (parts, finished.delay.unwrap_or_default()), now);
+            let pieces = self.engine.command_pieces(&command);
+            let reported = (parts, finished.delay.unwrap_or_default());
+            self.observer.completed(&command, pieces, reported, now);
             let outcome = Outcome::Done;
             self.engine.handle(Event::Completed { command: command.id, outcome }, now);
         }
@@ -116,7 +118,7 @@ impl World {
                     let len = if writes { command.operation.extent.len.bytes_usize() } else { 0 };
                     let (tag, operation) = (Tag(command.id.0), command.operation);
                     self.commands.insert(command.id.0, command);
-                    self.observer.issued(&command, now);
+                    self.observer.issued(&command, self.engine.command_pieces(&command), now);
                     let job = Job { tag, operation, data: vec![0; len], no_hole: false };
                     self.disk.submit(job, now);
                 }

@@ -130,9 +130,11 @@ impl Engine {
         if let Some(executor) = &mut self.executor {
             executor.issued(&operation, purpose, now);
         }
-        self.issued.push(Issued { id, slot, operation, purpose, record: None });
+        let offset = Sectors::ZERO;
+        let issued = Issued { id, slot, covered: 1, offset, operation, purpose, record: None };
+        self.issued.push(issued);
         debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         let volume = request.volume;
-        Command { id, request: request.id, volume, operation, offset: Sectors::ZERO, purpose }
+        Command { id, request: request.id, volume, operation, offset, purpose }
     }
 }

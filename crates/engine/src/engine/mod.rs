@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
-use self::pending::{Pending, Remainder, Slot};
+use self::pending::{Pending, Slot};
 use crate::accounting::meter::Meter;
 use crate::limits::REQUESTS_MAX;
 use crate::policy::{self, Dispatch, DispatchRecord, Policy};
@@ -17,11 +17,13 @@ use drive_profile::Profile;
 
 mod deadlines;
 mod dispatch;
+mod gather;
 mod idle;
 pub(crate) mod pending;
 mod tasks;
 mod volumes;
 
+pub use gather::CommandPieces;
 pub use idle::IdleReason;
 pub use tasks::BEST_EFFORT_TASK;
 
@@ -31,7 +33,12 @@ const NO_SLOT: Slot = Slot::MAX;
 #[derive(Debug)]
 struct Issued {
     id: CommandId,
+    /// The first of the requests that it covers, and their number; the others follow it in the
+    /// list of the queue.
     slot: Slot,
+    covered: u32,
+    /// Where it begins in the first request.
+    offset: Sectors,
     operation: Operation,
     purpose: Purpose,
     /// What the policy noted at the dispatch; `None` for an auxiliary command.
@@ -289,7 +296,8 @@ impl Engine {
     /// As said.
     pub fn invariants(&self) {
         let running = self.pending.iter().flatten().map(|pending| usize::from(pending.running));
-        assert_eq!(running.sum::<usize>(), self.issued.len(), "commands belong to requests");
+        let covered = self.issued.iter().map(|issued| issued.covered as usize);
+        assert_eq!(running.sum::<usize>(), covered.sum::<usize>(), "commands belong to requests");
         assert_eq!(
             self.issued.len(),
             self.meter.running(),
@@ -317,8 +325,7 @@ impl Engine {
             assert_eq!(is_empty, volume.last == NO_SLOT, "a queue has both ends or none");
         }
         for issued in &self.issued {
-            let pending = self.pending(issued.slot);
-            assert!(pending.running > 0, "a request knows its commands in flight");
+            self.invariants_of(issued);
             let is_transfer = issued.purpose == Purpose::Transfer;
             assert_eq!(issued.record.is_some(), is_transfer, "a transfer has a record");
         }
@@ -433,51 +440,31 @@ impl Engine {
     }
 
     fn issue(&mut self, selection: Selection, now: Instant) -> Command {
-        let volume = selection.volume;
+        let Selection { volume, urgent } = selection;
         let slot = self.volumes[volume.0 as usize].first;
         assert_ne!(slot, NO_SLOT, "a selected volume has a head");
         debug_assert!(
             self.issued.len() < self.settings.depth as usize,
             "the drive takes a command"
         );
-        let operation = self.next_piece(slot);
+        let (operation, covered) = self.gather(volume, slot);
         let id = self.next_command();
         let purpose = Purpose::Transfer;
-        let pending = self.pending_mut(slot);
+        let pending = self.pending(slot);
         let (request, offset) = (pending.request, pending.issued);
         let command = Command { id, request: request.id, volume, operation, offset, purpose };
         debug_assert_eq!(request.volume, volume, "a head is its volume's");
-        debug_assert!(!pending.issued_whole(), "a head has commands to issue");
-        pending.issued += operation.extent.len;
-        assert!(pending.issued <= request.operation.extent.len, "no sector is issued twice");
-        pending.owes_flush &= operation.op != Op::Flush;
-        pending.running += 1;
-        pending.preemptions = 0;
-        pending.started.get_or_insert(now);
-        let ends_request = pending.issued_whole();
-        let next = if ends_request {
-            let next_in_queue = pending.next_in_queue.take();
-            let urgent = pending.urgent;
-            self.end((volume, urgent), next_in_queue.map(|(slot, _)| slot));
-            // Derived from the list link: the request itself is cold.
-            next_in_queue.map(|(_, operation)| {
-                let owes_flush = self.owes_flush(&operation);
-                let remainder = Remainder { operation, issued: Sectors::ZERO, owes_flush };
-                remainder.piece(&self.settings, self.executor.as_deref())
-            })
-        } else {
-            Some(self.next_piece(slot))
-        };
+        let issued = Issued { id, slot, covered, offset, operation, purpose, record: None };
+        let (ended, next) = self.start(&issued, now);
         self.meter.issued(id, now);
         if let Some(executor) = &mut self.executor {
             executor.issued(&operation, purpose, now);
         }
-        let urgent = selection.urgent;
-        let dispatch =
-            Dispatch { volume, command: &operation, ends_request, next: next.as_ref(), urgent };
+        let (ends_request, next) = (ended > 0, next.as_ref());
+        let dispatch = Dispatch { volume, command: &operation, ends_request, ended, next, urgent };
         let record = self.policy.dispatched(dispatch, now);
-        self.pending_mut(slot).estimate += record.estimate;
-        self.issued.push(Issued { id, slot, operation, purpose, record: Some(record) });
+        self.share_estimate(&issued, record.estimate);
+        self.issued.push(Issued { record: Some(record), ..issued });
         assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
         debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         command
@@ -516,17 +503,8 @@ impl Engine {
         if let Some(executor) = &mut self.executor {
             executor.completed(&issued.operation, issued.purpose, now);
         }
-        let pending = self.pending_mut(issued.slot);
-        assert!(pending.running > 0, "a completed command was in flight");
-        pending.running -= 1;
-        pending.disk_time += charge;
-        debug_assert!(pending.disk_time >= charge, "a service time only grows");
-        // An auxiliary command was not requested: if it failed, the transfer itself will fail.
-        if outcome == Outcome::Failed && issued.purpose == Purpose::Transfer {
-            pending.outcome = Outcome::Failed;
-        }
-        let volume = pending.request.volume;
-        let ended = pending.issued_whole() && pending.running == 0;
+        let volume = self.pending(issued.slot).request.volume;
+        self.share_service(&issued, charge, outcome);
         let slack = issued.record.as_ref().is_some_and(|record| record.from_slack);
         let charge = if let Some(record) = issued.record {
             self.policy.completed(volume, record, charge, now)
@@ -541,9 +519,7 @@ impl Engine {
             let slack = self.slack[volume.0 as usize];
             debug_assert!(slack <= self.total_slack, "a part of the slack of all volumes");
         }
-        if ended {
-            self.reply(issued.slot, now);
-        }
+        self.reply_ended(&issued, now);
     }
 
     fn reply(&mut self, slot: Slot, now: Instant) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drive_profile::Profile;
-use units::{DiskTime, Instant, Operation};
+use units::{DiskTime, Instant, Operation, Sectors};
 
 use super::switch_costs::Positioning;
 use crate::accounting::estimate::Class;
@@ -51,8 +51,10 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) volume: VolumeId,
     /// The command.
     pub(crate) command: &'a Operation,
-    /// Whether it is the last command of its request.
+    /// Whether it is the last command of a request.
     pub(crate) ends_request: bool,
+    /// The requests whose last command it is: several only where the policy lets commands gather.
+    pub(crate) ended: u32,
     /// The volume's next head.
     pub(crate) next: Option<&'a Operation>,
     /// Whether it is dispatched out of order because of its priority.
@@ -103,6 +105,17 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
     /// The volume whose head goes next, given that the drive can take a command and that `running`
     /// are in flight.
     fn pick(&mut self, running: usize, now: Instant) -> Pick;
+
+    /// The most sectors that the next command of `volume`, which was picked, transfers. It covers
+    /// that much of the queue as one command as long as requests follow each other on the disk and
+    /// are of one kind, and may end inside a request. `None`: a command belongs to one request.
+    ///
+    /// `head` and `next` are pieces of single requests all the same. Only asked under
+    /// [`Execution::Whole`](crate::Execution::Whole) without a split.
+    fn gather(&self, volume: VolumeId) -> Option<Sectors> {
+        let _ = volume;
+        None
+    }
 
     /// The head that [`Policy::pick`] named goes to the drive.
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord;

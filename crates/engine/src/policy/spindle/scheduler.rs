@@ -325,7 +325,7 @@ impl Policy for Spindle {
     }
 
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
-        let Dispatch { volume, command, ends_request, next, urgent } = dispatch;
+        let Dispatch { volume, command, ended, next, urgent, .. } = dispatch;
         if self.quantum_of(volume).is_none() {
             if urgent {
                 if let Some(quantum) = &mut self.quantum {
@@ -345,7 +345,7 @@ impl Policy for Spindle {
         entry.account.debit(estimate, now);
         entry.running += 1;
         debug_assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
-        entry.queued -= u32::from(ends_request);
+        entry.queued -= ended;
         entry.in_run = entry.sequential;
         let own_end = entry.last_end;
         if !command.extent.is_empty() {
