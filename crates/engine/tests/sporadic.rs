@@ -143,10 +143,7 @@ fn the_verdict_and_the_slack_equal_those_of_an_exhaustive_search() {
             Err(other) => panic!("seed {seed}: {other:?} of {tasks:?}"),
         }
     }
-    println!(
-    let is_sample = cases(3_000) < 3_000;
-    assert!(is_sample || overfull * 30 > cases(3_000), "only {overfull} are overfull");
-    );
+    println!("{admitted} admitted, {blocked} blocked, {overfull} overfull, {over} full or over");
     assert!(admitted * 5 > cases(3_000), "only {admitted} sets fit");
     assert!(cases(3_000) < 3_000 || overfull * 30 > cases(3_000), "only {overfull} are overfull");
 }

@@ -115,11 +115,13 @@ impl LatencyOffers {
         });
         let burst = burst.map(|less| fewer(asked.burst, less));
         let longest = STREAM_PERIOD_MAX.as_nanos();
+        debug_assert!(asked.interval > Duration::ZERO, "a rate has an interval");
         let interval = first_true(asked.interval.as_nanos(), longest + 1, |nanos| {
             let interval = Duration::from_nanos(nanos);
             fits(RequestedLatency { interval, ..asked }, Candidate::Whole)
         });
         let within = shortest_latency(asked, &mut fits);
+        debug_assert!(within.is_none_or(|within| within >= asked.within), "or a longer latency");
         debug_assert!(size.is_none_or(|size| size < asked.size), "an offer is a smaller request");
         debug_assert!(burst.is_none_or(|burst| burst < asked.burst), "or a smaller burst");
         Self { within, interval: interval.map(Duration::from_nanos), burst, size }
