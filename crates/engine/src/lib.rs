@@ -31,7 +31,9 @@ pub use contract::{
     Admission, Contract, ContractSchedule, Mechanics, Priority, RateContract, RateRequirement,
     Refusal, StreamContract, VolumeId, Weight,
 };
-pub use engine::{BEST_EFFORT_TASK, CommandPieces, Engine, IdleReason};
+pub use engine::{
+    BEST_EFFORT_TASK, CommandPieces, Engine, IdleReason, RESERVES_TASK, reserve_task,
+};
 pub use policy::{ContractUnit, Feature, PolicyName, UnknownPolicy};
 pub use preempt::{
     Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,

@@ -11,7 +11,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((name, parameters, from, count)) = read(&arguments) else {
         eprintln!(
-            "usage: deadlines POLICY FROM COUNT: edf, lst, delta-l, delta-star or paper; \
+            "usage: deadlines POLICY FROM COUNT: edf, lst, delta-l, delta-star, spindle or paper; \
              the first seed; the number of seeds"
         );
         std::process::exit(2);
@@ -56,6 +56,6 @@ fn read(arguments: &[String]) -> Option<(&str, SearchParameters, u64, u64)> {
         "paper" => SearchParameters { policy: PolicyName::DeltaL, range: SlackRange::Published },
         name => SearchParameters { policy: name.parse().ok()?, range: SlackRange::All },
     };
-    parameters.policy.has_deadlines().then_some(())?;
+    parameters.policy.keeps_streams().then_some(())?;
     Some((name, parameters, from.parse().ok()?, count.parse().ok()?))
 }

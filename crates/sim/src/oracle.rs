@@ -6,7 +6,7 @@
 //! - Work conservation: the disk idles beside queued requests only while it anticipates the next
 //!   request of a sequential run, or while a limit holds.
 //! - Reserve kept: at queue depth 1, a volume that was backlogged for two periods or more received
-//!   its reserve, less a stated bound.
+//!   its reserve, less a stated bound; beside streams, less what those may take at once.
 //! - Deadlines met: under a policy that never misses, no block of an admitted stream is late.
 //! - Accounting: charged disk time equals busy time, and reserves add up (checked by the engine).
 //!
@@ -204,9 +204,10 @@ impl ReserveOracle {
         let batches = (settings.batch * others).min(settings.period * 2) + longest * others;
         // And what the reserve earns while high-priority volumes spend their credit.
         let before = settings.period * 2 + batches + terms.burst;
+        let (before, streams) = beside_streams(engine, before);
         let lent = self.reserve.of(before) + settings.estimates.random;
         let in_service = DiskTime::from(longest * (1 + u64::from(settings.depth)));
-        let owed = self.reserve.of(stretch) - lent - in_service;
+        let owed = self.reserve.of(stretch) - lent - in_service - streams;
         assert!(
             received - received_then >= owed,
             "at {now}: volume {} with a reserve of {} received {} in {stretch}, {owed} was due",
@@ -215,6 +216,17 @@ impl ReserveOracle {
             received - received_then,
         );
     }
+}
+
+/// How long `time` of other volumes takes beside the streams, and what streams may take on top of
+/// their utilization: two blocks each, one released before a stretch of time and one in it.
+fn beside_streams(engine: &Engine, time: Duration) -> (Duration, DiskTime) {
+    let Some(tasks) = engine.tasks() else { return (time, DiskTime::ZERO) };
+    let left = 1_000_000_000 - tasks.utilization().ppb().min(999_999_999);
+    let nanos = u128::from(time.as_nanos()) * 1_000_000_000 / u128::from(left);
+    let longer = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+    let blocks: DiskTime = tasks.iter().map(|(_, task)| task.cost() + task.cost()).sum();
+    (longer.min(BURST_MAX), blocks)
 }
 
 /// What the bound of the reserve oracle depends on.
@@ -282,7 +294,7 @@ pub(crate) fn assert_idle_is_justified(
         return;
     }
     let wakeup = engine.next_wakeup();
-    if settings.policy.has_deadlines() {
+    if engine.tasks().is_some() {
         // Best effort that fits into no slack waits for the next release, if there is one.
         assert!(wakeup.is_none_or(|until| until > now), "at {now}: the engine waits for the past");
         return;

@@ -12,7 +12,7 @@
 use engine::stream::{SlackRange, Task};
 use engine::{
     Action, BestEffortServer, Command, CommandBound, Contract, DeadlineStats, Deadlines, Engine,
-    Event, Execution, Outcome, PolicyName, Preemptible, Request, RequestId, Settings,
+    Event, Execution, Outcome, PolicyName, Preemptible, Priority, Request, RequestId, Settings,
     StreamContract, VolumeId,
 };
 use units::{DiskTime, Duration, Extent, Instant, Lba, Operation, Sectors, Share};
@@ -157,7 +157,7 @@ impl TaskDistribution {
         let worst = CommandBound { positioning: preemption, sector: disk_time(1) };
         let chunk = self.chunk.map(Sectors);
         let how = Preemptible { chunk, jit: None, ..Preemptible::default() };
-        Settings {
+        let settings = Settings {
             policy: parameters.policy,
             period: ms(one_of(rng, &[100, 200])),
             batch: Duration::ZERO,
@@ -167,7 +167,8 @@ impl TaskDistribution {
             },
             deadlines: Deadlines { worst, preemption, slack_range: parameters.range, best_effort },
             ..Settings::default()
-        }
+        };
+        if parameters.policy.has_deadlines() { settings } else { beside_shares(&settings, rng) }
     }
 }
 
@@ -251,7 +252,15 @@ impl Case {
             } else {
                 Contract::BEST_EFFORT
             };
+            let contract = if settings.policy.has_deadlines() {
+                contract
+            } else {
+                generate_shares(contract, rng)
+            };
             let Ok(volume) = self.engine.add_volume(contract, Instant::ZERO) else { continue };
+            if !settings.policy.has_deadlines() && rng.below(8) == 0 {
+                self.engine.set_priority(volume, Priority::High);
+            }
             let sectors = match rng.below(5) {
                 0 => 1,
                 1 => 1 + rng.below(4),
@@ -380,6 +389,29 @@ impl Case {
             }
         }
     }
+}
+
+/// Further settings of a policy that keeps streams beside shares. Its longest command bounds what
+/// may be reserved beside streams.
+fn beside_shares(settings: &Settings, rng: &mut SeededRng) -> Settings {
+    Settings {
+        command_max: Sectors(one_of(rng, &[4, 12, 40])),
+        batch: one_of(rng, &[ms(0), settings.period / 4, settings.period]),
+        linger: ms(one_of(rng, &[0, 2, 8, 20])),
+        ..*settings
+    }
+}
+
+/// The shares of a contract on a disk that keeps them beside streams.
+fn generate_shares(contract: Contract, rng: &mut SeededRng) -> Contract {
+    let reserve = match rng.below(3) {
+        0 => contract.reserve,
+        1 => Share::from_percent(one_of(rng, &[1, 5, 10, 20])),
+        _ => Share::from_percent(one_of(rng, &[30, 40, 50, 60])),
+    };
+    let beyond = Share::from_percent(one_of(rng, &[1, 10, 40]));
+    let limit = reserve.checked_add(beyond).filter(|_| rng.below(4) == 0);
+    Contract { reserve, limit: limit.unwrap_or(Share::ALL), ..contract }
 }
 
 fn stream_client(

@@ -68,8 +68,10 @@ enum Shares {
     Time,
     /// [`NOMINAL`] requests a second.
     Rate,
-    /// Disk time, beside streams.
+    /// Disk time, beside streams: no limits and no priorities.
     Deadlines,
+    /// Disk time, beside streams, limits and priorities.
+    Beside,
 }
 
 /// The nominal rate in requests a second: 1 % of it is half a request a second.
@@ -79,7 +81,7 @@ impl Shares {
     /// A percentage in the config's format.
     fn text(self, percent: u64) -> String {
         match self {
-            Self::Time | Self::Deadlines => format!("{percent}%"),
+            Self::Time | Self::Deadlines | Self::Beside => format!("{percent}%"),
             Self::Rate => format!("{}.{}/s", percent / 2, percent % 2 * 5),
         }
     }
@@ -127,7 +129,9 @@ fn generate_deadlines(
     text: &mut String,
     (disk, drive): (u64, &str),
 ) -> Shares {
-    let policy = one_of(rng, &["edf", "lst", "delta-l", "delta-l", "delta-star", "delta-star"]);
+    let policies = ["edf", "lst", "delta-l", "delta-l", "delta-star", "delta-star"];
+    let beside = rng.chance(Share::from_percent(50));
+    let policy = if beside { "spindle" } else { one_of(rng, &policies) };
     let period = one_of(rng, &[1_000, 3_000]);
     let _ = writeln!(
         text,
@@ -140,6 +144,10 @@ fn generate_deadlines(
     if rng.chance(Share::from_percent(40)) {
         let chunk = one_of(rng, &["64KiB", "256KiB"]);
         let _ = writeln!(text, "execution = \"preemptible\"\nchunk = \"{chunk}\"");
+    }
+    if beside {
+        let _ = writeln!(text, "batch = \"{}ms\"", one_of(rng, &[0, 50, 250]));
+        return Shares::Beside;
     }
     Shares::Deadlines
 }
@@ -191,7 +199,11 @@ fn generate_execution(rng: &mut SeededRng, text: &mut String, drive: &str) {
 
 fn generate_volumes(rng: &mut SeededRng, generated: &mut Scenario, (disk, shares): (u64, Shares)) {
     // The generated reserves must fit beside the streams.
-    let mut left = if shares == Shares::Deadlines { 10 } else { 100 };
+    let mut left = match shares {
+        Shares::Deadlines => 10,
+        Shares::Beside => 25,
+        Shares::Time | Shares::Rate => 100,
+    };
     // The volumes that others can alias with `same_as`, with their sizes in sectors.
     let mut own: Vec<(String, u64)> = Vec::new();
     for volume in 0..=rng.below(6) {
@@ -200,7 +212,8 @@ fn generate_volumes(rng: &mut SeededRng, generated: &mut Scenario, (disk, shares
         left -= reserve;
         let text = &mut generated.text;
         let _ = write!(text, "\n[[volume]]\nname = \"{name}\"\ndisk = \"d{disk}\"\n");
-        if shares == Shares::Deadlines && rng.chance(Share::from_percent(60)) {
+        let streams = matches!(shares, Shares::Deadlines | Shares::Beside);
+        if streams && rng.chance(Share::from_percent(60)) {
             generate_stream(rng, text, &name);
             continue;
         }

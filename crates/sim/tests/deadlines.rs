@@ -32,6 +32,12 @@ fn no_block_is_late_with_slack_of_every_state_or_of_the_present_one() {
     assert!(present.best_effort > every.best_effort, "{present:?} {every:?}");
 }
 
+#[test]
+fn no_block_is_late_beside_reserves_limits_priorities_and_best_effort() {
+    let (beside, _) = all(PolicyName::Spindle, SlackRange::All, 0..2_000);
+    assert!(beside.kept.met > 200_000 && beside.best_effort > 20_000, "{beside:?}");
+}
+
 /// Each of these seeds once missed a deadline: a refill spent in a job that had begun before it,
 /// the return seek to a preempted request counted as part of it, and a joining stream that was
 /// missing in the slack.

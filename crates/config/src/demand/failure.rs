@@ -26,6 +26,8 @@ pub struct BlockingContract {
     pub volume: Option<String>,
     /// Whether it is a contract of the pool itself, for metadata or relocation.
     pub pool: bool,
+    /// Whether it is the longest command of any volume without a stream: the disk has reserves.
+    pub reserves: bool,
     /// The bytes of a block, if it is a stream.
     pub block: Option<Bytes>,
 }
@@ -86,6 +88,9 @@ impl fmt::Display for BlockingContract {
         match (&self.volume, self.block) {
             (Some(name), Some(block)) => write!(f, "stream {name}'s {} blocks", decimal(block)),
             (Some(name), None) => write!(f, "the reserve of {name}"),
+            (None, _) if self.reserves => {
+                f.write_str("the longest command of volumes without a stream")
+            }
             (None, _) if self.pool => f.write_str("the pool's own reserves"),
             (None, _) => f.write_str("the server of best effort"),
         }

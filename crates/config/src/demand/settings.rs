@@ -85,7 +85,7 @@ impl Disk {
     }
 
     fn knowledge(&self, adapt: fn(Profile) -> Profile) -> Option<Arc<Profile>> {
-        if let Some(profile) = self.profile().filter(|_| self.policy.has_deadlines()) {
+        if let Some(profile) = self.profile().filter(|_| self.policy.keeps_streams()) {
             return Some(Arc::new(adapt(profile)));
         }
         let model = self.drive.model.mechanical();

@@ -10,11 +10,12 @@ use drive_profile::Profile;
 use engine::stream::{
     BlockingTask, Booking, CounterOffers, RequestedStream, Span, Task, TaskId, Timetable, Violation,
 };
-use engine::{BEST_EFFORT_TASK, Contract};
-use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors};
+use engine::{Admission, BEST_EFFORT_TASK, Contract, RESERVES_TASK, reserve_task};
+use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors, Share};
 
 use super::cost;
 use super::failure::{AdmissionFailure, BlockingContract};
+use super::reserves::beyond_reserve;
 use super::spread::{self, Spread};
 use crate::plan::{Disk, DiskIndex, Plan, PoolPlan, PoolVolume, Volume};
 
@@ -76,6 +77,26 @@ impl<'a> Contracts<'a> {
         }
     }
 
+    /// What no stream can have on a disk that keeps reserves beside streams: the reserves, and what
+    /// volumes of high priority can take beyond them.
+    fn reserved(self, index: DiskIndex, disk: &Disk) -> Share {
+        let reserves = self.contracts(index, disk).into_iter().map(|(_, own, _)| own.reserve);
+        let beyond: Vec<Share> = match self {
+            Self::Volumes(volumes) => {
+                let there = volumes.iter().filter(|volume| volume.disk == index);
+                there.map(|volume| volume.beyond_reserve(disk)).collect()
+            }
+            Self::Pool(pool) => {
+                let of = |own: &PoolVolume| beyond_reserve(own.contract(index), own.priority, disk);
+                pool.volumes.iter().map(of).collect()
+            }
+        };
+        let server = disk.best_effort.map_or(Share::NONE, |server| server.share);
+        let promised = Admission::with_headroom(disk.reserve_headroom).promised();
+        let all = reserves.chain(beyond).chain([server, promised]);
+        all.fold(Share::NONE, |sum, share| sum.checked_add(share).unwrap_or(Share::ALL))
+    }
+
     /// The name of the volume of this number.
     fn name(self, number: usize) -> Option<&'a str> {
         match self {
@@ -122,15 +143,19 @@ impl<'a> Contracts<'a> {
 impl Plan {
     /// The bookings of a disk, by the volumes' indices in the plan and [`BEST_EFFORT_TASK`]; on a
     /// disk of the pool by the indices of its volumes after two of the pool itself. `None` if the
-    /// disk's policy has no deadlines.
+    /// disk's policy has no deadlines, and it has no stream.
     pub fn timetable(&self, disk: DiskIndex) -> Option<Timetable> {
         let there = &self.disks[disk.0];
-        let profile = there.profile().filter(|_| there.policy.has_deadlines())?;
+        let profile = there.profile().filter(|_| there.policy.keeps_streams())?;
         let tasks = Tasks::of((there, disk), Contracts::of(self, disk), &profile);
+        if tasks.bookings.is_empty() && !there.policy.has_deadlines() {
+            return None;
+        }
         Some(tasks.timetable(tasks.bookings.len()))
     }
 
-    /// The capacity that the tasks of a disk leave at `now`; `None` if its policy has no deadlines.
+    /// The capacity that the tasks of a disk leave at `now`; `None` if its policy has no deadlines,
+    /// and it has no stream.
     pub fn admission_headroom(&self, disk: DiskIndex, now: Instant) -> Option<AdmissionHeadroom> {
         let moment = Span { start: now, end: now + Duration::from_nanos(1) };
         let set = self.timetable(disk)?.tasks_during(moment);
@@ -146,6 +171,10 @@ impl<'a> Tasks<'a> {
         profile: &Profile,
     ) -> Self {
         let longest = disk.settings().longest_command(Some(&Arc::new(profile.clone())));
+        if !disk.policy.has_deadlines() {
+            let bookings = streams_beside_reserves((disk, index), contracts, longest);
+            return Self { disk, index, contracts, bookings };
+        }
         let server = disk.best_effort.and_then(|server| server.task(longest));
         let server = server.map(|task| Booking { id: BEST_EFFORT_TASK, task, span: Span::ALWAYS });
         let with_spans = contracts.contracts(index, disk);
@@ -186,8 +215,8 @@ impl<'a> Tasks<'a> {
         let Booking { id, task, span } = self.bookings[fits];
         let before = self.timetable(fits);
         let (stretch, violation) = before.check_with(task, span).err()?;
-        // The best-effort server has no table to report.
-        let number = usize::try_from(id.0).ok().filter(|_| id != BEST_EFFORT_TASK)?;
+        // The disk's own servers have no table to report.
+        let number = usize::try_from(id.0).ok().filter(|_| is_volume(id))?;
         let offers =
             self.contracts.requested(number).map_or_else(CounterOffers::default, |requested| {
                 self.offers(profile, (&before, span), (number, requested))
@@ -202,13 +231,14 @@ impl<'a> Tasks<'a> {
         let Violation::Blocked { beside: BlockingTask::Task(id), .. } = violation else {
             return None;
         };
-        let number = usize::try_from(id.0).ok().filter(|_| id != BEST_EFFORT_TASK);
+        let number = usize::try_from(id.0).ok().filter(|_| is_volume(id));
         let volume = number.and_then(|number| self.contracts.name(number)).map(str::to_owned);
         let block = number
             .and_then(|number| self.contracts.requested(number))
             .map(|requested| requested.block);
         let pool = number.is_some() && volume.is_none();
-        Some(BlockingContract { volume, pool, block })
+        let reserves = id == RESERVES_TASK;
+        Some(BlockingContract { volume, pool, reserves, block })
     }
 
     /// What would fit over the whole of the span, rounded down to a readable bandwidth if that fits
@@ -230,6 +260,32 @@ impl<'a> Tasks<'a> {
         });
         CounterOffers { bandwidth: round, ..offers }
     }
+}
+
+/// The bookings of a disk that keeps its reserves beside streams: the streams, after the reserves
+/// as one task; none without a stream.
+fn streams_beside_reserves(
+    (disk, index): (&Disk, DiskIndex),
+    contracts: Contracts<'_>,
+    longest: DiskTime,
+) -> Vec<Booking> {
+    let booked = contracts.contracts(index, disk).into_iter().filter_map(|(number, own, span)| {
+        let id = TaskId(u32::try_from(number).expect("volumes are few"));
+        own.stream.map(|stream| Booking { id, task: stream.task, span })
+    });
+    let streams: Vec<Booking> = booked.collect();
+    if streams.is_empty() {
+        return streams;
+    }
+    let periods = streams.iter().map(|booking| booking.task.period());
+    let reserves = reserve_task(contracts.reserved(index, disk), periods, longest);
+    let reserves = reserves.map(|task| Booking { id: RESERVES_TASK, task, span: Span::ALWAYS });
+    reserves.into_iter().chain(streams).collect()
+}
+
+/// Whether a task is a volume's, or the pool's.
+fn is_volume(id: TaskId) -> bool {
+    id != BEST_EFFORT_TASK && id != RESERVES_TASK
 }
 
 /// Rounds down to three digits.

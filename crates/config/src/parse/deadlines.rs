@@ -23,9 +23,9 @@ pub(crate) fn check(
     table: &Table<'_>,
     policy: PolicyName,
 ) -> Result<(Duration, Option<BestEffortServer>, SlackRange), InputError> {
-    const EXPECTED: &str = "no such field, or a policy that serves deadlines";
+    const EXPECTED: &str = "no such field, or a policy that keeps streams";
     let strange = KEYS.iter().find_map(|key| table.value(key));
-    if let Some(value) = strange.filter(|_| !policy.has_deadlines()) {
+    if let Some(value) = strange.filter(|_| !policy.keeps_streams()) {
         return Err(value.refuse(EXPECTED));
     }
     let most = Duration::ZERO..=HOST_LATENESS_MAX;
@@ -59,10 +59,32 @@ fn range(table: &Table<'_>, policy: PolicyName) -> Result<SlackRange, InputError
     }
 }
 
-/// The profile of each disk whose policy has deadlines.
+/// The profile of each disk whose policy keeps streams.
 pub(crate) fn profiles(disks: &[Disk]) -> Vec<Option<Profile>> {
-    let profile = |disk: &Disk| disk.profile().filter(|_| disk.policy.has_deadlines());
+    let profile = |disk: &Disk| disk.profile().filter(|_| disk.policy.keeps_streams());
     disks.iter().map(profile).collect()
+}
+
+/// The reason why no stream can be kept on a disk whose policy keeps streams beside shares; `None`
+/// if streams can be.
+pub(crate) fn unbounded(disk: &Disk) -> Option<String> {
+    if disk.profile().is_none() {
+        let unmeasured = real::is_unmeasured(&disk.drive.model);
+        let help = real::HELP_MEASURE_PROFILE;
+        return Some(if unmeasured {
+            format!("a disk with a profile ({help})")
+        } else {
+            "a disk with an arm: nothing bounds what erasing and collecting cost a flash drive's \
+             commands"
+                .to_owned()
+        });
+    }
+    let Execution::Preemptible(how) = disk.execution else { return None };
+    how.chunk.is_none().then(|| {
+        "a disk whose `execution` has a `chunk` such as 256KiB: each chunk is taken to need a \
+         positioning of its own"
+            .to_owned()
+    })
 }
 
 /// Rejects a disk whose policy has deadlines and whose commands have no worst case.

@@ -3,7 +3,7 @@
 use drive_profile::Profile;
 use input::{InputError, Table, size_text};
 
-use super::stream::{knows_no_deadlines, refuse_block, requested_stream, span, too_seldom};
+use super::stream::{kept, refuse_block, requested_stream, span, too_seldom};
 use crate::demand::{Spread, piece, task_on_pool_disk as task};
 use crate::keys::STREAM;
 use crate::plan::{Disk, DiskIndex, PoolStream, PoolVolume};
@@ -20,8 +20,8 @@ pub(crate) fn check(
         return Err(thin.refuse("false beside a stream: it keeps no time for placing blocks"));
     }
     let spread = Spread::of(volume).disks();
-    if let Some(disk) = spread.iter().find(|disk| !disks[disk.0].policy.has_deadlines()) {
-        return Err(knows_no_deadlines(&value, &disks[disk.0]));
+    for disk in spread.iter().map(|disk| &disks[disk.0]) {
+        kept(&value, disk, disk.profile().as_ref())?;
     }
     if let Some(range) = fields.value("range") {
         return Err(range.refuse("no range: blocks of a pool's volume lie anywhere in its zone"));

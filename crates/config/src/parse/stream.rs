@@ -13,6 +13,7 @@ use engine::stream::{RequestedStream, Span};
 use input::{InputError, Table, Value, size_text, time_text};
 use units::{Bytes, Duration, Extent, Instant, Lba, SECTOR_BYTES, Sectors};
 
+use super::deadlines::unbounded;
 use crate::demand::task;
 use crate::keys::STREAM;
 use crate::limits::{BLOCK_MAX, BLOCK_MIN, TIME_MAX};
@@ -27,7 +28,7 @@ pub(crate) fn check(
 ) -> Result<Option<Stream>, InputError> {
     let Some(value) = table.value("stream") else { return Ok(None) };
     let fields = value.table(&STREAM)?;
-    let profile = profile.ok_or_else(|| knows_no_deadlines(&value, disk))?;
+    let profile = kept(&value, disk, profile)?;
     let requested = requested_stream(table, &fields)?;
     let range = range(&fields, extent.len, requested.block)?;
     let span = span(&fields)?;
@@ -40,13 +41,31 @@ pub(crate) fn check(
     Ok(Some(Stream { requested, range, span, promised }))
 }
 
+/// The disk's profile, if the disk can keep a stream.
+pub(crate) fn kept<'a>(
+    value: &Value<'_>,
+    disk: &Disk,
+    profile: Option<&'a Profile>,
+) -> Result<&'a Profile, InputError> {
+    if !disk.policy.keeps_streams() {
+        return Err(knows_no_deadlines(value, disk));
+    }
+    match (profile, unbounded(disk)) {
+        (Some(profile), None) => Ok(profile),
+        (_, reason) => {
+            let reason = reason.expect("a disk that can keep streams has a profile");
+            Err(value.refuse(format_args!("{reason}, for a stream on disk \"{}\"", disk.name)))
+        }
+    }
+}
+
 /// An error about a stream on a disk whose policy has no deadlines.
 pub(crate) fn knows_no_deadlines(value: &Value<'_>, disk: &Disk) -> InputError {
-    let known = PolicyName::ALL.into_iter().filter(|policy| policy.has_deadlines());
+    let known = PolicyName::ALL.into_iter().filter(|policy| policy.keeps_streams());
     let known: Vec<_> = known.map(|policy| format!("\"{policy}\"")).collect();
     let (known, policy, name) = (known.join(", "), disk.policy, &disk.name);
     value.refuse(format_args!(
-        "a disk whose policy serves deadlines ({known}): disk \"{name}\" has \"{policy}\""
+        "a disk whose policy keeps streams ({known}): disk \"{name}\" has \"{policy}\""
     ))
 }
 

@@ -277,11 +277,11 @@ fn with_a_limit_where_requests_are_served_by_deadline() {
 fn with_an_invalid_stream() {
     let stream = "stream = { bandwidth = \"400KB/s\", block = \"1MiB\" }";
     assert_eq!(
-        volume(&format!("size = \"1GiB\"\n{stream}\n")),
-        "plan.toml:2: [[pool.volume]] \"v\": field `stream`: found `{ bandwidth = \"400KB/s\", \
+        under("utilization", &format!("{stream}\n")),
+        "plan.toml:1: [[pool.volume]] \"v\": field `stream`: found `{ bandwidth = \"400KB/s\", \
          block = \"1MiB\" }`, expected a disk \
-         whose policy serves deadlines (\"edf\", \"lst\", \"delta-l\", \"delta-star\"): disk \
-         \"d0\" has \"spindle\""
+         whose policy keeps streams (\"edf\", \"lst\", \"delta-l\", \"delta-star\", \
+         \"spindle\"): disk \"d0\" has \"utilization\""
     );
     for (lines, said) in [
         (

@@ -134,8 +134,8 @@ fn under_a_policy_without_deadlines() {
     assert_eq!(
         refused(&[&fcfs, volume], "stream = { bandwidth = \"817KB/s\", block = \"1MB\" }\n"),
         "plan.toml:1: [[volume]] \"v\": field `stream`: found `{ bandwidth = \"817KB/s\", block \
-         = \"1MB\" }`, expected a disk whose policy serves deadlines (\"edf\", \"lst\", \
-         \"delta-l\", \"delta-star\"): disk \"d0\" has \"fcfs\""
+         = \"1MB\" }`, expected a disk whose policy keeps streams (\"edf\", \"lst\", \
+         \"delta-l\", \"delta-star\", \"spindle\"): disk \"d0\" has \"fcfs\""
     );
 }
 
@@ -166,11 +166,38 @@ fn on_a_disk_without_a_worst_case() {
 }
 
 #[test]
+fn beside_shares_where_blocks_have_no_worst_case() {
+    let volume = "[[volume]]\nname = \"v\"\ndisk = \"d1\"\nsize = \"1GiB\"\n\
+                  stream = { bandwidth = \"817KB/s\", block = \"1MB\" }\n";
+    for (lines, expected) in [
+        (
+            "drive = \"samsung-870evo-1t\"\n",
+            "a disk with an arm: nothing bounds what erasing and collecting cost a flash drive's \
+             commands",
+        ),
+        (
+            "drive = \"atlas-ii\"\nexecution = \"preemptible\"\n",
+            "a disk whose `execution` has a `chunk` such as 256KiB: each chunk is taken to need \
+             a positioning of its own",
+        ),
+    ] {
+        let disk = format!("[[disk]]\nname = \"d1\"\n{lines}");
+        let said = refused(&[&disk], volume);
+        let (_, said) = said.split_once("`, expected ").expect("it says what is expected");
+        assert_eq!(said, format!("{expected}, for a stream on disk \"d1\""));
+    }
+    // Whatever a stream needs is required for a stream alone.
+    let others = "[[volume]]\nname = \"v\"\ndisk = \"d1\"\nsize = \"1GiB\"\nreserve = \"10%\"\n";
+    let flash = format!("[[disk]]\nname = \"d1\"\ndrive = \"samsung-870evo-1t\"\n{others}");
+    assert_eq!(plan(&flash).volumes.len(), 1);
+}
+
+#[test]
 fn keys_of_deadlines_on_a_disk_without() {
     assert_eq!(
-        disk("best_effort = { share = \"5%\" }\n"),
-        "plan.toml:1: [[disk]] \"d0\": field `best_effort`: found `{ share = \"5%\" }`, expected \
-         no such field, or a policy that serves deadlines"
+        disk("policy = \"utilization\"\nbest_effort = { share = \"5%\" }\n"),
+        "plan.toml:2: [[disk]] \"d0\": field `best_effort`: found `{ share = \"5%\" }`, expected \
+         no such field, or a policy that keeps streams"
     );
     let edf = "[[disk]]\nname = \"d0\"\ndrive = \"atlas-ii\"\npolicy = \"edf\"\n";
     assert_eq!(

@@ -83,6 +83,13 @@ impl Admission {
         self.reserved
     }
 
+    /// The share that streams cannot have: the admitted reserves and the headroom.
+    pub fn promised(&self) -> Share {
+        let promised = self.reserved.checked_add(self.headroom);
+        debug_assert!(promised.is_some(), "reserves fit the disk beside the headroom");
+        promised.unwrap_or(Share::ALL)
+    }
+
     /// Admits `contract`, or changes nothing.
     ///
     /// # Errors

@@ -5,23 +5,26 @@ use std::sync::Arc;
 use drive_profile::Profile;
 use units::DiskTime;
 
-use super::Engine;
 use super::tasks::BEST_EFFORT_TASK;
+use super::{Engine, NO_SLOT};
 use crate::VolumeId;
 use crate::request::DeadlineStats;
 use crate::stream::TaskSet;
 
 impl Engine {
-    /// The guarantees by deadlines; `None` if the policy has no deadlines.
+    /// The guarantees by deadlines: streams and reserves; or the streams alone, under a policy that
+    /// keeps reserves beside them. `None` if requests have no deadlines.
     pub fn tasks(&self) -> Option<&TaskSet> {
-        self.tasks.as_ref().map(|tasks| &tasks.set)
+        let tasks = self.tasks.as_ref().filter(|_| self.is_guarded());
+        tasks.map(|tasks| &tasks.set)
     }
 
     /// The static slack ΔL (Clockwise, RTAS 2000): the disk time that the admitted tasks leave to
-    /// best effort at any moment, as of the last [`Engine::poll`]; `None` if the policy has no
+    /// best effort at any moment, as of the last [`Engine::poll`]; `None` if requests have no
     /// deadlines.
     pub fn static_slack(&self) -> Option<DiskTime> {
-        let slack = self.tasks.as_ref().and_then(|tasks| tasks.slack);
+        let tasks = self.tasks.as_ref().filter(|_| self.is_guarded());
+        let slack = tasks.and_then(|tasks| tasks.slack);
         debug_assert!(slack.is_none_or(|slack| slack >= DiskTime::ZERO), "slack is not negative");
         slack
     }
@@ -40,6 +43,7 @@ impl Engine {
             assert!(tasks.set.len() <= 1, "without volumes the only task is best effort's server");
             tasks.longest = self.settings.longest_command(Some(profile));
             let server = self.settings.deadlines.best_effort;
+            let server = server.filter(|_| !tasks.reserves_are_beside());
             if let Some(server) = server.and_then(|server| server.task(tasks.longest)) {
                 tasks.set.remove(BEST_EFFORT_TASK);
                 tasks.set.insert(BEST_EFFORT_TASK, server);
@@ -47,10 +51,37 @@ impl Engine {
         }
     }
 
-    /// Whether requests have deadlines.
-    pub(super) fn has_deadlines(&self) -> bool {
-        let has_deadlines = self.tasks.is_some();
-        debug_assert_eq!(has_deadlines, self.settings.policy.has_deadlines(), "as the policy says");
-        has_deadlines
+    /// Whether requests have deadlines: under a policy with deadlines always, under one that keeps
+    /// streams beside shares while there is a stream. Then one command is in the drive at a time,
+    /// none holds the disk against another, and every write goes through to the media.
+    pub(super) fn is_guarded(&self) -> bool {
+        debug_assert!(!self.guarded || self.tasks.is_some(), "the policy keeps streams");
+        self.guarded
+    }
+
+    /// Notes whether there are guarantees by deadlines. The heads that the policy knows are those
+    /// that are issued from now on: what a request's next command is depends on it.
+    pub(super) fn update_guarded(&mut self) {
+        let policy = self.settings.policy;
+        let streams = self.tasks.as_ref().is_some_and(|tasks| !tasks.set.is_empty());
+        let guarded = policy.has_deadlines() || policy.keeps_streams() && streams;
+        if core::mem::replace(&mut self.guarded, guarded) == guarded {
+            return;
+        }
+        for index in 0..self.volumes.len() {
+            let slot = self.volumes[index].first;
+            if slot != NO_SLOT {
+                let head = self.next_piece(slot);
+                let volume = VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits"));
+                self.policy.head_changed(volume, &head);
+            }
+        }
+        assert_eq!(self.guarded, guarded, "a guarantee is noted once");
+    }
+
+    /// The commands that the drive takes at a time.
+    pub(super) fn depth(&self) -> usize {
+        debug_assert!(self.settings.depth > 0, "the drive takes a command");
+        if self.guarded { 1 } else { self.settings.depth as usize }
     }
 }

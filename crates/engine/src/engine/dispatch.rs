@@ -2,7 +2,7 @@
 
 use units::{Instant, Op, Operation, Sectors};
 
-use super::pending::Slot;
+use super::pending::{Pieces, Slot};
 use super::{ActiveRequest, Engine, Issued, NO_SLOT, Selection};
 use crate::limits::PREEMPTIONS_MAX;
 use crate::policy::Pick;
@@ -14,10 +14,7 @@ impl Engine {
     /// The volume whose command goes next, or the instant at which to poll again.
     pub(super) fn choose(&mut self, now: Instant) -> Result<Selection, Option<Instant>> {
         debug_assert_eq!(now, self.now, "the time until now is charged");
-        debug_assert!(
-            self.issued.len() < self.settings.depth as usize,
-            "the drive takes a command"
-        );
+        debug_assert!(self.issued.len() < self.depth(), "the drive takes a command");
         if let Some(active) = &mut self.active {
             active.waits_for_rotation = false;
         }
@@ -51,11 +48,13 @@ impl Engine {
     fn is_non_preemptible(&self, slot: Slot) -> bool {
         let pending = self.pending(slot);
         debug_assert!(!pending.issued_whole(), "the disk is held for an unfinished request");
+        // Deadlines alone decide, and a preempted request has slack for the preemption.
+        if self.is_guarded() {
+            return false;
+        }
         let begun = pending.issued > Sectors::ZERO;
         match self.settings.execution {
             Execution::Whole { split } => split.is_some() && begun,
-            // Deadlines alone decide, and a preempted request has slack for the preemption.
-            Execution::Preemptible(_) if self.has_deadlines() => false,
             Execution::Preemptible(how) => {
                 let writes = pending.request.operation.op == Op::Write;
                 pending.preemptions >= PREEMPTIONS_MAX || begun && writes && !how.preempt_writes
@@ -73,11 +72,15 @@ impl Engine {
         debug_assert_ne!(slot, NO_SLOT, "a selected volume has a head");
         debug_assert_eq!(self.pending(slot).request.volume, volume, "a head is its volume's");
         self.set_active_request(volume, slot);
-        let Some(executor) = self.executor.as_deref_mut().filter(|_| !selection.urgent) else {
+        // No seek is just in time beside deadlines: they are kept by the worst case of commands.
+        let at_once = selection.urgent || self.guarded && !self.settings.policy.has_deadlines();
+        let Some(executor) = self.executor.as_deref_mut().filter(|_| !at_once) else {
             return Some(self.issue(selection, now));
         };
         let pending = self.pending[slot as usize].as_ref().expect("a head is pending");
-        let head = pending.remainder().piece(&self.settings, Some(executor));
+        let pieces =
+            Pieces { settings: &self.settings, executor: Some(executor), forced: self.guarded };
+        let head = pending.remainder().piece(&pieces);
         match executor.step(&head, now) {
             Step::Transfer => Some(self.issue(selection, now)),
             Step::Wait(until) => {

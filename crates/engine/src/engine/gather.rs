@@ -175,7 +175,7 @@ impl Engine {
         let next = next.map(|(_, operation)| {
             let owes_flush = self.owes_flush(&operation);
             let remainder = Remainder { operation, issued: Sectors::ZERO, owes_flush };
-            remainder.piece(&self.settings, self.executor.as_deref())
+            remainder.piece(&self.pieces())
         });
         (ended, next)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
-use self::pending::{Pending, Slot};
+use self::pending::{Pending, Pieces, Slot};
 use crate::accounting::meter::Meter;
 use crate::limits::REQUESTS_MAX;
 use crate::policy::{self, Dispatch, DispatchRecord, Policy};
@@ -25,7 +25,7 @@ mod volumes;
 
 pub use gather::CommandPieces;
 pub use idle::IdleReason;
-pub use tasks::BEST_EFFORT_TASK;
+pub use tasks::{BEST_EFFORT_TASK, RESERVES_TASK, reserve_task};
 
 /// No request.
 const NO_SLOT: Slot = Slot::MAX;
@@ -104,6 +104,8 @@ pub struct Engine {
     total_slack: DiskTime,
     executor: Option<Box<Executor>>,
     active: Option<ActiveRequest>,
+    /// Whether requests have deadlines.
+    guarded: bool,
 }
 
 impl Engine {
@@ -137,6 +139,7 @@ impl Engine {
             total_slack: DiskTime::ZERO,
             executor: None,
             active: None,
+            guarded: settings.policy.has_deadlines(),
         }
     }
 
@@ -151,7 +154,7 @@ impl Engine {
     pub fn with_profile(mut self, profile: Arc<Profile>) -> Self {
         debug_assert!(self.issued.is_empty(), "a profile is set before the first command");
         self.set_profile(&profile);
-        let is_predictable = self.settings.depth == 1 && !self.has_deadlines();
+        let is_predictable = self.settings.depth == 1 && !self.settings.policy.has_deadlines();
         self.executor = self.settings.execution.preemptible().map(|how| {
             let jit = how.jit.filter(|_| is_predictable);
             Box::new(Executor::new(crate::Preemptible { jit, ..*how }, profile))
@@ -264,7 +267,7 @@ impl Engine {
         {
             self.policy.set_static_slack(slack);
         }
-        if self.issued.len() >= self.settings.depth as usize {
+        if self.issued.len() >= self.depth() {
             return None;
         }
         match self.choose(now) {
@@ -413,7 +416,8 @@ impl Engine {
     }
 
     fn is_urgent(&self, volume: VolumeId) -> bool {
-        !self.has_deadlines() && self.priorities[volume.0 as usize] == Priority::High
+        !self.settings.policy.has_deadlines()
+            && self.priorities[volume.0 as usize] == Priority::High
     }
 
     fn pending(&self, slot: Slot) -> &Pending {
@@ -430,13 +434,19 @@ impl Engine {
         let forced = operation.op == Op::Write && operation.fua;
         let chunk = self.executor.as_ref().map(|e| e.piece(Op::Write, operation.extent));
         // With several commands in flight a flush would not wait for them.
-        let alone = self.settings.depth == 1 && !self.has_deadlines();
+        let alone = self.settings.depth == 1 && !self.is_guarded();
         alone && forced && chunk.is_some_and(|chunk| operation.extent.len > chunk)
+    }
+
+    /// What the next command of a request depends on.
+    fn pieces(&self) -> Pieces<'_> {
+        let (settings, executor) = (&self.settings, self.executor.as_deref());
+        Pieces { settings, executor, forced: self.is_guarded() }
     }
 
     /// The next command of the request in `slot`.
     fn next_piece(&self, slot: Slot) -> Operation {
-        self.pending(slot).remainder().piece(&self.settings, self.executor.as_deref())
+        self.pending(slot).remainder().piece(&self.pieces())
     }
 
     fn issue(&mut self, selection: Selection, now: Instant) -> Command {

@@ -58,6 +58,16 @@ impl Pending {
     }
 }
 
+/// What the next command of a request depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) executor: Option<&'a Executor>,
+    /// Whether requests have deadlines: then every write is charged for all of its work, and no
+    /// later command pays for destaging it.
+    pub(crate) forced: bool,
+}
+
 /// The part of a request for which no command has been issued.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remainder {
@@ -68,7 +78,8 @@ pub(crate) struct Remainder {
 
 impl Remainder {
     /// The next command of the request.
-    pub(crate) fn piece(&self, settings: &Settings, executor: Option<&Executor>) -> Operation {
+    pub(crate) fn piece(&self, pieces: &Pieces<'_>) -> Operation {
+        let Pieces { settings, executor, forced: is_forced_by_policy } = *pieces;
         let operation = self.operation;
         assert!(self.issued <= operation.extent.len, "no sector is issued twice");
         let (_, rest) = operation.extent.split_at(self.issued);
@@ -76,9 +87,6 @@ impl Remainder {
             return Operation::flush();
         }
         let writes = operation.op == Op::Write;
-        // Under deadlines every write is charged for all of its work: no later command pays for
-        // destaging it.
-        let is_forced_by_policy = settings.policy.has_deadlines();
         let longest = match operation.op {
             Op::Trim => TRIM_MAX,
             Op::Read | Op::Write | Op::Flush | Op::WriteZeroes | Op::Seek => settings.command_max,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Share};
 
+use crate::limits::STREAM_PERIOD_MAX;
 use crate::policy::WorstCase;
 use crate::stream::{SlackRange, Task, TaskId, TaskSet};
 use crate::{BestEffortServer, Contract, Execution, Refusal, Settings, VolumeId};
@@ -13,10 +14,19 @@ use drive_profile::{Profile, TransferKind};
 /// The id of best effort's server; all other tasks have the ids of their volumes.
 pub const BEST_EFFORT_TASK: TaskId = TaskId(u32::MAX);
 
-/// The tasks of a disk whose policy has deadlines.
+/// The id of the reserves of a disk whose policy keeps them beside streams.
+pub const RESERVES_TASK: TaskId = TaskId(u32::MAX - 1);
+
+/// The tasks of a disk whose policy keeps streams.
 #[derive(Debug)]
 pub(super) struct Tasks {
+    /// Under a policy [with deadlines](crate::PolicyName::has_deadlines) all guarantees; else the
+    /// streams.
     pub(super) set: TaskSet,
+    /// Whether reserves are not tasks of the set, and are kept beside it.
+    beside: bool,
+    /// The server of best effort, where it is kept beside the set.
+    server: Share,
     period: Duration,
     pub(super) longest: DiskTime,
     /// Whether the policy has not been told the current static slack yet.
@@ -63,6 +73,26 @@ impl BestEffortServer {
     }
 }
 
+/// The reserves of a disk beside its streams as one task, for admission: together they take the
+/// share `reserved`, in commands of at most `longest`. `None` if nothing is reserved.
+///
+/// The period is longer than every stream's (`periods`), so that the reserves demand their
+/// utilization and block the streams for one command, and no stream blocks them: they have no
+/// deadlines. It is long enough for `reserved` to accrue one command. So the streams admitted
+/// beside it leave a static slack of at least one command: in t below the period by condition (2)
+/// of [`crate::stream`], above it because room(t) ≥ t · (1 − U) ≥ t · `reserved`.
+pub fn reserve_task(
+    reserved: Share,
+    periods: impl Iterator<Item = Duration>,
+    longest: DiskTime,
+) -> Option<Task> {
+    debug_assert!(longest >= DiskTime::ZERO, "a worst case is not negative: {longest}");
+    let accrues = reserved.time_to_accrue(longest)?;
+    let longer = periods.max().unwrap_or_default() + Duration::from_millis(1);
+    let period = longer.max(accrues).min(STREAM_PERIOD_MAX);
+    Task::new(period, reserved.of(period).max(longest), longest).ok()
+}
+
 /// A command that exceeds the budget is not the server's: its longest command is at most its cost.
 fn server_task(share: Share, period: Duration, longest: DiskTime) -> Option<Task> {
     let cost = share.of(period);
@@ -72,26 +102,86 @@ fn server_task(share: Share, period: Duration, longest: DiskTime) -> Option<Task
 }
 
 impl Tasks {
-    /// The tasks of a disk without volumes; `None` if its policy has no deadlines.
+    /// The tasks of a disk without volumes; `None` if its policy keeps no streams.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
         let longest = settings.longest_command(None);
         let period = settings.period;
+        let beside = !settings.policy.has_deadlines();
         let mut set = TaskSet::new(settings.deadlines.preemption);
-        let server = settings.deadlines.best_effort.and_then(|server| server.task(longest));
+        let best_effort = settings.deadlines.best_effort;
+        let share = best_effort.filter(|_| beside).map_or(Share::NONE, |server| server.share);
+        let server = best_effort.filter(|_| !beside).and_then(|server| server.task(longest));
         if let Some(server) = server {
             set.insert(BEST_EFFORT_TASK, server);
         }
         debug_assert!(set.len() <= 1, "without volumes the only task is best effort's server");
-        let tasks = Self { set, period, longest, changed: true, slack: None };
-        settings.policy.has_deadlines().then_some(tasks)
+        let tasks =
+            Self { set, beside, server: share, period, longest, changed: true, slack: None };
+        settings.policy.keeps_streams().then_some(tasks)
     }
 
-    /// Admits `contract` if it fits beside all tasks but `volume`'s own previous one.
+    /// Whether reserves are kept beside the set.
+    pub(super) fn reserves_are_beside(&self) -> bool {
+        self.beside
+    }
+
+    /// The task of a contract in the set.
+    fn task_of(&self, contract: Contract) -> Option<Task> {
+        if self.beside {
+            return contract.stream.map(|stream| stream.task);
+        }
+        contract.task(self.period, self.longest)
+    }
+
+    /// The reserves beside the set, `reserved` in all; `None` if there are none.
+    fn reserves(&self, set: &TaskSet, candidate: Option<Task>, reserved: Share) -> Option<Task> {
+        let reserved = reserved.checked_add(self.server).unwrap_or(Share::ALL);
+        let periods = set.iter().map(|(_, task)| task).chain(candidate).map(|task| task.period());
+        debug_assert!(self.beside, "a policy with deadlines has a task for each reserve");
+        reserve_task(reserved, periods, self.longest)
+    }
+
+    /// Whether the streams of `set`, and `candidate`, fit beside reserves of `reserved` in all.
+    fn check_beside(
+        &self,
+        mut set: TaskSet,
+        candidate: Option<Task>,
+        reserved: Share,
+    ) -> Result<(), Refusal> {
+        if set.is_empty() && candidate.is_none() {
+            return Ok(());
+        }
+        if let Some(reserves) = self.reserves(&set, candidate, reserved) {
+            set.insert(RESERVES_TASK, reserves);
+        }
+        debug_assert!(!set.is_empty() || candidate.is_some(), "there is a stream");
+        let checked = match candidate {
+            Some(task) => set.check_with(task),
+            None => set.check(),
+        };
+        checked.map_err(Refusal::Deadlines)
+    }
+
+    /// Admits `contract` if it fits beside all tasks but `volume`'s own previous one, and beside
+    /// reserves of `reserved` in all, its own included.
     ///
     /// # Errors
     /// See [`Refusal`]; nothing is changed then.
-    pub(super) fn admit(&mut self, volume: VolumeId, contract: Contract) -> Result<(), Refusal> {
+    pub(super) fn admit(
+        &mut self,
+        volume: VolumeId,
+        contract: Contract,
+        reserved: Share,
+    ) -> Result<(), Refusal> {
         assert_ne!(TaskId(volume.0), BEST_EFFORT_TASK, "best effort is no volume");
+        if self.beside {
+            self.admits(volume, contract, reserved)?;
+            self.release(volume);
+            if let Some(task) = self.task_of(contract) {
+                self.set.insert(TaskId(volume.0), task);
+            }
+            return Ok(());
+        }
         let count = self.set.len();
         let before = self.set.remove(TaskId(volume.0));
         self.changed = true;
@@ -104,11 +194,23 @@ impl Tasks {
         admitted.map_err(Refusal::Deadlines)
     }
 
-    /// Whether `contract` fits beside all tasks but `volume`'s own previous one.
+    /// Whether `contract` fits beside all tasks but `volume`'s own previous one, and beside
+    /// reserves of `reserved` in all, its own included.
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub(super) fn admits(&self, volume: VolumeId, contract: Contract) -> Result<(), Refusal> {
+    pub(super) fn admits(
+        &self,
+        volume: VolumeId,
+        contract: Contract,
+        reserved: Share,
+    ) -> Result<(), Refusal> {
+        if self.beside {
+            let mut others = self.set.clone();
+            let before = others.remove(TaskId(volume.0));
+            assert_eq!(before.is_some(), others.len() < self.set.len(), "a task is a volume's");
+            return self.check_beside(others, self.task_of(contract), reserved);
+        }
         let Some(task) = contract.task(self.period, self.longest) else { return Ok(()) };
         debug_assert_ne!(TaskId(volume.0), BEST_EFFORT_TASK, "best effort is no volume");
         let mut others = self.set.clone();
@@ -127,7 +229,7 @@ impl Tasks {
         let count = self.set.len();
         self.period = period;
         self.changed = true;
-        for (id, contract) in (0..).map(TaskId).zip(contracts) {
+        for (id, contract) in (0..).map(TaskId).zip(contracts).filter(|_| !self.beside) {
             if contract.stream.is_none()
                 && self.set.remove(id).is_some()
                 && let Some(task) = contract.task(period, self.longest)

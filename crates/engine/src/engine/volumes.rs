@@ -27,7 +27,7 @@ impl Engine {
         let mut admission = self.admission;
         admission.admit(contract)?;
         if let Some(tasks) = &mut self.tasks {
-            tasks.admit(volume, contract)?;
+            tasks.admit(volume, contract, admission.promised())?;
         }
         self.admission = admission;
         let fresh = Volume { first: NO_SLOT, last: NO_SLOT, account: VolumeUsage::default() };
@@ -42,6 +42,7 @@ impl Engine {
             self.priorities.push(Priority::Normal);
             self.slack.push(DiskTime::ZERO);
             self.policy.add_volume(contract, now);
+            self.update_guarded();
             return Ok(volume);
         }
         let before = &self.volumes[volume.0 as usize];
@@ -52,6 +53,7 @@ impl Engine {
         self.priorities[volume.0 as usize] = Priority::Normal;
         self.slack[volume.0 as usize] = DiskTime::ZERO;
         self.policy.reset_volume(volume, contract, now);
+        self.update_guarded();
         Ok(volume)
     }
 
@@ -64,7 +66,8 @@ impl Engine {
         let mut admission = self.admission;
         admission.release(self.contracts[volume.0 as usize]);
         admission.admit(contract)?;
-        self.tasks.as_ref().map_or(Ok(()), |tasks| tasks.admits(volume, contract))
+        let promised = admission.promised();
+        self.tasks.as_ref().map_or(Ok(()), |tasks| tasks.admits(volume, contract, promised))
     }
 
     /// The part of `volume`'s charge that was slack: no other volume's reserve was due.
@@ -92,10 +95,12 @@ impl Engine {
         self.admission.release(core::mem::replace(entry, contract));
         self.admission.admit(contract).expect("a change is checked before");
         if let Some(tasks) = &mut self.tasks {
-            tasks.admit(volume, contract).expect("a change is checked before");
+            let promised = self.admission.promised();
+            tasks.admit(volume, contract, promised).expect("a change is checked before");
         }
         assert!(self.admission.reserved() >= contract.reserve, "the reserve is counted");
         self.policy.change_contract(volume, contract, now);
+        self.update_guarded();
     }
 
     pub(super) fn remove_volume(&mut self, volume: VolumeId, now: Instant) {
@@ -114,6 +119,7 @@ impl Engine {
             tasks.release(volume);
         }
         self.policy.reset_volume(volume, Contract::BEST_EFFORT, now);
+        self.update_guarded();
         self.vacant.push(volume);
         debug_assert!(self.vacant.len() <= self.volumes.len(), "a vacant number was a volume's");
     }

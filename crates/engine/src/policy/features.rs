@@ -75,7 +75,8 @@ impl PolicyName {
         let keeps = match self {
             Self::Fcfs => matches!(feature, Priority | Preemptible | Flash | Depth),
             Self::Throughput => !matches!(feature, Rate | Stream),
-            Self::Utilization | Self::Spindle => !matches!(feature, Stream),
+            Self::Spindle => true,
+            Self::Utilization => !matches!(feature, Stream),
             Self::Edf | Self::Lst | Self::DeltaL | Self::DeltaStar => {
                 matches!(feature, Reserve | Weight | Rate | Stream | Preemptible)
             }
@@ -99,9 +100,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_kept_by_policies_with_deadlines_and_rates_need_a_share_of_time() {
+    fn streams_and_rates_are_kept_where_the_capabilities_say_so() {
         for policy in PolicyName::ALL {
-            assert_eq!(policy.keeps(Feature::Stream), policy.has_deadlines(), "{policy}");
+            assert_eq!(policy.keeps(Feature::Stream), policy.keeps_streams(), "{policy}");
             let derived = policy.keeps(Feature::Reserve) && !policy.has_nominal_rate();
             assert_eq!(policy.keeps(Feature::Rate), derived, "{policy}");
         }

@@ -102,6 +102,12 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         now: Instant,
     );
 
+    /// The head of `volume`'s queue is another command of the same request from now on: guarantees
+    /// by deadlines have begun or ended.
+    fn head_changed(&mut self, volume: VolumeId, head: &Operation) {
+        let _ = (volume, head);
+    }
+
     /// The volume whose head goes next, given that the drive can take a command and that `running`
     /// are in flight.
     fn pick(&mut self, running: usize, now: Instant) -> Pick;

@@ -29,7 +29,8 @@ pub enum PolicyName {
     DeltaL,
     /// The same with the slack of the present state.
     DeltaStar,
-    /// Shares of disk time that are worth the same to clients that pause.
+    /// All contracts on one disk: shares of disk time that are worth the same to clients that
+    /// pause, and streams beside them.
     Spindle,
 }
 
@@ -116,11 +117,18 @@ impl PolicyName {
         matches!(self, Self::Edf | Self::Lst | Self::DeltaL | Self::DeltaStar)
     }
 
+    /// Whether streams are kept: by deadline alone, or beside shares.
+    pub const fn keeps_streams(self) -> bool {
+        let keeps = self.has_deadlines() || matches!(self, Self::Spindle);
+        debug_assert!(!keeps || self.keeps_contracts(), "a stream is a contract");
+        keeps
+    }
+
     /// Whether no request that keeps to an admitted contract is ever late, as long as no command
     /// exceeds its worst case.
     pub const fn guarantees_deadlines(self) -> bool {
-        let guarantees = matches!(self, Self::DeltaL | Self::DeltaStar);
-        debug_assert!(!guarantees || self.has_deadlines(), "a guarantee is of deadlines");
+        let guarantees = matches!(self, Self::DeltaL | Self::DeltaStar | Self::Spindle);
+        debug_assert!(!guarantees || self.keeps_streams(), "a guarantee is of deadlines");
         guarantees
     }
 

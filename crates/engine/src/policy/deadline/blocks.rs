@@ -14,8 +14,8 @@ struct QueuedRequest {
 }
 
 #[derive(Debug)]
-pub(super) struct Blocks {
-    pub(super) stream: StreamContract,
+pub(in crate::policy) struct Blocks {
+    pub(in crate::policy) stream: StreamContract,
     /// The requests in the volume's queue.
     queue: VecDeque<QueuedRequest>,
     /// The release of the first of them, if it is a block and the stream is active.
@@ -31,7 +31,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn new(stream: StreamContract) -> Self {
+    pub(in crate::policy) fn new(stream: StreamContract) -> Self {
         Self {
             stream,
             queue: VecDeque::new(),
@@ -44,7 +44,7 @@ impl Blocks {
     }
 
     /// A request arrives in the queue.
-    pub(super) fn on_arrival(&mut self, operation: &Operation, now: Instant) {
+    pub(in crate::policy) fn on_arrival(&mut self, operation: &Operation, now: Instant) {
         let last = self.queue.back();
         debug_assert!(last.is_none_or(|last| last.at <= now), "requests arrive in order");
         self.queue.push_back(QueuedRequest { at: now, covered: self.stream.covers(operation) });
@@ -54,7 +54,7 @@ impl Blocks {
     }
 
     /// Requests queued before the stream began are not part of it.
-    pub(super) fn rebuild(&mut self, queued: usize) {
+    pub(in crate::policy) fn rebuild(&mut self, queued: usize) {
         let other = QueuedRequest { at: Instant::ZERO, covered: false };
         assert!(!self.is_active, "a stream is rebuilt before its activation");
         assert!(self.release.is_none(), "nothing is released before the activation");
@@ -62,7 +62,7 @@ impl Blocks {
     }
 
     /// Releases requests from now on.
-    pub(super) fn activate(&mut self, now: Instant) {
+    pub(in crate::policy) fn activate(&mut self, now: Instant) {
         assert!(!self.is_active, "a stream is activated once");
         assert!(self.release.is_none(), "nothing is released before the activation");
         (self.is_active, self.expected) = (true, now);
@@ -84,7 +84,7 @@ impl Blocks {
     }
 
     /// The first request's last command is dispatched. Returns its deadline, if it has one.
-    pub(super) fn on_dispatch(&mut self, now: Instant) -> Option<Instant> {
+    pub(in crate::policy) fn on_dispatch(&mut self, now: Instant) -> Option<Instant> {
         let remaining = self.queue.pop_front().expect("a dispatched request was queued");
         let deadline = self.deadline();
         debug_assert!(deadline.is_none() || remaining.covered, "only a block has a deadline");
@@ -97,7 +97,7 @@ impl Blocks {
 
     /// The first request has had the service time `took` and goes on. A return positioning, if
     /// there was one, is not part of the admitted cost and took at most `preemption`.
-    pub(super) fn on_partial_service(&mut self, took: DiskTime, preemption: DiskTime) {
+    pub(in crate::policy) fn on_partial_service(&mut self, took: DiskTime, preemption: DiskTime) {
         debug_assert!(!self.queue.is_empty(), "a begun request is queued");
         debug_assert!(preemption >= DiskTime::ZERO, "a positioning takes time");
         let return_cost =
@@ -108,38 +108,38 @@ impl Blocks {
     }
 
     /// Another volume is served now. Returns whether that interrupts a request.
-    pub(super) fn preempt(&mut self) -> bool {
+    pub(in crate::policy) fn preempt(&mut self) -> bool {
         debug_assert!(self.spent.is_none() || !self.queue.is_empty(), "a begun request is queued");
         self.interrupted = self.spent.is_some();
         self.interrupted
     }
 
     /// Whether the first request has begun.
-    pub(super) fn is_begun(&self) -> bool {
+    pub(in crate::policy) fn is_begun(&self) -> bool {
         self.spent.is_some()
     }
 
     /// The worst case of the rest of the first request, whose next command takes `head` at most,
     /// with a return positioning of `preemption`.
-    pub(super) fn remaining(&self, head: DiskTime, preemption: DiskTime) -> DiskTime {
+    pub(in crate::policy) fn remaining(&self, head: DiskTime, preemption: DiskTime) -> DiskTime {
         debug_assert!(head >= DiskTime::ZERO, "a worst case is not negative: {head}");
         let return_cost = if self.interrupted { preemption } else { DiskTime::ZERO };
         (self.stream.task.cost() - self.spent.unwrap_or_default() + return_cost).max(head)
     }
 
     /// When the first request is released.
-    pub(super) fn release(&self) -> Option<Instant> {
+    pub(in crate::policy) fn release(&self) -> Option<Instant> {
         debug_assert!(self.release.is_none() || self.is_active, "an active stream releases");
         self.release
     }
 
     /// When the first request is due.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(in crate::policy) fn deadline(&self) -> Option<Instant> {
         self.release.map(|release| release + self.stream.task.period())
     }
 
     /// The earliest release of a request that is not released by `now`.
-    pub(super) fn next_release(&self, now: Instant) -> Instant {
+    pub(in crate::policy) fn next_release(&self, now: Instant) -> Instant {
         let next = self.release.filter(|release| *release > now).unwrap_or(self.expected.max(now));
         debug_assert!(next >= now, "a further request is not released in the past");
         next

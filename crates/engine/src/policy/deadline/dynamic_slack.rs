@@ -45,26 +45,26 @@ use crate::limits::{SLACK_STEPS_MAX, STREAM_PERIOD_MAX};
 
 /// Releases that recur.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Releases {
+pub(in crate::policy) struct Releases {
     /// The number of requests that may be released at the present instant; none for a stream.
-    pub(super) at_once: u32,
+    pub(in crate::policy) at_once: u32,
     /// The earliest release after those.
-    pub(super) first: Instant,
-    pub(super) period: Duration,
+    pub(in crate::policy) first: Instant,
+    pub(in crate::policy) period: Duration,
     /// The time from a release to its deadline.
-    pub(super) deadline: Duration,
-    pub(super) cost: DiskTime,
-    pub(super) rate: Rate,
+    pub(in crate::policy) deadline: Duration,
+    pub(in crate::policy) cost: DiskTime,
+    pub(in crate::policy) rate: Rate,
 }
 
 /// C ÷ T in units of 2⁻⁴⁰, rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rate(u64);
+pub(in crate::policy) struct Rate(u64);
 
 const RATE_BITS: u32 = 40;
 
 impl Rate {
-    pub(super) fn of(cost: DiskTime, period: Duration) -> Self {
+    pub(in crate::policy) fn of(cost: DiskTime, period: Duration) -> Self {
         let cost = u128::from(cost.as_nanos().max(0).unsigned_abs());
         assert!(period > Duration::ZERO, "a task has a period");
         let rate = (cost << RATE_BITS).div_ceil(u128::from(period.as_nanos()));
@@ -74,7 +74,7 @@ impl Rate {
 
 /// The demand from now on: filled for each computation, kept for its memory.
 #[derive(Debug, Default)]
-pub(super) struct DemandForecast {
+pub(in crate::policy) struct DemandForecast {
     pending: Vec<(Instant, i64)>,
     /// What may be released at once: the deadline and the demand.
     bursts: Vec<(Instant, i64)>,
@@ -83,7 +83,7 @@ pub(super) struct DemandForecast {
 }
 
 impl DemandForecast {
-    pub(super) fn clear(&mut self) {
+    pub(in crate::policy) fn clear(&mut self) {
         self.pending.clear();
         self.bursts.clear();
         self.releases.clear();
@@ -91,12 +91,12 @@ impl DemandForecast {
     }
 
     /// Adds a released request: the rest `remaining` is due at `deadline`.
-    pub(super) fn add_pending(&mut self, deadline: Instant, remaining: DiskTime) {
+    pub(in crate::policy) fn add_pending(&mut self, deadline: Instant, remaining: DiskTime) {
         self.pending.push((deadline, remaining.as_nanos()));
     }
 
     /// Adds what a task may release from `now` on.
-    pub(super) fn add_releases(&mut self, releases: Releases, now: Instant) {
+    pub(in crate::policy) fn add_releases(&mut self, releases: Releases, now: Instant) {
         debug_assert!(releases.period > Duration::ZERO, "releases are a period apart");
         if releases.cost <= DiskTime::ZERO {
             return;
@@ -114,7 +114,7 @@ impl DemandForecast {
 
     /// The latest start of the first pending request, if nothing else is released; `None` if none
     /// is pending.
-    pub(super) fn latest_start(&mut self) -> Option<i64> {
+    pub(in crate::policy) fn latest_start(&mut self) -> Option<i64> {
         self.pending.sort_unstable();
         let mut sum = 0;
         let starts = self.pending.iter().map(|(deadline, remaining)| {
@@ -125,7 +125,7 @@ impl DemandForecast {
     }
 
     /// The slack at `now`, or a lower bound: no request is late if best effort takes it now.
-    pub(super) fn slack(&mut self, now: Instant) -> DiskTime {
+    pub(in crate::policy) fn slack(&mut self, now: Instant) -> DiskTime {
         self.pending.sort_unstable();
         self.bursts.sort_unstable();
         debug_assert_eq!(self.dues.len(), self.releases.len(), "each task has one next deadline");

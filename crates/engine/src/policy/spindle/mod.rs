@@ -36,11 +36,13 @@
 
 use units::{DiskTime, Duration, Instant, Lba};
 
+use self::guard::Guard;
 use self::learned::{Mean, WaitTerms};
 use self::positioning::{Distance, PositioningCosts};
 use self::quantum::{End, Quantum, Switch};
 use self::switches::{Prepaid, SwitchLedger};
 use self::volume::{Depth, Volume};
+use super::deadline::WorstCase;
 use super::indexed_heap::IndexedHeap;
 use super::interface::Pick;
 use super::round_robin::RoundRobin;
@@ -50,6 +52,8 @@ use crate::accounting::estimate::{Estimates, Estimator};
 use crate::limits::LINGER_MAX;
 use crate::{Settings, VolumeId};
 
+mod guard;
+mod guarded;
 mod learned;
 mod positioning;
 mod quantum;
@@ -103,6 +107,11 @@ pub(crate) struct Spindle {
     /// two of its requests.
     last_shallow: Option<(Instant, DiskTime)>,
     command_time: Mean,
+    /// The streams.
+    guard: Guard,
+    worst: WorstCase,
+    /// A real-time block was served since the current quantum's last command.
+    displaced: bool,
 }
 
 impl Spindle {
@@ -132,6 +141,9 @@ impl Spindle {
             positioning: PositioningCosts::new(),
             last_shallow: None,
             command_time: Mean::default(),
+            guard: Guard::new(settings.deadlines.preemption),
+            worst: WorstCase::Bound(settings.deadlines.worst),
+            displaced: false,
         }
     }
 

@@ -1,5 +1,8 @@
 //! The scheduler of all contracts behind the policy interface.
 
+use std::sync::Arc;
+
+use drive_profile::Profile;
 use units::{DiskTime, Instant, Operation};
 
 use super::learned::SERVICE_DIVISOR;
@@ -9,8 +12,10 @@ use super::volume::{Depth, Volume};
 use super::{Spindle, State};
 use crate::accounting::estimate::is_sequential;
 use crate::limits::DEPTH_MAX;
+use crate::policy::deadline::WorstCase;
 use crate::policy::interface::{Dispatch, DispatchRecord, Pick, Policy};
 use crate::policy::switch_costs::Positioning;
+use crate::request::DeadlineStats;
 use crate::{Contract, Settings, VolumeId};
 
 /// The time whose share is the deepest debt that slack leaves.
@@ -208,89 +213,9 @@ impl Spindle {
             quantum.spent += amount - estimate;
         }
     }
-}
 
-impl Policy for Spindle {
-    fn add_volume(&mut self, contract: Contract, now: Instant) {
-        let fresh = self.fresh(contract, now);
-        self.volumes.push(fresh);
-        self.round_robin.add();
-    }
-
-    fn reset_volume(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
-        let state = self.volume(volume).account.state();
-        assert_eq!(state, State::Empty, "a removed volume has no request");
-        assert_eq!(self.volume(volume).running, 0, "nor a command in flight");
-        if self.quantum_of(volume).is_some() {
-            self.end_quantum(End::Interrupted, now);
-        }
-        self.interrupted.take_if(|quantum| quantum.volume == volume);
-        self.forget_switch();
-        if let Some((from, prepaid)) = self.departure.take_if(|(from, _)| *from == volume) {
-            debug_assert_eq!(from, volume, "a departure is the removed volume's");
-            self.ledger.refund(prepaid);
-        }
-        self.last_served.take_if(|last| *last == volume);
-        self.round_robin.reset(volume);
-        let fresh = self.fresh(contract, now);
-        *self.volume(volume) = fresh;
-    }
-
-    fn change_period(&mut self, settings: &Settings, now: Instant) {
-        let period = settings.period;
-        assert!(settings.batch <= settings.period, "a batch lasts a period at most");
-        (self.period, self.batch_max) = (period, settings.batch.into());
-        self.ledger.change_period(period);
-        for index in 0..self.volumes.len() {
-            let positions = self.positions();
-            let entry = &mut self.volumes[index];
-            entry.account.change_period(period, now);
-            entry.update_depth(positions);
-            self.place(VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits")), now);
-        }
-    }
-
-    fn change_contract(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
-        let period = self.period;
-        let own_part = self.ledger.own_part();
-        let entry = self.volume(volume);
-        entry.account.change_contract(contract, period, now);
-        entry.update_quantum(own_part);
-        self.place(volume, now);
-    }
-
-    fn queued(&mut self, volume: VolumeId, _: &Operation, head: Option<&Operation>, now: Instant) {
-        let (linger, run_linger) = (self.linger, self.run_linger());
-        let (is_current, positions) = (self.quantum_of(volume).is_some(), self.positions());
-        let entry = self.volume(volume);
-        let was_idle = entry.outstanding() == 0;
-        let depth = entry.depth;
-        entry.queued += 1;
-        if was_idle && entry.last_completion > Instant::ZERO {
-            entry.think.learn(now.since(entry.last_completion), linger);
-        }
-        if let Some(head) = head {
-            entry.arrives_within_linger =
-                entry.running > 0 || now.since(entry.last_completion) <= run_linger;
-            entry.sequential = is_sequential(head, entry.last_end);
-            entry.account.set_ready();
-            entry.waiting_since = now;
-        }
-        entry.update_depth(positions);
-        if was_idle && entry.is_shallow() && entry.times.service().is_some() {
-            let most = entry.credit_max().max(entry.idle_level);
-            entry.account.forfeit_above(most, now);
-        }
-        if is_current && let Some(quantum) = &mut self.quantum {
-            quantum.lingering = false;
-        }
-        // A further request changes no deadline; when its volume is due is looked at again.
-        if head.is_some() || depth != self.volume(volume).depth {
-            self.place(volume, now);
-        }
-    }
-
-    fn pick(&mut self, running: usize, now: Instant) -> Pick {
+    /// The selector: the volume that goes next, as far as shares are concerned.
+    pub(super) fn select(&mut self, running: usize, now: Instant) -> Pick {
         self.scale_back(now);
         self.release(now);
         let mut ended = None;
@@ -324,7 +249,12 @@ impl Policy for Spindle {
         }
     }
 
-    fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
+    /// The head that [`Self::select`] named goes to the drive.
+    pub(super) fn dispatch_selected(
+        &mut self,
+        dispatch: Dispatch<'_>,
+        now: Instant,
+    ) -> DispatchRecord {
         let Dispatch { volume, command, ended, next, urgent, .. } = dispatch;
         if self.quantum_of(volume).is_none() {
             if urgent {
@@ -352,6 +282,7 @@ impl Policy for Spindle {
             entry.last_end = Some(command.extent.end());
         }
         entry.sequential = next.is_some_and(|next| is_sequential(next, entry.last_end));
+        entry.head = next.copied();
         if next.is_none() {
             entry.account.set_empty();
         }
@@ -371,6 +302,141 @@ impl Policy for Spindle {
         }
         DispatchRecord { estimate, from_slack, class, positioning: Positioning::OwnCost }
     }
+}
+
+impl Policy for Spindle {
+    fn add_volume(&mut self, contract: Contract, now: Instant) {
+        let fresh = self.fresh(contract, now);
+        let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
+        self.volumes.push(fresh);
+        self.round_robin.add();
+        if contract.stream.is_some() {
+            self.replace_stream(volume, contract, now);
+        }
+    }
+
+    fn reset_volume(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+        let state = self.volume(volume).account.state();
+        assert_eq!(state, State::Empty, "a removed volume has no request");
+        assert_eq!(self.volume(volume).running, 0, "nor a command in flight");
+        if self.quantum_of(volume).is_some() {
+            self.end_quantum(End::Interrupted, now);
+        }
+        self.interrupted.take_if(|quantum| quantum.volume == volume);
+        self.forget_switch();
+        if let Some((from, prepaid)) = self.departure.take_if(|(from, _)| *from == volume) {
+            debug_assert_eq!(from, volume, "a departure is the removed volume's");
+            self.ledger.refund(prepaid);
+        }
+        self.last_served.take_if(|last| *last == volume);
+        self.round_robin.reset(volume);
+        let fresh = self.fresh(contract, now);
+        *self.volume(volume) = fresh;
+        self.guard.forget(volume);
+        if contract.stream.is_some() {
+            self.replace_stream(volume, contract, now);
+        }
+    }
+
+    fn change_period(&mut self, settings: &Settings, now: Instant) {
+        let period = settings.period;
+        assert!(settings.batch <= settings.period, "a batch lasts a period at most");
+        (self.period, self.batch_max) = (period, settings.batch.into());
+        self.ledger.change_period(period);
+        for index in 0..self.volumes.len() {
+            let positions = self.positions();
+            let entry = &mut self.volumes[index];
+            entry.account.change_period(period, now);
+            entry.update_depth(positions);
+            self.place(VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits")), now);
+        }
+    }
+
+    fn change_contract(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+        let period = self.period;
+        let own_part = self.ledger.own_part();
+        let entry = self.volume(volume);
+        entry.account.change_contract(contract, period, now);
+        entry.update_quantum(own_part);
+        if contract.stream.is_some() || self.guard.has_stream(volume) {
+            self.replace_stream(volume, contract, now);
+        }
+        self.place(volume, now);
+    }
+
+    fn set_profile(&mut self, profile: &Arc<Profile>) {
+        assert!(self.volumes.is_empty(), "a profile is set before volumes are added");
+        self.worst = WorstCase::Profile(Arc::clone(profile));
+    }
+
+    fn set_static_slack(&mut self, slack: DiskTime) {
+        self.guard.set_static_slack(slack);
+    }
+
+    fn deadline_stats(&self, volume: VolumeId) -> Option<DeadlineStats> {
+        self.guard.stats(volume)
+    }
+
+    fn head_changed(&mut self, volume: VolumeId, head: &Operation) {
+        assert!(self.volume(volume).head.is_some(), "a head is a queued request's");
+        self.volume(volume).head = Some(*head);
+    }
+
+    fn queued(
+        &mut self,
+        volume: VolumeId,
+        asked: &Operation,
+        head: Option<&Operation>,
+        now: Instant,
+    ) {
+        let (linger, run_linger) = (self.linger, self.run_linger());
+        let (is_current, positions) = (self.quantum_of(volume).is_some(), self.positions());
+        let entry = self.volume(volume);
+        let was_idle = entry.outstanding() == 0;
+        let depth = entry.depth;
+        entry.queued += 1;
+        if was_idle && entry.last_completion > Instant::ZERO {
+            entry.think.learn(now.since(entry.last_completion), linger);
+        }
+        if let Some(head) = head {
+            entry.arrives_within_linger =
+                entry.running > 0 || now.since(entry.last_completion) <= run_linger;
+            entry.sequential = is_sequential(head, entry.last_end);
+            entry.head = Some(*head);
+            entry.account.set_ready();
+            entry.waiting_since = now;
+        }
+        entry.update_depth(positions);
+        if was_idle && entry.is_shallow() && entry.times.service().is_some() {
+            let most = entry.credit_max().max(entry.idle_level);
+            entry.account.forfeit_above(most, now);
+        }
+        if is_current && let Some(quantum) = &mut self.quantum {
+            quantum.lingering = false;
+        }
+        // A further request changes no deadline; when its volume is due is looked at again.
+        if head.is_some() || depth != self.volume(volume).depth {
+            self.place(volume, now);
+        }
+        if !self.guard.is_vacuous() {
+            self.on_stream_arrival(volume, asked, now);
+        }
+    }
+
+    fn pick(&mut self, running: usize, now: Instant) -> Pick {
+        if self.guard.is_vacuous() {
+            return self.select(running, now);
+        }
+        assert_eq!(running, 0, "one command is in flight beside streams");
+        self.guarded_pick(now)
+    }
+
+    fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
+        if self.guard.is_vacuous() {
+            return self.dispatch_selected(dispatch, now);
+        }
+        self.guarded_dispatch(dispatch, now)
+    }
 
     fn completed(
         &mut self,
@@ -380,6 +446,9 @@ impl Policy for Spindle {
         now: Instant,
     ) -> DiskTime {
         self.scale_back(now);
+        if self.guard.on_completion(volume, took, now) {
+            return self.complete_real(volume, took, now);
+        }
         let DispatchRecord { estimate, from_slack, class, .. } = record;
         self.estimator.learn(class, took);
         let own = self.own_cost(volume, took);
@@ -414,6 +483,9 @@ impl Policy for Spindle {
 
     fn is_eligible(&mut self, volume: VolumeId, now: Instant) -> bool {
         self.release(now);
+        if !self.guard.is_vacuous() && !self.is_permitted(volume, now) {
+            return false;
+        }
         self.volume(volume).account.state() == State::Ready
     }
 
@@ -434,6 +506,7 @@ impl Policy for Spindle {
 
     fn invariants(&self) {
         self.ledger.invariants();
+        self.guard.invariants();
         for (volume, entry) in (0_u32..).map(VolumeId).zip(&self.volumes) {
             self.orders.invariants_of(volume, &entry.account);
             assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");

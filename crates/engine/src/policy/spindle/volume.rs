@@ -1,6 +1,6 @@
 //! The state of one volume under the scheduler of all contracts.
 
-use units::{DiskTime, Duration, Instant, Lba};
+use units::{DiskTime, Duration, Instant, Lba, Operation};
 
 use super::learned::{ServiceTimes, ThinkTime};
 use super::positioning::Base;
@@ -53,6 +53,10 @@ pub(super) struct Volume {
     pub(super) arrives_within_linger: bool,
     /// Whether it had more to do when its quantum ended.
     pub(super) preempted: bool,
+    /// Whether its head is a stream's real-time block: the selector does not serve it.
+    pub(super) is_real: bool,
+    /// The next command, if a request is queued.
+    pub(super) head: Option<Operation>,
     /// Requests that have a command to issue.
     pub(super) queued: u32,
     /// Commands in flight.
@@ -83,6 +87,8 @@ impl Volume {
             in_run: false,
             arrives_within_linger: false,
             preempted: false,
+            is_real: false,
+            head: None,
             queued: 0,
             running: 0,
             overrun: DiskTime::ZERO,

@@ -1,0 +1,189 @@
+//! The selector under the guard: decisions on a disk that has streams.
+
+use units::{DiskTime, Instant, Operation};
+
+use super::quantum::Switch;
+use super::{Spindle, State};
+use crate::accounting::estimate::is_sequential;
+use crate::policy::interface::{Dispatch, DispatchRecord, Pick};
+use crate::{Contract, VolumeId};
+
+impl Spindle {
+    /// Gives `volume` the stream of its contract, if it has one, in place of its previous one.
+    pub(super) fn replace_stream(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+        let entry = &self.volumes[volume.0 as usize];
+        let queued = (entry.queued, entry.head.map(|head| self.worst.of(&head)));
+        self.guard.replace(volume, contract.stream, queued);
+        self.update_real(volume, now);
+        debug_assert_eq!(self.guard.has_stream(volume), contract.stream.is_some(), "as agreed");
+    }
+
+    /// A request arrives while the disk has streams.
+    pub(super) fn on_stream_arrival(
+        &mut self,
+        volume: VolumeId,
+        operation: &Operation,
+        now: Instant,
+    ) {
+        if !self.guard.has_stream(volume) {
+            return;
+        }
+        self.guard.on_arrival(volume, operation, now);
+        self.update_head(volume, now);
+        debug_assert!(self.volume(volume).head.is_some(), "a queued request gives a head");
+    }
+
+    /// Informs the guard of the head of a stream's volume.
+    fn update_head(&mut self, volume: VolumeId, now: Instant) {
+        debug_assert!(self.guard.has_stream(volume), "the volume has a stream");
+        let head = self.volumes[volume.0 as usize].head.map(|head| self.worst.of(&head));
+        self.guard.set_head(volume, head, now);
+        self.update_real(volume, now);
+    }
+
+    /// Takes `volume`'s head from the selector if it is real time, or gives it back.
+    fn update_real(&mut self, volume: VolumeId, now: Instant) {
+        let is_real = self.guard.is_real(volume);
+        let entry = self.volume(volume);
+        if core::mem::replace(&mut entry.is_real, is_real) == is_real {
+            return;
+        }
+        if is_real {
+            entry.account.set_empty();
+        } else if entry.head.is_some() {
+            entry.account.set_ready();
+        }
+        debug_assert!(!is_real || entry.head.is_some(), "a block that is real time is queued");
+        self.place(volume, now);
+    }
+
+    /// Notes what is released, or may be activated, at `now`. The drive is idle.
+    fn update_guard(&mut self, now: Instant) {
+        while let Some(volume) = self.guard.next_released(now) {
+            self.update_real(volume, now);
+        }
+        for volume in self.guard.on_idle(now) {
+            self.update_real(volume, now);
+        }
+        debug_assert!(self.guard.next_change().is_none_or(|at| at > now), "what is due is noted");
+    }
+
+    /// Whether the head of `volume` may go before the real-time blocks.
+    fn permits(&mut self, volume: VolumeId, now: Instant) -> bool {
+        let entry = &self.volumes[volume.0 as usize];
+        debug_assert_eq!(entry.account.state(), State::Ready, "a ready volume has a head");
+        let head = entry.head.expect("a ready volume has a head");
+        let ready = self.orders.ready() + entry.queued.max(1) as usize - 1;
+        self.guard.permits(self.worst.of(&head), ready, now)
+    }
+
+    /// Whether `volume` is ready, and may go before the real-time blocks.
+    pub(super) fn is_permitted(&mut self, volume: VolumeId, now: Instant) -> bool {
+        debug_assert!(!self.guard.is_vacuous(), "there is something to guard");
+        self.update_guard(now);
+        self.volume(volume).account.state() == State::Ready && self.permits(volume, now)
+    }
+
+    /// The volume that goes next: the selector's, if its command leaves enough slack; else the one
+    /// whose block is due first.
+    pub(super) fn guarded_pick(&mut self, now: Instant) -> Pick {
+        self.update_guard(now);
+        let selected = self.select(0, now);
+        let real = self.guard.first_real();
+        let change = self.guard.next_change();
+        let otherwise = real.map(Pick::Volume);
+        debug_assert!(change.is_none_or(|at| at > now), "what is due is noted");
+        match selected {
+            Pick::Volume(volume) if self.permits(volume, now) => selected,
+            // The slack grows when a block is released or served.
+            Pick::Volume(_) | Pick::Nothing => {
+                otherwise.unwrap_or_else(|| change.map_or(Pick::Nothing, Pick::Wait))
+            }
+            Pick::Wait(until) => {
+                let lingers = self.quantum.is_some_and(|quantum| quantum.lingering);
+                if real.is_some() && !(lingers && self.guard.permits_idling(until.since(now), now))
+                {
+                    return otherwise.expect("a block is real time");
+                }
+                Pick::Wait(change.map_or(until, |change| change.min(until)))
+            }
+        }
+    }
+
+    /// A head goes to the drive while the disk has streams.
+    pub(super) fn guarded_dispatch(
+        &mut self,
+        dispatch: Dispatch<'_>,
+        now: Instant,
+    ) -> DispatchRecord {
+        let (volume, worst) = (dispatch.volume, self.worst.of(dispatch.command));
+        let is_real = self.guard.is_real(volume);
+        self.guard.on_dispatch(volume, (worst, dispatch.ends_request), now);
+        let record = if is_real {
+            self.dispatch_real(&dispatch, worst)
+        } else {
+            self.dispatch_displaced(dispatch, now)
+        };
+        if self.guard.has_stream(volume) {
+            self.update_head(volume, now);
+        }
+        debug_assert!(record.estimate >= DiskTime::ZERO, "an estimate is not negative");
+        record
+    }
+
+    /// A command that the selector chose. All volumes share its return to where its volume was
+    /// before real-time blocks were served.
+    fn dispatch_displaced(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
+        let to = dispatch.volume;
+        let on_run = self.volumes[to.0 as usize].sequential;
+        let record = self.dispatch_selected(dispatch, now);
+        let displaced = core::mem::take(&mut self.displaced);
+        if displaced && self.switch.is_none() && self.one_at_a_time() {
+            let switch = Switch { to, arrival: None, departure: None, shared: true, on_run };
+            self.switch = Some(switch);
+        }
+        debug_assert!(!self.displaced, "a return is made once");
+        record
+    }
+
+    /// A stream's block: it is charged to its volume, and to no bucket.
+    fn dispatch_real(&mut self, dispatch: &Dispatch<'_>, worst: DiskTime) -> DispatchRecord {
+        if let Some(quantum) = &mut self.quantum {
+            quantum.lingering = false;
+        }
+        let entry = self.volume(dispatch.volume);
+        debug_assert_eq!(entry.account.state(), State::Empty, "the selector does not serve it");
+        entry.running += 1;
+        entry.queued -= dispatch.ended;
+        entry.in_run = entry.sequential;
+        let extent = dispatch.command.extent;
+        let end = if extent.is_empty() { entry.last_end } else { Some(extent.end()) };
+        entry.last_end = end;
+        entry.sequential = dispatch.next.is_some_and(|next| is_sequential(next, end));
+        entry.head = dispatch.next.copied();
+        self.last_end = end.or(self.last_end);
+        self.distances = None;
+        self.displaced = true;
+        DispatchRecord::new(worst, false)
+    }
+
+    /// A real-time command had the service time `took`. Returns what its volume is charged.
+    pub(super) fn complete_real(
+        &mut self,
+        volume: VolumeId,
+        took: DiskTime,
+        now: Instant,
+    ) -> DiskTime {
+        let actual = self.ledger.charge(took);
+        let (positions, own_part) = (self.positions(), self.ledger.own_part());
+        let entry = &mut self.volumes[volume.0 as usize];
+        entry.account.spend(actual, now, &self.orders.clock);
+        assert!(entry.running > 0, "a completed command was dispatched");
+        entry.running -= 1;
+        entry.last_completion = now;
+        entry.update_depth(positions);
+        entry.update_quantum(own_part);
+        self.place(volume, now);
+        actual
+    }
+}
