@@ -64,6 +64,18 @@ fn a_tenth_of_a_disk_is_worth_a_tenth() {
 }
 
 #[test]
+fn twenty_clients_with_a_twentieth_of_the_disk_each_have_its_worth() {
+    for think in ["100us", "5ms"] {
+        let pausing = pausing(think);
+        let volumes = [("reserve = \"5%\"", &*pausing); 20];
+        for worth in worths(&plan(60, "spindle", &volumes)) {
+            assert!(worth.value >= 0.7, "think {think}: {worth:?}");
+            assert!(worth.latency_ms.max <= 2_000.0, "none starves: {worth:?}");
+        }
+    }
+}
+
+#[test]
 fn a_sequential_neighbour_keeps_its_worth() {
     let sequential = "op = \"read\"\naccess = \"sequential\"\nblock = \"1MiB\"\noutstanding = 4";
     for think in ["1ms", "5ms"] {

@@ -177,10 +177,15 @@ impl Bucket {
     /// When the bucket holds `amount`, if nothing is debited until then; in the past if it already
     /// does. `None` if it never will, because its share is zero.
     pub(crate) fn holds_at(&self, amount: DiskTime) -> Option<SignedInstant> {
-        let ppb = i64::from(self.share.ppb());
-        if ppb == 0 {
+        self.holds_with(amount, Share::NONE)
+    }
+
+    /// The same if `other` of wall time accrues besides.
+    pub(crate) fn holds_with(&self, amount: DiskTime, other: Share) -> Option<SignedInstant> {
+        if self.share.is_none() {
             return None;
         }
+        let ppb = i64::from(self.share.ppb()) + i64::from(other.ppb());
         let missing = amount - self.level;
         let at = self.holds_soon(missing, ppb).unwrap_or_else(|| self.holds_ever(missing, ppb));
         debug_assert_eq!(

@@ -33,6 +33,12 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         Some((*self.keys.first()?, *self.volumes.first()?))
     }
 
+    /// Up to `count` of the volumes, the smallest key among them; the others have small keys.
+    pub(crate) fn early(&self, count: usize) -> impl Iterator<Item = (K, VolumeId)> + '_ {
+        debug_assert!(count > 0, "the first is early");
+        self.keys.iter().copied().zip(self.volumes.iter().copied()).take(count)
+    }
+
     pub(crate) fn contains(&self, volume: VolumeId) -> bool {
         self.position(volume).is_some()
     }

@@ -102,6 +102,12 @@ impl ShareAccount {
         if self.has_reserve() { self.reserve.share() } else { Share::from_percent(50) }
     }
 
+    /// When the reserve holds `amount`, if `other` of wall time accrues besides.
+    pub(super) fn holds_with(&self, amount: DiskTime, other: Share) -> Option<SignedInstant> {
+        debug_assert!(amount >= DiskTime::ZERO, "a bucket holds no less than nothing");
+        self.reserve.holds_with(amount, other)
+    }
+
     /// Lowers the level of the reserve to `most`, if it is higher.
     pub(super) fn forfeit_above(&mut self, most: DiskTime, now: Instant) {
         self.reserve.forfeit_above(most, now);

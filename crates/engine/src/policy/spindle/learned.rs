@@ -130,6 +130,8 @@ pub(super) struct WaitTerms {
     /// The share by which waiting is paid.
     pub(super) share: Share,
     pub(super) times: ServiceTimes,
+    /// What a switch to the volume and back counts for.
+    pub(super) switch: DiskTime,
     /// The mean service time of all commands of the disk.
     pub(super) other_service: DiskTime,
     /// The longest waiting time.
@@ -174,7 +176,7 @@ impl ThinkTime {
         debug_assert!(think >= 0, "a think time is not negative");
         debug_assert!(terms.other_service >= DiskTime::ZERO, "nor is a service time");
         let service = terms.times.service()?.as_nanos();
-        let switch = terms.times.switch().as_nanos();
+        let switch = terms.switch.as_nanos();
         let other = terms.other_service.as_nanos();
         let blocked = (other / 2).max(other - think);
         let paid = |cost: i64| {

@@ -66,8 +66,11 @@ mod volume;
 const SHALLOW_ACTIVE_FOR: Duration = Duration::from_secs(1);
 /// The most and the fewest commands of a deep volume in the drive at that time.
 const DEPTH_BESIDE_SHALLOW: core::ops::RangeInclusive<i64> = 2..=8;
-/// The number of volumes that are looked at for one that is due.
+/// The number of volumes that are looked at for one whose bucket pays for its quantum.
 const VERIFIED: u32 = 2;
+/// The number of due volumes whose distances are compared: the root of the heap, its children and
+/// theirs.
+const COMPARED: usize = 21;
 /// The waiting time for a deep volume's sequential run, as a part of the linger time.
 const RUN_LINGER_DIVISOR: u64 = 4;
 
@@ -85,8 +88,8 @@ pub(crate) struct Spindle {
     volumes: Vec<Volume>,
     orders: ShareOrders,
     /// Shallow volumes with a head and a reserve, but the current one, by the instant from which
-    /// they are due.
-    shallow: IndexedHeap<SignedInstant>,
+    /// they are due at the earliest, with the location of the head.
+    shallow: IndexedHeap<(SignedInstant, Lba)>,
     quantum: Option<Quantum>,
     /// The quantum that goes on when no shallow volume is due.
     interrupted: Option<Quantum>,
@@ -166,7 +169,7 @@ impl Spindle {
         self.orders.place(volume, eligibility, &mut entry.account);
         match eligibility {
             Eligibility::Due(at) if entry.is_shallow() && !is_current => {
-                self.shallow.set(volume, at);
+                self.shallow.set(volume, (at, entry.head_start()));
             }
             _ => self.shallow.remove(volume),
         }
@@ -179,23 +182,37 @@ impl Spindle {
         }
     }
 
-    /// The shallow volume that has been due for the longest time; not the current one, nor
-    /// `except`.
+    /// The due shallow volume that is served next; not the current one, nor `except`.
     fn due_shallow(&mut self, except: Option<VolumeId>, now: Instant) -> Option<VolumeId> {
-        // What a switch costs the volume changes with what others have spent on switches: what was
-        // noted is not believed.
+        // Others may have spent on switches what the instant counts on: it is verified.
         for _ in 0..VERIFIED {
-            let (_, volume) = self.shallow.first()?;
+            let volume = self.nearest_due(except, now)?;
+            debug_assert_ne!(Some(volume), except, "another volume is served next");
             if self.holds_need(volume, now) {
-                return Some(volume).filter(|volume| Some(*volume) != except);
+                return Some(volume);
             }
-            let before = self.shallow.first();
             self.place(volume, now);
-            if self.shallow.first() == before {
-                return None;
-            }
         }
         None
+    }
+
+    /// Of the shallow volumes that are due, as far as is noted, the one whose head is nearest to
+    /// the end of the last command: seeks are then as short as an elevator's. A volume that has
+    /// been due for too long goes first, so that none starves.
+    fn nearest_due(&self, except: Option<VolumeId>, now: Instant) -> Option<VolumeId> {
+        let by = SignedInstant::at(now);
+        let ((at, _), first) = self.shallow.first().filter(|((at, _), _)| *at <= by)?;
+        let is_other = |volume: &VolumeId| Some(*volume) != except;
+        debug_assert!(self.volumes[first.0 as usize].head.is_some(), "a due volume has a head");
+        let age = now.since(at.instant());
+        if self.shallow.len() == 1 || age >= self.volumes[first.0 as usize].passed_over_max() {
+            return Some(first).filter(is_other);
+        }
+        let from = self.last_end.unwrap_or_default();
+        let is_due =
+            |(key, volume): &((SignedInstant, Lba), VolumeId)| key.0 <= by && is_other(volume);
+        let due = self.shallow.early(COMPARED).filter(is_due);
+        due.map(|((_, head), volume)| (head.distance(from), volume)).min().map(|(_, volume)| volume)
     }
 
     /// Whether the bucket of a shallow volume with a head pays for its next quantum.
@@ -304,6 +321,7 @@ impl Spindle {
             entry.think.best_wait(WaitTerms {
                 share: entry.account.paying_share(),
                 times: entry.times,
+                switch: entry.counted_switch(),
                 other_service: self.command_time.time().unwrap_or_default(),
                 linger: self.linger,
             })?

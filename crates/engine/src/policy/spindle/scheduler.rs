@@ -459,13 +459,12 @@ impl Policy for Spindle {
         {
             quantum.last = actual;
         }
-        let (positions, own_part) = (self.positions(), self.ledger.own_part());
+        let own_part = self.ledger.own_part();
         let entry = self.volume(volume);
         assert!(entry.running > 0, "a completed command was dispatched");
         entry.running -= 1;
         debug_assert!(now >= entry.last_completion, "completions are in order");
         entry.last_completion = now;
-        entry.update_depth(positions);
         entry.update_quantum(own_part);
         if entry.outstanding() == 0 {
             entry.idle_level = entry.account.reserve_level(now);

@@ -12,12 +12,14 @@
 //! Invariants: what is charged, and [`SwitchLedger::uncharged`], add up to what commands took; the
 //! shared cost that is not charged yet is at most one period's worth, of either sign.
 
-use units::{DiskTime, Duration, Instant};
+use units::{DiskTime, Duration, Instant, Share};
 
 use super::learned::Mean;
 
 /// All volumes pay for switches up to the disk's time divided by this.
-const SHARED_DIVISOR: u64 = 8;
+const SHARED_DIVISOR: u32 = 8;
+/// The same as a share.
+pub(super) const SHARED: Share = Share::from_ppb(Share::ALL.ppb() / SHARED_DIVISOR);
 /// The most that accrues of it.
 const ALLOWANCE_MAX: DiskTime = DiskTime::from_millis(40);
 /// The time constant with which shared costs are charged: 100 ms, in µs² a nanosecond.
@@ -77,7 +79,7 @@ impl SwitchLedger {
     /// What all volumes pay of the next switch.
     pub(super) fn allowance(&mut self, now: Instant) -> DiskTime {
         if now != self.at {
-            let earned = now.since(self.at).as_nanos() / SHARED_DIVISOR;
+            let earned = now.since(self.at).as_nanos() / u64::from(SHARED_DIVISOR);
             let earned = DiskTime::from_nanos(i64::try_from(earned).unwrap_or(i64::MAX / 2));
             self.at = now;
             self.allowance = (self.allowance + earned).min(ALLOWANCE_MAX);

@@ -1,9 +1,10 @@
 //! The state of one volume under the scheduler of all contracts.
 
-use units::{DiskTime, Duration, Instant, Lba, Operation};
+use units::{DiskTime, Duration, Instant, Lba, Operation, Share};
 
 use super::learned::{ServiceTimes, ThinkTime};
 use super::positioning::Base;
+use super::switches::SHARED;
 use crate::Contract;
 use crate::accounting::bucket::SignedInstant;
 use crate::policy::share::{Eligibility, ShareAccount, State};
@@ -29,6 +30,10 @@ const LEAST_REQUESTS_MAX: i64 = 3;
 const ROUND_MIN: DiskTime = DiskTime::from_millis(50);
 /// The part of a bucket's capacity that a quantum may need at most, in tenths.
 const NEED_TENTHS: i64 = 9;
+
+/// A due volume is passed over for nearer ones for at most this many times the time in which its
+/// reserve pays for one of its requests.
+const PASSED_OVER_ROUNDS: u64 = 4;
 
 /// How a volume is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +129,13 @@ impl Volume {
         if self.account.state() == State::Empty { self.in_run } else { self.sequential }
     }
 
+    /// Where its head begins; where its last command ended, for a head without a location.
+    pub(super) fn head_start(&self) -> Lba {
+        let head = self.head.filter(|head| !head.extent.is_empty());
+        debug_assert!(self.head.is_some(), "a ready volume has a head");
+        head.map_or(self.last_end.unwrap_or_default(), |head| head.extent.start)
+    }
+
     /// Requests queued and in service, as commands.
     pub(super) fn outstanding(&self) -> u32 {
         self.queued + self.running
@@ -182,15 +194,20 @@ impl Volume {
     /// its requests need, and what all volumes do not pay of the switch. `unknown`: the service
     /// time of a command before one was measured.
     pub(super) fn need(&self, allowance: DiskTime, unknown: DiskTime) -> DiskTime {
-        let service = self.times.service().unwrap_or(unknown);
-        let expected = self.times.quantum().unwrap_or_default();
-        let quantum = expected.max(self.outstanding_time()).min(self.shallow_quantum());
         let own_switch = (self.times.switch() - allowance).max(DiskTime::ZERO);
         let cap = self.account.reserve_cap().as_nanos();
         let most = DiskTime::from_nanos(cap / 10 * NEED_TENTHS);
         debug_assert!(cap >= 0, "a bucket holds no less than nothing");
         debug_assert!(allowance >= DiskTime::ZERO, "an allowance is not negative: {allowance}");
-        (service.max(quantum) + own_switch).min(most)
+        (self.next_quantum(unknown) + own_switch).min(most)
+    }
+
+    /// The disk time of the quantum that its requests need.
+    fn next_quantum(&self, unknown: DiskTime) -> DiskTime {
+        let service = self.times.service().unwrap_or(unknown);
+        let expected = self.times.quantum().unwrap_or_default();
+        debug_assert!(service >= DiskTime::ZERO, "a service time is not negative: {service}");
+        service.max(expected.max(self.outstanding_time()).min(self.shallow_quantum()))
     }
 
     /// The most that its bucket holds when its client returns from thinking.
@@ -200,14 +217,41 @@ impl Volume {
         DiskTime::from_nanos((2 * quantum).max(8 * service))
     }
 
+    /// What a switch counts for when the disk might idle instead. If the volume leaves after each
+    /// of its requests, all volumes pay a part of the switch: what [`SHARED`] accrues in the time
+    /// in which its reserve pays for one. Half of what that exceeds twice the volume's own part
+    /// does not count: idling costs the volume, leaving costs its neighbours.
+    pub(super) fn counted_switch(&self) -> DiskTime {
+        let switch = self.times.switch();
+        let by_all = SHARED.of(self.time_per_request()).min(switch);
+        let own = switch - by_all;
+        let surplus = (by_all - own - own).max(DiskTime::ZERO);
+        debug_assert!(surplus <= switch, "all volumes pay at most the switch");
+        switch - DiskTime::from_nanos(surplus.as_nanos() / 2)
+    }
+
+    /// The time in which its reserve pays for one of its requests.
+    fn time_per_request(&self) -> Duration {
+        let service = self.times.service().unwrap_or_default();
+        let round = self.account.paying_share().time_to_accrue(service).unwrap_or_default();
+        debug_assert!(DiskTime::from(round) >= service, "a share is at most the whole");
+        round
+    }
+
     /// The disk time that other volumes have between two of its requests, if it uses all of its
     /// reserve.
     pub(super) fn time_for_others(&self) -> DiskTime {
         let service = self.times.service().unwrap_or_default();
-        let share = self.account.paying_share();
-        let round = share.time_to_accrue(service).unwrap_or_default();
-        debug_assert!(DiskTime::from(round) >= service, "a share is at most the whole");
-        DiskTime::from(round) - service
+        let others = DiskTime::from(self.time_per_request()) - service;
+        debug_assert!(others >= DiskTime::ZERO, "a share is at most the whole");
+        others
+    }
+
+    /// How long it may be due while nearer volumes are served.
+    pub(super) fn passed_over_max(&self) -> Duration {
+        let round = self.time_per_request();
+        debug_assert!(round * PASSED_OVER_ROUNDS >= round, "it may be passed over");
+        round * PASSED_OVER_ROUNDS
     }
 
     /// Whether its quanta are long because its requests follow each other.
@@ -222,7 +266,8 @@ impl Volume {
     }
 
     /// Whether, and from when on, its head may be served. A shallow volume is due when its bucket
-    /// holds a quantum, and not before its head waits.
+    /// holds a quantum, and not before its head waits. What all volumes pay of a switch grows until
+    /// then, if no other volume uses it: it is due no earlier than that.
     pub(super) fn eligibility(
         &mut self,
         (deep_cost, allowance, unknown): (DiskTime, DiskTime, DiskTime),
@@ -231,11 +276,17 @@ impl Volume {
         let shallow = self.is_shallow() && self.account.has_reserve();
         let cost = if shallow { self.need(allowance, unknown) } else { deep_cost };
         let eligibility = self.account.eligibility(cost, self.running > 0, now);
-        match eligibility {
-            Eligibility::Due(at) if shallow => {
-                Eligibility::Due(at.max(SignedInstant::at(self.waiting_since)))
-            }
-            other => other,
+        let Eligibility::Due(at) = eligibility else { return eligibility };
+        if !shallow {
+            return eligibility;
         }
+        let quantum = self.next_quantum(unknown);
+        let at = if at > SignedInstant::at(now) && cost > quantum {
+            let grown = self.account.holds_with(cost, SHARED).unwrap_or(at);
+            grown.max(self.account.holds_with(quantum, Share::NONE).unwrap_or(at))
+        } else {
+            at
+        };
+        Eligibility::Due(at.max(SignedInstant::at(self.waiting_since)))
     }
 }
