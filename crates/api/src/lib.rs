@@ -16,6 +16,7 @@
 mod answers;
 mod client;
 mod context;
+mod contract_metrics;
 mod extract;
 mod metrics;
 mod problem;
@@ -29,6 +30,7 @@ pub use client::{Answer, Client, ClientError};
 pub use context::Api;
 pub use metrics::{Metric, MetricKind, metrics};
 pub use problem::{Fault, Problem, Unfit};
+pub use resources::contract::{ContractKind, Rate};
 pub use resources::disk::{Disk, DiskAnswer, DiskChange, DiskHealth, DiskState, DisksAnswer};
 pub use resources::pool::{
     Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume, Relocate,

@@ -8,19 +8,25 @@
 //! This module writes the format itself, in a few lines: the counters belong to the disks' threads
 //! and come as a snapshot, which a client library would copy into counters of its own.
 //!
-//! Invariants: each family is in one of the tables below, and `docs/src/reference/metrics.md` has
+//! Invariants: each family is in a table below or in `contract_metrics`; the reference page has
 //! the tables' lines; labels are names of disks and volumes, whose numbers the config's limits
 //! bound.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use config::{Plan, priority_name};
 use daemon::{
     Buckets, DiskState, DiskStatus, Operator, PoolView, Status, TimeSum, Traffic, VolumeStatus,
 };
 use engine::PreemptionStats;
 use nbd::ExportId;
 use units::{DiskTime, Duration, Share};
+
+use crate::contract_metrics::{
+    CONTRACT, CONTRACT_LABELS, DiskShares, STREAM, VolumeContract, WORTH, disk_shares, planned,
+    volume_contract,
+};
 
 /// The media type of the text.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -161,9 +167,10 @@ const TRAFFIC: &[Family<Traffic>] = &[
 const LATENCY: (&str, &str) =
     ("latency_seconds", "Times of clients' requests from arrival to reply.");
 
-/// A volume with its connections.
+/// A volume with its contract and its connections.
 struct Volume {
     status: VolumeStatus,
+    contract: VolumeContract,
     connections: usize,
 }
 
@@ -220,6 +227,7 @@ const STREAM_SLACK: (&str, &str) = (
 struct Disk {
     status: DiskStatus,
     reserved: f64,
+    shares: DiskShares,
     volumes: usize,
 }
 
@@ -229,6 +237,15 @@ fn healthy(disk: &Disk) -> Value {
 
 const DISK: &[Family<Disk>] = &[
     gauge("reserved_ratio", "Share of its time that is reserved.", |d| Value::Part(d.reserved)),
+    gauge("streams_ratio", "Share of its time that streams reserve now.", |d| {
+        Value::Part(d.shares.streams)
+    }),
+    gauge("left_ratio", "Share of its time that nothing has reserved.", |d| {
+        Value::Part(d.shares.left)
+    }),
+    gauge("slowed_ratio", "Share of its speed at which an emulated drive runs.", |d| {
+        Value::Part(d.shares.slowed)
+    }),
     gauge("volumes", "Volumes on it.", |d| Value::Whole(d.volumes as u64)),
     gauge("recorded", "Whether its engine is recorded in a flight record: 1 or 0.", |d| {
         Value::Whole(u64::from(d.status.recorded))
@@ -335,7 +352,10 @@ pub fn metrics() -> Vec<Metric> {
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, TRAFFIC);
     one(&mut all, VOLUME_PREFIX, MetricKind::Histogram, &["device", "disk", "le"], LATENCY);
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, VOLUME);
+    one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, CONTRACT_LABELS, CONTRACT);
+    one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, STREAM);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, BALANCE);
+    one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, WORTH);
     list(&mut all, POOL_PREFIX, POOL_LABELS, POOL);
     all
 }
@@ -363,13 +383,15 @@ fn one(
 
 /// The text for this daemon.
 pub(crate) fn text(operator: &Operator) -> String {
-    render(operator.accounts(), &operator.connections(), operator.pool())
+    let document = operator.document();
+    render(document.plan(), operator.accounts(), &operator.connections(), operator.pool())
 }
 
 /// A value with its labels as they are written, without braces.
 type Labelled<T> = (String, T);
 
 fn render(
+    plan: &Plan,
     status: Status,
     connections: &BTreeMap<ExportId, usize>,
     pool: Option<PoolView>,
@@ -384,9 +406,12 @@ fn render(
         }
     }
     let names: Vec<String> = status.disks.iter().map(|disk| escaped(&disk.name)).collect();
-    let disks = status.disks.into_iter().zip(reserves).zip(&names);
-    let disks = disks.map(|((status, (reserved, volumes)), name)| {
-        (format!("device=\"{name}\""), Disk { status, reserved: reserved.as_f64(), volumes })
+    let now = status.disks.first().map_or(units::Instant::ZERO, |disk| disk.at);
+    let (shares, planned) = (disk_shares(plan, now), planned(plan));
+    let disks = status.disks.into_iter().zip(reserves).zip(shares).zip(&names);
+    let disks = disks.map(|(((status, (reserved, volumes)), shares), name)| {
+        let reserved = reserved.as_f64();
+        (format!("device=\"{name}\""), Disk { status, reserved, shares, volumes })
     });
     let disks: Vec<Labelled<Disk>> = disks.collect();
     let volumes = status.volumes.into_iter().map(|status| {
@@ -394,7 +419,8 @@ fn render(
         let disks: Vec<&str> = status.disks.iter().map(|disk| names[disk.0].as_str()).collect();
         let (name, disks) = (escaped(&status.name), disks.join("+"));
         let labels = format!("device=\"{name}\",disk=\"{disks}\"");
-        (labels, Volume { status, connections })
+        let contract = volume_contract(&planned, &status);
+        (labels, Volume { status, contract, connections })
     });
     let volumes: Vec<Labelled<Volume>> = volumes.collect();
     let mut text = Text::with_capacity(disks.len(), volumes.len());
@@ -407,6 +433,7 @@ fn render(
     text.families(VOLUME_PREFIX, TRAFFIC, &volumes, |volume| Some(&volume.status.traffic));
     text.latencies(VOLUME_PREFIX, &volumes, |volume| &volume.status.traffic.latency);
     text.families(VOLUME_PREFIX, VOLUME, &volumes, |volume| Some(volume));
+    text.contracts(&volumes);
     text.balances(&volumes);
     let pools: Vec<Labelled<PoolView>> =
         pool.into_iter().map(|pool| (format!("pool=\"{}\"", pool.uid), pool)).collect();
@@ -507,12 +534,36 @@ impl Text {
         }
     }
 
+    fn contracts(&mut self, volumes: &[Labelled<Volume>]) {
+        let name = format!("{VOLUME_PREFIX}{}", CONTRACT.0);
+        self.head(&name, MetricKind::Gauge, CONTRACT.1);
+        for (labels, Volume { contract, .. }) in volumes {
+            let (kind, priority) = (contract.kind.as_str(), priority_name(contract.priority));
+            let labels = format!("{labels},kind=\"{kind}\",priority=\"{priority}\"");
+            self.sample(&name, &labels, &Value::Whole(1));
+        }
+        let name = format!("{VOLUME_PREFIX}{}", STREAM.0);
+        self.head(&name, MetricKind::Gauge, STREAM.1);
+        for (labels, Volume { contract, .. }) in volumes {
+            if let Some(bandwidth) = contract.stream {
+                self.sample(&name, labels, &Value::Whole(bandwidth));
+            }
+        }
+    }
+
     fn balances(&mut self, volumes: &[Labelled<Volume>]) {
         let name = format!("{VOLUME_PREFIX}{}", BALANCE.0);
         self.head(&name, MetricKind::Gauge, BALANCE.1);
         for (labels, Volume { status, .. }) in volumes {
             if let Some(balance) = status.balance {
                 self.sample(&name, labels, &charged(balance));
+            }
+        }
+        let name = format!("{VOLUME_PREFIX}{}", WORTH.0);
+        self.head(&name, MetricKind::Gauge, WORTH.1);
+        for (labels, Volume { status, .. }) in volumes {
+            if let Some(worth) = status.worth {
+                self.sample(&name, labels, &Value::Part(worth));
             }
         }
     }

@@ -29,7 +29,7 @@ const NAMELESS: &str = "(a volume to come)";
 
 pub(crate) fn run(admit: &Admit, json: bool) -> anyhow::Result<ExitStatus> {
     let Admit { api, disk, size, contract, .. } = admit;
-    let volume = contract.volume(NAMELESS, disk, size)?;
+    let volume = contract.volume(NAMELESS, Some(disk), size)?;
     let answer = accepted(api.client().post("admission", &volume))?;
     let Admission { fits, reason, reserve_max, size_max, room, .. } =
         parse::<AdmissionAnswer>(&answer)?.admission;

@@ -1,6 +1,6 @@
 //! The contract of a volume, as `spindle vol create`, `vol set` and `admit` take it.
 
-use api::{StreamSpec, VolumeSpec};
+use api::{StreamSpec, VolumeChange, VolumeSpec};
 use clap::Args;
 use console::bad_input;
 
@@ -8,24 +8,29 @@ use console::bad_input;
 pub(crate) struct Contract {
     /// The reserve: a share of the disk's time in every period, such as 30%.
     #[arg(long)]
-    pub(crate) reserve: Option<String>,
+    reserve: Option<String>,
     /// The limit: the largest share of the disk's time in every period, such as 60%.
     #[arg(long)]
-    pub(crate) limit: Option<String>,
+    limit: Option<String>,
     /// The weight, 1 to 1000: slack is divided between volumes in proportion to it.
     #[arg(long)]
-    pub(crate) weight: Option<i64>,
-    #[command(flatten)]
-    pub(crate) stream: StreamArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct StreamArgs {
-    /// A stream of this bandwidth, instead of a reserve, such as 817KB/s.
-    #[arg(long, value_name = "RATE", requires = "block")]
+    weight: Option<i64>,
+    /// The priority: high or normal. A volume of high priority is served before the others, up to
+    /// its limit.
+    #[arg(long, value_name = "CLASS")]
+    priority: Option<String>,
+    /// Derive the reserve from requests a second, such as 60/s.
+    #[arg(long, value_name = "RATE")]
+    #[arg(conflicts_with_all = ["reserve", "bandwidth", "range", "span"])]
+    iops: Option<String>,
+    /// The bytes a second of a stream, such as 817KB/s; with --run, derive the reserve from them.
+    #[arg(long, value_name = "RATE", conflicts_with = "reserve")]
     bandwidth: Option<String>,
-    /// The size of the stream's blocks, such as 1MB.
-    #[arg(long, value_name = "SIZE", requires = "bandwidth")]
+    /// The consecutive sequential requests that --iops or --bandwidth assumes.
+    #[arg(long, value_name = "REQUESTS", conflicts_with_all = ["range", "span"])]
+    run: Option<i64>,
+    /// The size of the stream's blocks, such as 1MB, or of the requests that a rate assumes.
+    #[arg(long, value_name = "SIZE")]
     block: Option<String>,
     /// The part of the volume that the stream uses, such as 0GiB..2GiB.
     #[arg(long, value_name = "START..END", requires = "bandwidth")]
@@ -35,10 +40,31 @@ pub(crate) struct StreamArgs {
     span: Option<String>,
 }
 
-impl StreamArgs {
+impl Contract {
+    /// Whether the arguments are a rate from which the reserve is derived, and not a stream.
+    fn is_rate(&self) -> bool {
+        self.iops.is_some() || self.run.is_some()
+    }
+
+    /// Refuses the parts of a rate or of a stream without the rest.
+    fn check(&self) -> anyhow::Result<()> {
+        let has_rate = self.iops.is_some() || self.bandwidth.is_some();
+        let stray = [("--run", self.run.is_some()), ("--block", self.block.is_some())];
+        if let Some((flag, _)) = stray.into_iter().find(|(_, is_given)| *is_given && !has_rate) {
+            return Err(bad_input(format!("{flag}: expected --iops or --bandwidth with it")));
+        }
+        if self.bandwidth.is_some() && !self.is_rate() && self.block.is_none() {
+            return Err(bad_input(
+                "--bandwidth: expected --block with it, for a stream, or --run, for a reserve",
+            ));
+        }
+        Ok(())
+    }
+
     /// The stream, if one is given.
-    pub(crate) fn spec(&self) -> anyhow::Result<Option<StreamSpec>> {
-        let (Some(bandwidth), Some(block)) = (&self.bandwidth, &self.block) else {
+    fn stream(&self) -> anyhow::Result<Option<StreamSpec>> {
+        let (Some(bandwidth), Some(block), false) = (&self.bandwidth, &self.block, self.is_rate())
+        else {
             return Ok(None);
         };
         let span = self.span.as_ref().map(|span| {
@@ -50,20 +76,48 @@ impl StreamArgs {
         let (bandwidth, block, range) = (bandwidth.clone(), block.clone(), self.range.clone());
         Ok(Some(StreamSpec { bandwidth, block, range, span: span.transpose()? }))
     }
-}
 
-impl Contract {
-    /// The volume `name` of `size` on `disk` with this contract.
-    pub(crate) fn volume(&self, name: &str, disk: &str, size: &str) -> anyhow::Result<VolumeSpec> {
+    /// The volume `name` of `size` on `disk`, or in the pool, with this contract.
+    pub(crate) fn volume(
+        &self,
+        name: &str,
+        disk: Option<&str>,
+        size: &str,
+    ) -> anyhow::Result<VolumeSpec> {
+        let VolumeChange { reserve, limit, weight, priority, stream, .. } = self.change()?;
+        let VolumeChange { iops, bandwidth, run, block, .. } = self.change()?;
         Ok(VolumeSpec {
             name: name.to_owned(),
-            disk: Some(disk.to_owned()),
+            disk: disk.map(str::to_owned),
             size: size.to_owned(),
+            reserve,
+            limit,
+            weight,
+            priority,
+            iops,
+            bandwidth,
+            run,
+            block,
+            stream,
+            ..VolumeSpec::default()
+        })
+    }
+
+    /// The change that sets this contract.
+    pub(crate) fn change(&self) -> anyhow::Result<VolumeChange> {
+        self.check()?;
+        let rate = |text: &Option<String>| text.clone().filter(|_| self.is_rate());
+        Ok(VolumeChange {
             reserve: self.reserve.clone(),
             limit: self.limit.clone(),
             weight: self.weight,
-            stream: self.stream.spec()?,
-            ..VolumeSpec::default()
+            priority: self.priority.clone(),
+            iops: self.iops.clone(),
+            bandwidth: rate(&self.bandwidth),
+            run: self.run,
+            block: rate(&self.block),
+            stream: self.stream()?,
+            ..VolumeChange::default()
         })
     }
 }

@@ -46,10 +46,12 @@ pub(crate) fn run(command: &DiskCommand, json: bool) -> anyhow::Result<ExitStatu
     }
 }
 
-/// The drive, and for a real one the method by which commands reach it.
+/// The drive, for a real one the method by which commands reach it, and its speed if it is slowed.
 fn drive(disk: &Disk) -> String {
     let through = disk.access.as_ref().map(|access| format!(" ({access})"));
-    format!("{}{}", disk.drive, through.unwrap_or_default())
+    let slowed = disk.slowed.as_ref().filter(|share| *share != "100%");
+    let slowed = slowed.map(|share| format!(", slowed to {share}"));
+    format!("{}{}{}", disk.drive, through.unwrap_or_default(), slowed.unwrap_or_default())
 }
 
 /// The health of a disk, and a command that is in progress for longer than any command should be.
@@ -74,6 +76,7 @@ fn disks(disks: &[Disk]) -> String {
         "period",
         "volumes",
         "reserved",
+        "streams",
         "available",
         "size",
         "free",
@@ -88,6 +91,7 @@ fn disks(disks: &[Disk]) -> String {
             disk.period.clone(),
             disk.volumes.to_string(),
             disk.reserved.clone(),
+            disk.reserved_by_streams.clone().unwrap_or_else(|| "-".to_owned()),
             disk.left.clone(),
             Bytes(disk.capacity_bytes).to_string(),
             Bytes(disk.free_bytes).to_string(),

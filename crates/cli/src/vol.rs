@@ -1,8 +1,8 @@
 //! `spindle vol`: the volumes of a running daemon.
 
 use api::{
-    Answer, ClientError, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, Volume, VolumeAnswer,
-    VolumeChange, VolumeSpec, VolumesAnswer,
+    Answer, ClientError, ContractKind, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, Stream,
+    Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };
 use clap::{Args, Subcommand};
 use console::{ExitStatus, bad_input, println, table};
@@ -138,19 +138,12 @@ pub(crate) struct Rm {
 
 fn in_pool(create: &Create) -> anyhow::Result<VolumeSpec> {
     let LayoutArgs { disks, layout, zone, thin } = &create.layout;
-    let Contract { reserve, limit, weight, stream } = &create.contract;
     Ok(VolumeSpec {
-        name: create.name.clone(),
-        disk: None,
-        size: create.size.clone(),
         disks: disks.clone(),
         layout: layout.clone(),
         zone: zone.clone(),
         thin: thin.then_some(true),
-        reserve: reserve.clone(),
-        limit: limit.clone(),
-        weight: *weight,
-        stream: stream.spec()?,
+        ..create.contract.volume(&create.name, None, &create.size)?
     })
 }
 
@@ -195,7 +188,7 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<ExitStatus> {
     };
     match command {
         Vol::Create(Create { api, name, disk: Some(disk), size, contract, .. }) => {
-            one(api.client().post("volumes", &contract.volume(name, disk, size)?))
+            one(api.client().post("volumes", &contract.volume(name, Some(disk), size)?))
         }
         Vol::Create(create) => one(create.api.client().post("pool/volumes", &in_pool(create)?)),
         Vol::Move(args) => relocate(args, json),
@@ -218,21 +211,11 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<ExitStatus> {
             })
         }
         Vol::Set(Set { volume: Named { api, name }, contract, no_stream: drop_stream }) => {
-            let Contract { reserve, limit, weight, stream } = contract;
-            let (reserve, limit, weight) = (reserve.clone(), limit.clone(), *weight);
-            let (stream, drop_stream) = (stream.spec()?, *drop_stream);
-            let change = VolumeChange {
-                reserve,
-                limit,
-                weight,
-                stream,
-                drop_stream,
-                ..VolumeChange::default()
-            };
+            let change = VolumeChange { drop_stream: *drop_stream, ..contract.change()? };
             if change == VolumeChange::default() {
                 return Err(bad_input(
-                    "found nothing to set, expected --reserve, --limit, --weight, --bandwidth or \
-                     --no-stream",
+                    "found nothing to set, expected --reserve, --limit, --weight, --priority, \
+                     --iops, --bandwidth or --no-stream",
                 ));
             }
             one(api.client().patch("volumes", name, &change))
@@ -252,14 +235,37 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<ExitStatus> {
     }
 }
 
+/// What a volume is guaranteed.
+pub(crate) fn contract(volume: &Volume) -> String {
+    let reserve = &volume.reserve;
+    match (volume.kind(), &volume.rate, &volume.stream) {
+        (ContractKind::Stream, _, Some(stream)) => format!("stream {}", stream.bandwidth),
+        (ContractKind::Rate, Some(rate), _) => {
+            format!("{reserve} for {:.0}/s in runs of {} x {}", rate.iops, rate.run, rate.block)
+        }
+        (ContractKind::BestEffort, ..) => "best effort".to_owned(),
+        _ => reserve.clone(),
+    }
+}
+
+/// The deadlines of a stream that were met and missed.
+fn deadlines(volume: &Volume) -> String {
+    let told = |stream: &Stream| format!("{} met, {} missed", stream.met, stream.missed);
+    volume.stream.as_ref().map_or_else(|| "-".to_owned(), told)
+}
+
 fn volumes(volumes: &[Volume]) -> String {
     let head = [
         "volume",
         "disk",
         "size",
-        "reserve",
+        "contract",
         "limit",
         "weight",
+        "priority",
+        "left",
+        "worth",
+        "deadlines",
         "clients",
         "disk time",
         "requests",
@@ -269,9 +275,13 @@ fn volumes(volumes: &[Volume]) -> String {
             volume.name.clone(),
             volume.disk.clone(),
             volume.size.clone(),
-            volume.reserve.clone(),
+            contract(volume),
             volume.limit.clone(),
             volume.weight.to_string(),
+            volume.priority.clone().unwrap_or_else(|| "normal".to_owned()),
+            volume.balance_s.map_or_else(|| "-".to_owned(), |left| format!("{left:.3} s")),
+            volume.worth.map_or_else(|| "-".to_owned(), |worth| format!("{worth:.2}")),
+            deadlines(volume),
             volume.connections.to_string(),
             format!("{:.3} s", volume.disk_time_s),
             volume.requests.to_string(),
@@ -285,12 +295,13 @@ fn shown(volume: &Volume) -> String {
     let balance = volume.balance_s.map_or("none".to_owned(), |balance| format!("{balance:.3} s"));
     let stream = volume.stream.as_ref().map_or_else(String::new, |stream| {
         format!(
-            "stream: {} in blocks of {}: one every {:.1} ms, at most {:.1} ms of disk time each; \
-             {} in time, {} late\n",
+            "stream: {} in blocks of {}: one every {:.1} ms, at most {:.1} ms of disk time each \
+             ({:.1} % of the disk); {} in time, {} late\n",
             stream.bandwidth,
             stream.block,
             stream.period_ms,
             stream.cost_ms,
+            stream.cost_ms / stream.period_ms * 1e2,
             stream.met,
             stream.missed
         )

@@ -217,7 +217,7 @@ fn commands_exit_with_1_when_refused_and_with_2_on_bad_input() {
     ends(
         &["vol", "set", "c"],
         2,
-        "expected --reserve, --limit, --weight, --bandwidth or --no-stream",
+        "expected --reserve, --limit, --weight, --priority, --iops, --bandwidth or --no-stream",
     );
     ends(&["vol", "show", "absent"], 2, "expected one of the volumes");
     ends(&["vol", "resize", "a", "1GiB"], 1, "expected at most 64MiB");
@@ -232,5 +232,38 @@ fn commands_exit_with_1_when_refused_and_with_2_on_bad_input() {
     assert_eq!(ends(&[&dry[..], &["--json"]].concat(), 0, "").json()["admission"]["fits"], true);
     let shown = ends(&["vol", "show", "a", "--json"], 0, "").json();
     assert_eq!((&shown["schema"], &shown["volume"]["reserve"]), (&json!(1), &json!("50%")));
+    server.stop();
+}
+
+#[test]
+fn every_kind_of_contract_is_set_and_listed() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", config("ram")));
+    let set = |arguments: &[&str]| {
+        let ran = spindle(scratch.path(), &[&["vol", "set"], arguments].concat());
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.stdout
+    };
+    let table = set(&["a", "--iops", "20/s", "--run", "4", "--limit", "60%", "--priority", "high"]);
+    assert!(table.contains("for 20/s in runs of 4 x 4KiB") && table.contains("high"), "{table}");
+    let table = set(&["a", "--bandwidth", "1MB/s", "--run", "64", "--block", "64KiB"]);
+    assert!(table.contains("in runs of 64 x 64KiB"), "{table}");
+    set(&["b", "--reserve", "10%"]);
+    let table = spindle(scratch.path(), &["vol", "ls"]).stdout;
+    for word in ["contract", "priority", "left", "worth", "deadlines", "10%"] {
+        assert!(table.contains(word), "{word}: {table}");
+    }
+    let shown = spindle(scratch.path(), &["disk", "ls"]).stdout;
+    assert!(shown.contains("streams") && shown.contains("available"), "{shown}");
+    for arguments in [
+        &["vol", "set", "a", "--run", "4"][..],
+        &["vol", "set", "a", "--block", "64KiB"],
+        &["vol", "set", "a", "--bandwidth", "1MB/s"],
+        &["vol", "set", "a", "--iops", "20/s", "--reserve", "10%"],
+        &["vol", "set", "a", "--iops", "20/s", "--span", "0s..1h"],
+    ] {
+        let ran = spindle(scratch.path(), arguments);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}: {ran:?}");
+    }
     server.stop();
 }

@@ -25,12 +25,12 @@ mod plan;
 pub use demand::{
     AdmissionFailure, AdmissionHeadroom, BlockCost, BlockingContract, decimal as decimal_text,
 };
-pub use edit::{Document, NamedVolume, PoolVolumeEdit, StreamEdit, VolumeEdit};
+pub use edit::{Document, NamedVolume, PoolVolumeEdit, RateEdit, StreamEdit, VolumeEdit};
 pub use error::ConfigError;
 pub use input::size_text;
 pub use plan::{
     Access, Arrival, Backing, BackingCapabilities, Disk, DiskContract, DiskIndex, DriveRef, Faults,
     IoMethod, Log, LogFormat, Mix, Nbd, PlacementSpec, Plan, PoolPlan, PoolStream, PoolVolume,
     ProfileRef, RealDisk, RecordSettings, Remap, Replay, Requests, Retention, Stream, Synthetic,
-    ThinkTime, Tls, Volume, VolumeIndex, Workload, layout_name, zone_name,
+    ThinkTime, Tls, Volume, VolumeIndex, Workload, layout_name, priority_name, zone_name,
 };

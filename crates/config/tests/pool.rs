@@ -40,6 +40,10 @@ fn volume(disks: &str, lines: &str) -> PoolVolume {
     pool(&text).volumes.remove(0)
 }
 
+fn part(disk: DiskIndex, contract: Contract) -> DiskContract {
+    DiskContract { disk, contract, declared: None }
+}
+
 #[test]
 fn a_full_pool_gives_the_plan_that_it_describes() {
     let text = format!(
@@ -83,8 +87,9 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 zone: Zone::Fast,
                 thin: true,
                 from: None,
-                parts: [D1, D0].map(|disk| DiskContract { disk, contract: films }).to_vec(),
+                parts: [D1, D0].map(|disk| part(disk, films)).to_vec(),
                 priority: Priority::Normal,
+                rate: None,
                 stream: None,
                 line: 17,
             },
@@ -97,8 +102,9 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 zone: Zone::Slow,
                 thin: false,
                 from: None,
-                parts: vec![DiskContract { disk: D2, contract: Contract::stream(promised) }],
+                parts: vec![part(D2, Contract::stream(promised))],
                 priority: Priority::Normal,
+                rate: None,
                 stream: Some(PoolStream {
                     requested: asked,
                     span: Span { start: Instant::ZERO, end },
@@ -136,7 +142,7 @@ fn a_volume_that_the_config_lacks_is_best_effort() {
     assert_eq!(one.contract(D1), Contract::reserve(Share::from_percent(10)));
     assert_eq!(one.contract(D0), Contract::BEST_EFFORT);
     let parts = PoolPlan::best_effort_contracts(&[D2, D0]);
-    assert_eq!(parts, [D2, D0].map(|disk| DiskContract { disk, contract: Contract::BEST_EFFORT }));
+    assert_eq!(parts, [D2, D0].map(|disk| part(disk, Contract::BEST_EFFORT)));
 }
 
 #[test]

@@ -40,6 +40,6 @@ pub use preempt::{
 };
 pub use request::{
     Action, Command, CommandId, DeadlineStats, Event, Outcome, Reply, Request, RequestId,
-    VolumeUsage,
+    ServiceDemand, VolumeUsage,
 };
 pub use settings::{BestEffortServer, CommandBound, Deadlines, Settings};

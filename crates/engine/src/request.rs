@@ -129,6 +129,16 @@ pub struct VolumeUsage {
     pub last_reply: Option<Instant>,
 }
 
+/// What a volume's requests have demanded so far of the disk itself, and the pauses of its client:
+/// both would be the same if the volume were alone on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServiceDemand {
+    /// Service times, without the positioning that changes of volume added and without idle time.
+    pub service: DiskTime,
+    /// The time in which it had no request outstanding.
+    pub think: Duration,
+}
+
 /// The deadlines that a stream has met and missed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeadlineStats {

@@ -113,6 +113,8 @@ pub struct VolumeView {
     pub requests: u64,
     /// The level of its reserve bucket, negative for a debt; zero under a policy without buckets.
     pub balance: DiskTime,
+    /// What its requests have demanded of the disk itself, if the policy tells.
+    pub demand: Option<engine::ServiceDemand>,
 }
 
 /// The first of the random-number streams that decide which commands fail. Streams below it are
@@ -253,7 +255,8 @@ impl Simulation {
         let engine = &mut self.disks[volume.disk].engine;
         let balance = engine.balance(volume.id, self.now).unwrap_or_default();
         let account = engine.usage(volume.id);
-        VolumeView { disk_time: account.disk_time, requests: account.requests, balance }
+        let demand = engine.service_demand(volume.id, self.now);
+        VolumeView { disk_time: account.disk_time, requests: account.requests, balance, demand }
     }
 
     /// The latencies of a volume of the plan since the start, or since

@@ -4,6 +4,7 @@
 //! computed from them goes back.
 
 mod declared;
+mod demand;
 mod latency;
 mod request;
 mod runs;
@@ -11,6 +12,7 @@ mod shapes;
 mod worth;
 
 pub use declared::DeclaredReport;
+pub use demand::{DemandSample, DemandWindow, WORTH_REQUESTS_MIN, WORTH_WINDOW};
 pub use latency::{ErrorMs, Latency, LatencyMs};
 pub use request::{DroppedReport, MeanwhileReport, RequestReport};
 pub use runs::Runs;

@@ -36,6 +36,10 @@ pub struct Disk {
     pub name: String,
     /// The name of its drive model.
     pub drive: String,
+    /// The share of its speed at which an emulated drive runs; `100%` for any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required, value_type = String)]
+    pub slowed: Option<String>,
     /// Its scheduling policy.
     pub policy: String,
     /// The largest number of commands in flight.
@@ -44,9 +48,13 @@ pub struct Disk {
     pub period: String,
     /// The number of volumes on it.
     pub volumes: usize,
-    /// The share of its time that is reserved.
+    /// The share of its time that reserves have, and volumes of high priority up to their limits.
     pub reserved: String,
-    /// The share of its time that is available for reserves.
+    /// The share of its time that its streams reserve now: a block's worst case in each period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required, value_type = String)]
+    pub reserved_by_streams: Option<String>,
+    /// The share of its time that nothing has reserved: no larger reserve is admitted.
     pub left: String,
     /// Its capacity.
     pub capacity_bytes: u64,
@@ -169,18 +177,20 @@ fn all_disks(operator: &Operator) -> Vec<Disk> {
     let (document, status) = (operator.document(), operator.accounts());
     let plan = document.plan();
     let disks =
-        plan.disks.iter().zip(&status.disks).enumerate().map(|(index, (disk, disk_status))| {
-            let (NoSpace { free: left, largest_gap: gap }, promised) =
-                available(plan, DiskIndex(index));
+        plan.disks.iter().zip(&status.disks).enumerate().map(|(number, (disk, disk_status))| {
+            let (index, now) = (DiskIndex(number), disk_status.at);
+            let (NoSpace { free: left, largest_gap: gap }, promised) = available(plan, index);
             Disk {
                 name: disk.name.clone(),
                 drive: disk.drive.name.clone(),
+                slowed: Some(disk.slowed.to_string()),
                 policy: disk.policy.to_string(),
                 depth: disk.depth,
                 period: disk.period.to_string(),
-                volumes: volumes_on(plan, index),
+                volumes: volumes_on(plan, number),
                 reserved: disk.share_text(promised.reserved()),
-                left: disk.share_text(promised.available()),
+                reserved_by_streams: Some(plan.reserved_by_streams(index, now).to_string()),
+                left: disk.share_text(plan.unreserved(index, now)),
                 capacity_bytes: disk.drive.model.capacity().bytes().0,
                 free_bytes: left.bytes().0,
                 gap_bytes: gap.bytes().0,

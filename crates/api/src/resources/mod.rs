@@ -2,6 +2,7 @@
 //! types. Quantities that a client sets are strings as in the config; measured quantities are
 //! numbers in the unit of the field's name.
 
+pub(crate) mod contract;
 pub(crate) mod disk;
 pub(crate) mod pool;
 pub(crate) mod stream;

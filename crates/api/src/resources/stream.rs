@@ -38,6 +38,10 @@ pub struct Stream {
     pub period_ms: f64,
     /// The worst-case disk time of a block.
     pub cost_ms: f64,
+    /// The share of the disk's time that it reserves: the cost of a block in each period.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required, value_type = f64)]
+    pub utilization: Option<f64>,
     /// Its start, counted from the daemon's start.
     pub from_s: f64,
     /// Its end, if it has one.
@@ -69,6 +73,7 @@ pub(super) fn stream_of(
         block: config::decimal_text(asked.block),
         period_ms: task.period().as_millis_f64(),
         cost_ms: task.cost().as_secs_f64() * 1e3,
+        utilization: Some(task.cost().as_secs_f64() / task.period().as_secs_f64()),
         from_s: seconds(span.start),
         until_s: end.map(seconds),
         met: deadlines.met,

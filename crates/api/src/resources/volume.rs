@@ -11,14 +11,16 @@ use axum::response::{IntoResponse, Response};
 use config::{DiskIndex, Document, Plan};
 use daemon::{Created, DiskStatus, NewVolume, Operator, PoolView, Status, VolumeStatus};
 use engine::stream::{RequestedStream, Span, Task};
+use engine::{Priority, RateRequirement};
 use nbd::ExportId;
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Instant, SECTOR_BYTES};
+use units::{Bytes, Instant, SECTOR_BYTES, Share};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use volume::NoSpace;
 
+use super::contract::{ContractKind, Rate, rate_of};
 use super::disk::{DiskHealth, DiskState, available};
 use super::pool::PoolVolume;
 use super::stream::{Stream, stream_of};
@@ -52,12 +54,24 @@ pub struct Volume {
     /// Its placement in the pool; absent for a volume on one disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolVolume>,
+    /// What it is guaranteed.
+    // `None`: a daemon of the previous version omits it, see `Volume::kind`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required, value_type = ContractKind)]
+    pub kind: Option<ContractKind>,
     /// Its share of the disk's time in every period.
     pub reserve: String,
     /// Its largest share.
     pub limit: String,
     /// Its weight in the division of slack.
     pub weight: u32,
+    /// Its priority: `normal` or `high`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required, value_type = String)]
+    pub priority: Option<String>,
+    /// The rate from which its reserve is derived, if it is derived from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// Its stream, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<Stream>,
@@ -67,6 +81,10 @@ pub struct Volume {
     pub disk_time_s: f64,
     /// The balance of its reserve, negative if overdrawn; null if the policy has no balances.
     pub balance_s: Option<f64>,
+    /// The worth of its reserve over the last 10 to 20 s, estimated: the rate of its client,
+    /// divided by the rate of the same client alone on the disk slowed to the reserve. Null without
+    /// a reserve, with fewer than 20 requests, on several disks, or if the policy is not `spindle`.
+    pub worth: Option<f64>,
     /// The number of answered requests.
     pub requests: u64,
     /// The number of these that failed.
@@ -88,6 +106,16 @@ impl Volume {
     /// The state of its worst disk, by whichever name the daemon has sent it.
     pub fn health(&self) -> DiskHealth {
         self.health.unwrap_or_else(|| self.state.into())
+    }
+
+    /// What it is guaranteed, also if the daemon has not sent the kind.
+    pub fn kind(&self) -> ContractKind {
+        let is_reserved = self.reserve.parse().is_ok_and(|share: Share| !share.is_none());
+        self.kind.unwrap_or(match self.stream {
+            Some(_) => ContractKind::Stream,
+            None if is_reserved => ContractKind::Reserve,
+            None => ContractKind::BestEffort,
+        })
     }
 }
 
@@ -216,6 +244,8 @@ struct Description<'a> {
     on: String,
     size: Bytes,
     at: Option<Bytes>,
+    priority: Priority,
+    rate: Option<RateRequirement>,
     stream: Option<(RequestedStream, Span, Task)>,
     pool: Option<PoolVolume>,
 }
@@ -228,6 +258,8 @@ impl<'a> Description<'a> {
             on: disk.name.clone(),
             size: planned.size,
             at: Some(Bytes(planned.extent.start.0 * SECTOR_BYTES)),
+            priority: planned.priority,
+            rate: planned.declared.map(|declared| declared.requirement),
             stream: planned
                 .stream
                 .map(|stream| (stream.requested, stream.span, stream.promised.task)),
@@ -251,6 +283,8 @@ impl<'a> Description<'a> {
             on: pooled.disks.join("+"),
             size: pooled.size,
             at: None,
+            priority: planned.map_or(Priority::Normal, |volume| volume.priority),
+            rate: planned.and_then(|volume| volume.rate),
             stream,
             pool: Some(pooled.clone().into()),
         }
@@ -262,7 +296,9 @@ fn one(
     (volume_status, measured_on, health): (&VolumeStatus, &DiskStatus, DiskHealth),
     (connections, latency_ms): (usize, Option<LatencyMs>),
 ) -> Volume {
-    let Description { disk, on, size, at: place, stream, pool } = description;
+    let Description { disk, on, size, at: place, priority, rate, stream, pool } = description;
+    let contract = &volume_status.contract;
+    let kind = ContractKind::of(contract, stream.is_some(), rate.is_some());
     Volume {
         name: volume_status.name.clone(),
         disk: on,
@@ -272,13 +308,17 @@ fn one(
         size_bytes: size.0,
         at_bytes: place.map(|place| place.0),
         pool,
-        reserve: disk.share_text(volume_status.contract.reserve),
-        limit: disk.share_text(volume_status.contract.limit),
-        weight: volume_status.contract.weight.as_u32(),
+        kind: Some(kind),
+        reserve: disk.share_text(contract.reserve),
+        limit: disk.share_text(contract.limit),
+        weight: contract.weight.as_u32(),
+        priority: Some(config::priority_name(priority).to_owned()),
+        rate: rate.map(rate_of),
         stream: stream.map(|stream| stream_of(stream, volume_status.kept)),
         connections,
         disk_time_s: volume_status.account.disk_time.as_secs_f64(),
         balance_s: volume_status.balance.map(units::DiskTime::as_secs_f64),
+        worth: volume_status.worth,
         requests: volume_status.account.requests,
         failures: volume_status.account.failures,
         bytes: volume_status.account.sectors.bytes().0,
@@ -326,12 +366,13 @@ fn check_admission(operator: &Operator, spec: VolumeSpec) -> Result<Admission, P
     let index = index.expect("the config has found it");
     let with = with.as_ref().map_or(plan, Document::plan);
     let headroom = with.admission_headroom(DiskIndex(index), operator.now()).map(headroom_of);
-    let (NoSpace { largest_gap: gap, .. }, promised) = available(plan, DiskIndex(index));
+    let (NoSpace { largest_gap: gap, .. }, _) = available(plan, DiskIndex(index));
+    let left = plan.unreserved(DiskIndex(index), operator.now());
     let size_max: Bytes = gap.bytes();
     Ok(Admission {
         fits: reason.is_none(),
         reason,
-        reserve_max: plan.disks[index].share_text(promised.available()),
+        reserve_max: plan.disks[index].share_text(left),
         size_max: config::size_text(size_max),
         size_max_bytes: size_max.0,
         headroom,

@@ -4,7 +4,7 @@
 //! Both have the fields of a contract. These stand in each of them: an unknown field is refused,
 //! which excludes a shared part.
 
-use config::{PoolVolumeEdit, StreamEdit, VolumeEdit};
+use config::{PoolVolumeEdit, RateEdit, StreamEdit, VolumeEdit};
 use daemon::{NewVolume, Setting};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -51,6 +51,27 @@ pub struct VolumeSpec {
     #[schema(example = 2)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<i64>,
+    /// Its priority: `normal` or `high`. A volume of high priority is served before the others, up
+    /// to its limit.
+    #[schema(example = "high")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<String>,
+    /// Requests a second from which its reserve is derived, in place of `reserve`.
+    #[schema(example = "60/s")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iops: Option<String>,
+    /// Bytes a second from which its reserve is derived, in place of `iops`.
+    #[schema(example = "20MB/s")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<String>,
+    /// The consecutive sequential requests that the rate assumes. Default: 1.
+    #[schema(example = 64)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<i64>,
+    /// The size of the requests that the rate assumes. Default: 4KiB.
+    #[schema(example = "64KiB")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
     /// A stream in place of a reserve; in the pool without a range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamSpec>,
@@ -60,11 +81,13 @@ impl VolumeSpec {
     /// The volume to be created at its placement. `in_pool` if the caller asks for the pool.
     pub(super) fn placed(self, in_pool: bool) -> Result<(String, NewVolume), Problem> {
         let Self { name, disk, size, disks, layout, zone, thin, .. } = self;
-        let Self { reserve, limit, weight, stream, .. } = self;
+        let Self { reserve, limit, weight, priority, stream, .. } = self;
+        let rate = rate_edit(self.iops, self.bandwidth, self.run, self.block);
         let has_pool_fields =
             disks.is_some() || layout.is_some() || zone.is_some() || thin.is_some();
         let stream = stream.map(stream_edit);
-        let edit = VolumeEdit { size: Some(size), reserve, limit, weight, stream };
+        let size = Some(size);
+        let edit = VolumeEdit { size, reserve, limit, weight, priority, rate, stream };
         let new = match disk {
             Some(disk) if in_pool || has_pool_fields => {
                 let accepted = "no `disk` for a volume of the pool: use `disks`".to_owned();
@@ -79,6 +102,17 @@ impl VolumeSpec {
         };
         Ok((name, new))
     }
+}
+
+/// The edit that sets a rate, if any of its fields is given. They replace all fields of a rate.
+fn rate_edit(
+    iops: Option<String>,
+    bandwidth: Option<String>,
+    run: Option<i64>,
+    block: Option<String>,
+) -> Option<RateEdit> {
+    let rate = RateEdit { iops, bandwidth, run, block };
+    (rate != RateEdit::default()).then_some(rate)
 }
 
 pub(super) fn missing_disk() -> Problem {
@@ -107,6 +141,27 @@ pub struct VolumeChange {
     #[schema(example = 2)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<i64>,
+    /// Its priority: `normal` or `high`. A volume of high priority is served before the others, up
+    /// to its limit.
+    #[schema(example = "high")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<String>,
+    /// Requests a second from which its reserve is derived, in place of `reserve`.
+    #[schema(example = "60/s")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iops: Option<String>,
+    /// Bytes a second from which its reserve is derived, in place of `iops`.
+    #[schema(example = "20MB/s")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<String>,
+    /// The consecutive sequential requests that the rate assumes. Default: 1.
+    #[schema(example = 64)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<i64>,
+    /// The size of the requests that the rate assumes. Default: 4KiB.
+    #[schema(example = "64KiB")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
     /// A stream in place of a reserve or another stream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamSpec>,
@@ -121,7 +176,8 @@ pub struct VolumeChange {
 impl VolumeChange {
     /// The change as the operator takes it.
     pub(super) fn setting(self) -> Result<Setting, Problem> {
-        let Self { size, reserve, limit, weight, stream, drop_stream, force } = self;
+        let Self { size, reserve, limit, weight, priority, stream, drop_stream, force, .. } = self;
+        let rate = rate_edit(self.iops, self.bandwidth, self.run, self.block);
         let stream = match (stream, drop_stream) {
             (Some(_), true) => {
                 let accepted = "no `drop_stream` beside a `stream`".to_owned();
@@ -131,6 +187,7 @@ impl VolumeChange {
             (None, true) => Some(StreamEdit::Drop),
             (None, false) => None,
         };
-        Ok(Setting { edit: VolumeEdit { size, reserve, limit, weight, stream }, force })
+        let edit = VolumeEdit { size, reserve, limit, weight, priority, rate, stream };
+        Ok(Setting { edit, force })
     }
 }

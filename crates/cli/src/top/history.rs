@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use api::{Client, Disk, DisksAnswer, Volume, VolumesAnswer};
+use api::{Client, ContractKind, Disk, DisksAnswer, Stream, Volume, VolumesAnswer};
 use serde::Serialize;
 use stats::SCHEMA;
 use units::Share;
 
 use crate::daemon_api::{accepted, parse};
+use crate::vol::contract;
 
 /// Intervals that are kept of each disk and volume.
 const INTERVALS_MAX: usize = 24;
@@ -39,6 +40,8 @@ pub(super) struct DiskWindow {
     pub(super) drive: String,
     pub(super) busy_share: f64,
     pub(super) reserved: f64,
+    pub(super) reserved_by_streams: f64,
+    pub(super) left: f64,
     pub(super) iops: f64,
     pub(super) bytes_per_s: f64,
     pub(super) in_flight: u64,
@@ -52,6 +55,9 @@ pub(super) struct DiskWindow {
 pub(super) struct VolumeWindow {
     pub(super) name: String,
     pub(super) disk: String,
+    /// The contract in words, and its kind.
+    pub(super) contract: String,
+    pub(super) kind: ContractKind,
     pub(super) share: f64,
     pub(super) reserve: f64,
     pub(super) limit: f64,
@@ -60,6 +66,13 @@ pub(super) struct VolumeWindow {
     pub(super) in_flight: u64,
     /// The mean latency of the requests answered in the interval; `None` without requests.
     pub(super) mean_ms: Option<f64>,
+    /// The balance of the reserve; `None` if the policy keeps none.
+    pub(super) balance_s: Option<f64>,
+    /// The estimated worth of its reserve over the last 10 to 20 s.
+    pub(super) worth: Option<f64>,
+    /// The deadlines met and missed in the interval; `None` without a stream.
+    pub(super) deadlines_met: Option<u64>,
+    pub(super) deadlines_missed: Option<u64>,
     pub(super) share_history: Vec<f64>,
     /// The old name of `share_history`, for one version.
     pub(super) share_of_late: Vec<f64>,
@@ -118,6 +131,8 @@ impl History {
             drive: now.drive.clone(),
             busy_share: rate(now.busy_s - before.busy_s, now.uptime_s - before.uptime_s),
             reserved: share(&now.reserved),
+            reserved_by_streams: now.reserved_by_streams.as_deref().map_or(0.0, share),
+            left: share(&now.left),
             iops: since(|disk| disk.requests),
             bytes_per_s: since(|disk| disk.bytes),
             in_flight: now.in_flight,
@@ -135,9 +150,16 @@ impl History {
         let since = |of: fn(&Volume) -> f64| of(now) - from(of);
         let requests = since(|volume| volume.requests as f64);
         let mean = since(|volume| volume.request_time_s) * 1e3 / requests;
+        let streams = (now.stream.as_ref(), before.and_then(|before| before.stream.as_ref()));
+        let deadlines = |of: fn(&Stream) -> u64| {
+            let (now, before) = streams;
+            now.map(|now| of(now).saturating_sub(before.map_or(0, of)))
+        };
         VolumeWindow {
             name: now.name.clone(),
             disk: now.disk.clone(),
+            contract: contract(now),
+            kind: now.kind(),
             share: rate(since(|volume| volume.disk_time_s), seconds),
             reserve: share(&now.reserve),
             limit: share(&now.limit),
@@ -145,6 +167,10 @@ impl History {
             bytes_per_s: rate(since(|volume| volume.bytes as f64), seconds),
             in_flight: now.in_flight,
             mean_ms: (requests > 0.0).then_some(mean),
+            balance_s: now.balance_s,
+            worth: now.worth,
+            deadlines_met: deadlines(|stream| stream.met),
+            deadlines_missed: deadlines(|stream| stream.missed),
             share_history: shares(&self.volumes, &now.name),
             share_of_late: shares(&self.volumes, &now.name),
         }

@@ -1,15 +1,30 @@
 //! The heads and rows of the two tables, on the screen and in text.
 
+use api::ContractKind;
+
 use super::history::{DiskWindow, VolumeWindow};
 
-pub(super) const DISK_HEAD: [&str; 8] =
-    ["disk", "drive", "busy", "reserved", "IOPS", "MB/s", "in flight", "busy, history"];
-pub(super) const VOLUME_HEAD: [&str; 10] = [
+pub(super) const DISK_HEAD: [&str; 10] = [
+    "disk",
+    "drive",
+    "busy",
+    "reserved",
+    "streams",
+    "left",
+    "IOPS",
+    "MB/s",
+    "in flight",
+    "busy, history",
+];
+pub(super) const VOLUME_HEAD: [&str; 13] = [
     "volume",
     "disk",
     "share",
-    "reserve",
+    "contract",
     "limit",
+    "balance",
+    "worth",
+    "missed",
     "IOPS",
     "MB/s",
     "in flight",
@@ -21,12 +36,26 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
+/// The reserve in the form of the share beside it, or another contract in words.
+fn guarantee(volume: &VolumeWindow) -> String {
+    match volume.kind {
+        ContractKind::Reserve => percent(volume.reserve),
+        _ => volume.contract.clone(),
+    }
+}
+
+fn none() -> String {
+    "-".to_owned()
+}
+
 pub(super) fn disk_row(disk: &DiskWindow) -> Vec<String> {
     vec![
         disk.name.clone(),
         disk.drive.clone(),
         percent(disk.busy_share),
         percent(disk.reserved),
+        percent(disk.reserved_by_streams),
+        percent(disk.left),
         format!("{:.1}", disk.iops),
         format!("{:.2}", disk.bytes_per_s / 1e6),
         disk.in_flight.to_string(),
@@ -39,12 +68,15 @@ pub(super) fn volume_row(volume: &VolumeWindow) -> Vec<String> {
         volume.name.clone(),
         volume.disk.clone(),
         percent(volume.share),
-        percent(volume.reserve),
+        guarantee(volume),
         percent(volume.limit),
+        volume.balance_s.map_or_else(none, |balance| format!("{balance:.2} s")),
+        volume.worth.map_or_else(none, |worth| format!("{worth:.2}")),
+        volume.deadlines_missed.map_or_else(none, |missed| missed.to_string()),
         format!("{:.1}", volume.iops),
         format!("{:.2}", volume.bytes_per_s / 1e6),
         volume.in_flight.to_string(),
-        volume.mean_ms.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.2}")),
+        volume.mean_ms.map_or_else(none, |mean| format!("{mean:.2}")),
         sparkline(&volume.share_history),
     ]
 }

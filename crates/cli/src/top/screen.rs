@@ -112,6 +112,7 @@ fn draw(frame: &mut Frame<'_>, interval: &Window) {
 
 #[cfg(test)]
 mod tests {
+    use api::ContractKind;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use stats::SCHEMA;
@@ -123,6 +124,8 @@ mod tests {
         VolumeWindow {
             name: format!("vm{number}"),
             disk: "d0".into(),
+            contract: "30%".into(),
+            kind: ContractKind::Reserve,
             share,
             reserve: 0.3,
             limit: 1.0,
@@ -130,6 +133,10 @@ mod tests {
             bytes_per_s: 1e6,
             in_flight: 1,
             mean_ms: Some(2.0),
+            balance_s: Some(0.1),
+            worth: Some(0.97),
+            deadlines_met: None,
+            deadlines_missed: None,
             share_history: vec![0.0, 0.05, 0.5, 1.0],
             share_of_late: Vec::new(),
         }
@@ -148,6 +155,8 @@ mod tests {
             drive: "hgst-7k8".into(),
             busy_share: 0.98,
             reserved: 0.9,
+            reserved_by_streams: 0.0,
+            left: 0.1,
             iops: 30.0,
             bytes_per_s: 3e6,
             in_flight: 3,

@@ -13,6 +13,6 @@ pub(crate) use cost::task;
 pub use failure::{AdmissionFailure, BlockingContract, decimal};
 pub(crate) use reserves::{MILLIONTH, SLIP, WHOLE, beyond_reserve};
 pub(crate) use settings::measured_worst_case;
-pub(crate) use spread::{Spread, piece, task as task_on_pool_disk};
+pub(crate) use spread::{Spread, piece, rate_of_pieces, task as task_on_pool_disk};
 pub use timetable::AdmissionHeadroom;
 pub(crate) use timetable::{Contracts, METADATA, POOL_VOLUMES, Tasks};

@@ -1,7 +1,7 @@
 //! Reserves and limits as shares of a disk: their text, and their sum on each disk.
 
 use engine::{Admission, Contract, Priority};
-use units::Share;
+use units::{Instant, Share};
 
 use crate::plan::{Disk, DiskIndex, Plan, PoolVolume, Volume};
 
@@ -59,6 +59,29 @@ impl Plan {
             }
         }
         admission
+    }
+}
+
+impl Plan {
+    /// The share of a disk's time that its streams reserve at `now`: a block's worst case in each
+    /// of its periods.
+    pub fn reserved_by_streams(&self, disk: DiskIndex, now: Instant) -> Share {
+        let own = self.volumes.iter().filter(|volume| volume.disk == disk);
+        let own = own.map(|volume| (volume.contract, volume.span()));
+        let pooled = self.pool.iter().flat_map(|pool| &pool.volumes);
+        let pooled = pooled.map(|volume| (volume.contract(disk), volume.span()));
+        let in_force = own.chain(pooled).filter(|(_, span)| span.start <= now && now < span.end);
+        let streams = in_force.filter_map(|(contract, _)| contract.stream);
+        streams
+            .fold(Share::NONE, |sum, stream| sum.checked_add(stream.share()).unwrap_or(Share::ALL))
+    }
+
+    /// The share of a disk's time that no reserve, no stream at `now` and no server for best effort
+    /// has: no larger reserve is admitted.
+    pub fn unreserved(&self, disk: DiskIndex, now: Instant) -> Share {
+        let server = self.disks[disk.0].best_effort.map_or(Share::NONE, |server| server.share);
+        let beside = self.reserved_by_streams(disk, now).checked_add(server).unwrap_or(Share::ALL);
+        self.promised(disk).available().saturating_sub(beside)
     }
 }
 

@@ -6,7 +6,10 @@
 //!  a stripe of two             d0    d1    d0    d1    m = ⌈n ÷ 2⌉ pieces on each, due T ÷ m apart
 //! ```
 
+use core::num::NonZeroU64;
+
 use drive_profile::Profile;
+use engine::RateRequirement;
 use engine::stream::{RequestedStream, Task};
 use units::{Bytes, Duration, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::limits::BLOCK_SECTORS;
@@ -87,6 +90,22 @@ fn blocks_touched(block: Bytes) -> u64 {
 /// The longest piece of a block.
 pub(crate) fn piece(block: Bytes) -> Sectors {
     Sectors(block.0.div_ceil(SECTOR_BYTES)).min(BLOCK_SECTORS)
+}
+
+/// The rate of pieces that a disk of the pool is to give for a rate of a client's requests. The
+/// client chooses the disk, so that each disk gives the whole rate; a run ends with its block,
+/// because the next one may be anywhere.
+pub(crate) fn rate_of_pieces(requested: RateRequirement) -> RateRequirement {
+    let RateRequirement { interval, run, block } = requested;
+    let in_block = NonZeroU64::new(BLOCK_SECTORS.0 / block.0.max(1)).unwrap_or(NonZeroU64::MIN);
+    let is_aligned =
+        block.0.is_multiple_of(BLOCK_SECTORS.0) || BLOCK_SECTORS.0.is_multiple_of(block.0);
+    let pieces = block.0.div_ceil(BLOCK_SECTORS.0) + u64::from(!is_aligned);
+    RateRequirement {
+        interval: interval / pieces.max(1),
+        run: run.min(in_block),
+        block: block.min(BLOCK_SECTORS),
+    }
 }
 
 /// The task of a stream on a disk; `None` if no disk could admit it.

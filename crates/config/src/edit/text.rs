@@ -2,7 +2,7 @@
 
 use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Table, Value};
 
-use super::values::{StreamEdit, VolumeEdit};
+use super::values::{RateEdit, StreamEdit, VolumeEdit};
 use crate::parse::RATE_KEYS;
 
 /// The tables under `key`, also if the file has them as an array on one line.
@@ -15,30 +15,43 @@ pub(super) fn tables_in<'a>(within: &'a mut Table, key: &str) -> Option<&'a mut 
     item.as_array_of_tables_mut()
 }
 
+const NO_RATE: RateEdit = RateEdit { iops: None, bandwidth: None, run: None, block: None };
+
 pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
-    let VolumeEdit { size, reserve, limit, weight, stream } = edit;
+    let VolumeEdit { size, reserve, limit, weight, priority, rate, stream } = edit;
     let streams = matches!(stream, Some(StreamEdit::Put { .. }));
-    if reserve.is_some() || streams {
+    if reserve.is_some() || rate.is_some() || streams {
         for key in RATE_KEYS {
             table.remove(key);
         }
     }
-    if reserve.is_some() || stream.is_some() {
+    if reserve.is_some() || rate.is_some() || stream.is_some() {
         table.remove("stream");
     }
-    if streams {
+    if rate.is_some() || streams {
         table.remove("reserve");
     }
     if let Some(StreamEdit::Put { bandwidth, block, range, span }) = stream {
         put(table, "stream", inline(bandwidth, block, range.as_deref(), span.as_ref()));
     }
-    for (key, text) in [("size", size), ("reserve", reserve), ("limit", limit)] {
+    let rate = rate.as_ref().unwrap_or(&NO_RATE);
+    for (key, text) in [
+        ("size", size),
+        ("reserve", reserve),
+        ("limit", limit),
+        ("priority", priority),
+        ("iops", &rate.iops),
+        ("bandwidth", &rate.bandwidth),
+        ("block", &rate.block),
+    ] {
         if let Some(text) = text {
             put(table, key, text);
         }
     }
-    if let Some(weight) = weight {
-        put(table, "weight", *weight);
+    for (key, number) in [("weight", weight), ("run", &rate.run)] {
+        if let Some(number) = number {
+            put(table, key, *number);
+        }
     }
 }
 

@@ -8,15 +8,31 @@ use crate::plan::{PoolVolume, Volume};
 pub struct VolumeEdit {
     /// Such as `10GiB`.
     pub size: Option<String>,
-    /// Such as `30%`. It replaces a rate from which the reserve was derived: `iops` or `bandwidth`,
-    /// with `run` and `block`.
+    /// Such as `30%`. It replaces a rate from which the reserve was derived.
     pub reserve: Option<String>,
     /// Such as `60%`.
     pub limit: Option<String>,
     /// Such as `2`.
     pub weight: Option<i64>,
+    /// `normal` or `high`.
+    pub priority: Option<String>,
+    /// A rate from which the reserve is derived. It replaces a reserve, a stream or another rate.
+    pub rate: Option<RateEdit>,
     /// A stream replaces a reserve, and a reserve replaces a stream.
     pub stream: Option<StreamEdit>,
+}
+
+/// The keys of a rate from which a reserve is derived. Each key that is `None` is removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RateEdit {
+    /// Such as `60/s`.
+    pub iops: Option<String>,
+    /// Such as `20MB/s`, in place of `iops`.
+    pub bandwidth: Option<String>,
+    /// Such as `64`.
+    pub run: Option<i64>,
+    /// Such as `4KiB`.
+    pub block: Option<String>,
 }
 
 /// A change of a volume's stream.

@@ -13,6 +13,35 @@ fn clients() -> Key {
         .or("all clients")
 }
 
+/// The keys from which a reserve is derived. A volume of the pool has the reserve on each of its
+/// disks.
+fn rate() -> Vec<Key> {
+    vec![
+        Key::new(
+            "iops",
+            "a rate such as 60/s",
+            "Requests a second that the reserve is derived from.",
+        ),
+        Key::new(
+            "bandwidth",
+            "bytes a second such as 20MB/s",
+            "Bytes a second that the reserve is derived from.",
+        ),
+        Key::new(
+            "run",
+            numbers(1, l::RUN_MAX),
+            "Consecutive sequential requests that a declared rate assumes.",
+        )
+        .or("1"),
+        Key::new(
+            "block",
+            sizes(l::BLOCK_MIN, l::BLOCK_MAX),
+            "The request size that a declared rate assumes.",
+        )
+        .or(size_text(d::BLOCK)),
+    ]
+}
+
 fn contract() -> Vec<Key> {
     vec![
         Key::new("reserve", SHARE_OR_RATE, "The guaranteed share in each period.").or("0%"),
@@ -55,29 +84,8 @@ pub(crate) static VOLUME: Lazy = Lazy::new(|| {
             "the name of a volume above, on the same disk",
             "The volume whose sectors this one shares, under a contract of its own.",
         ),
-        Key::new(
-            "iops",
-            "a rate such as 60/s",
-            "Requests a second that the reserve is derived from.",
-        ),
-        Key::new(
-            "bandwidth",
-            "bytes a second such as 20MB/s",
-            "Bytes a second that the reserve is derived from.",
-        ),
-        Key::new(
-            "run",
-            numbers(1, l::RUN_MAX),
-            "Consecutive sequential requests that a declared rate assumes.",
-        )
-        .or("1"),
-        Key::new(
-            "block",
-            sizes(l::BLOCK_MIN, l::BLOCK_MAX),
-            "The request size that a declared rate assumes.",
-        )
-        .or(size_text(d::BLOCK)),
     ];
+    keys.extend(rate());
     keys.extend(contract());
     TableKeys::new("[[volume]]", "A volume on one disk, with its contract.", keys)
 });
@@ -164,6 +172,7 @@ pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {
             "The placement from which the volume's blocks are being relocated.",
         ),
     ];
+    keys.extend(rate());
     keys.extend(contract());
     TableKeys::new("[[pool.volume]]", "A volume of the pool, with its contract.", keys)
 });

@@ -13,7 +13,7 @@ use super::names::Names;
 use super::volume as single_disk;
 use super::{deadlines, nbd, pool_stream, unkept};
 use crate::defaults;
-use crate::demand::Spread;
+use crate::demand::{Spread, rate_of_pieces};
 use crate::keys::FROM;
 use crate::limits::DISKS_MAX;
 use crate::plan::{
@@ -98,8 +98,12 @@ fn part(
     admission: &mut Admission,
 ) -> Result<DiskContract, InputError> {
     let (table, disk) = (known.table, &known.disks[index.0]);
+    let requested = single_disk::requested_rate(table, disk)?;
+    volume.rate = requested.as_ref().map(|(_, rate)| *rate);
+    let pieces = requested.map(|(value, rate)| (value, rate_of_pieces(rate)));
+    let declared = single_disk::declared(pieces, disk)?;
     unkept::check(table, disk)?;
-    let mut contract = single_disk::contract(table, disk, None, admission)?;
+    let mut contract = single_disk::contract(table, disk, declared, admission)?;
     volume.priority = single_disk::priority(table, contract, disk, admission)?;
     if let Some(stream) = volume.stream {
         let profile = known.profiles[index.0].as_ref();
@@ -107,7 +111,7 @@ fn part(
         let spread = Spread::of(volume);
         contract.stream = Some(pool_stream::part(table, (disk, profile), stream, &spread, index)?);
     }
-    Ok(DiskContract { disk: index, contract })
+    Ok(DiskContract { disk: index, contract, declared })
 }
 
 /// The volume without its contracts.
@@ -144,7 +148,7 @@ fn parse_volume(
     let size = whole_blocks(&table.require("size", SIZE)?, (layout, zone), &on, disks)?;
     let thin = table.value("thin").map_or(Ok(false), |value| value.boolean())?;
     let (clients, line) = (nbd::clients(table)?, table.line());
-    let (parts, priority, stream) = (Vec::new(), engine::Priority::Normal, None);
+    let (parts, priority) = (Vec::new(), engine::Priority::Normal);
     Ok(PoolVolume {
         name,
         clients,
@@ -156,7 +160,8 @@ fn parse_volume(
         from,
         parts,
         priority,
-        stream,
+        rate: None,
+        stream: None,
         line,
     })
 }

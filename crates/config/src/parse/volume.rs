@@ -67,7 +67,8 @@ pub(crate) fn check<'a>(
             (Some(extent), None) => extent,
             (None, None) => allocate(table, &disks[disk], (id(disk), &mut pool))?,
         };
-        let declared = declared(table, &disks[disk])?;
+        let requested = requested_rate(table, &disks[disk])?;
+        let declared = declared(requested, &disks[disk])?;
         unkept::check(table, &disks[disk])?;
         let mut contract = contract(table, &disks[disk], declared, &mut admissions[disk])?;
         let priority = priority(table, contract, &disks[disk], &mut admissions[disk])?;
@@ -163,8 +164,14 @@ fn allocate(
     )
 }
 
-/// The requests or bytes a second that the volume declares, if any, and their share.
-fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<RateContract>, InputError> {
+/// The requests or bytes a second that a volume requests, and the value that says so.
+pub(crate) type RequestedRate<'a> = Option<(Value<'a>, RateRequirement)>;
+
+/// The rate that the table requests of a disk, if any.
+pub(crate) fn requested_rate<'a>(
+    table: &'a Table<'_>,
+    disk: &Disk,
+) -> Result<RequestedRate<'a>, InputError> {
     let (iops, bandwidth) = (table.value("iops"), table.value("bandwidth"));
     let rate = match (&iops, &bandwidth) {
         (None, None) => {
@@ -190,7 +197,17 @@ fn declared(table: &Table<'_>, disk: &Disk) -> Result<Option<RateContract>, Inpu
     let run = table.value("run").map_or(Ok(1), |run| run.integer(1..=RUN_MAX, ""))?;
     let run = NonZeroU64::new(run).expect("it is at least one");
     let block = block.sectors_exact().expect("sizes are whole sectors");
-    let demand = RateRequirement { interval, run, block };
+    let rate = iops.or(bandwidth).expect("one of the two was found");
+    Ok(Some((rate, RateRequirement { interval, run, block })))
+}
+
+/// The share of a disk that gives the requested rate.
+pub(crate) fn declared(
+    requested: RequestedRate<'_>,
+    disk: &Disk,
+) -> Result<Option<RateContract>, InputError> {
+    let Some((rate, demand)) = requested else { return Ok(None) };
+    let RateRequirement { run, block, .. } = demand;
     let Some(mechanics) = disk.mechanics() else {
         return Err(rate.refuse("a `reserve` instead: this drive has no arm to reckon with"));
     };

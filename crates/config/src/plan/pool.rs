@@ -8,7 +8,7 @@
 //! Either every disk of a volume admits its contract there, or none does.
 
 use engine::stream::{RequestedStream, Span};
-use engine::{Contract, Feature, Priority};
+use engine::{Contract, Feature, Priority, RateContract, RateRequirement};
 use units::{Bytes, Extent, Lba, Sectors, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, DISK_BLOCKS_MAX};
@@ -71,6 +71,8 @@ pub struct PoolVolume {
     pub parts: Vec<DiskContract>,
     /// Whether it is served before volumes of a lower class, on all of its disks.
     pub priority: Priority,
+    /// The rate that its reserve is derived from, as written in the config.
+    pub rate: Option<RateRequirement>,
     /// Its requested stream. The stream on one disk is in the contract of that disk.
     pub stream: Option<PoolStream>,
     /// The line of its table, from 1.
@@ -93,6 +95,8 @@ pub struct DiskContract {
     pub disk: DiskIndex,
     /// The contract there. A stream here is a stream of *pieces* ([`PoolStream`]).
     pub contract: Contract,
+    /// The rate of pieces there that its reserve is derived from, if it is derived from one.
+    pub declared: Option<RateContract>,
 }
 
 /// The stream of a pool's volume, as written in the config.
@@ -132,7 +136,11 @@ impl PoolPlan {
 
     /// The contracts of a volume that the pool contains and the config does not: best effort.
     pub fn best_effort_contracts(disks: &[DiskIndex]) -> Vec<DiskContract> {
-        disks.iter().map(|&disk| DiskContract { disk, contract: Contract::BEST_EFFORT }).collect()
+        let best_effort = |&disk| {
+            let (contract, declared) = (Contract::BEST_EFFORT, None);
+            DiskContract { disk, contract, declared }
+        };
+        disks.iter().map(best_effort).collect()
     }
 
     /// The volume of this name, if it has a contract.
@@ -151,6 +159,11 @@ impl PoolVolume {
     pub fn contract(&self, disk: DiskIndex) -> Contract {
         let part = self.parts.iter().find(|part| part.disk == disk);
         part.map_or(Contract::BEST_EFFORT, |part| part.contract)
+    }
+
+    /// The rate that its reserve on a disk is derived from, if it is derived from one.
+    pub fn declared(&self, disk: DiskIndex) -> Option<RateContract> {
+        self.parts.iter().find(|part| part.disk == disk)?.declared
     }
 
     /// The number of its blocks.

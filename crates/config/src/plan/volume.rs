@@ -51,6 +51,14 @@ pub struct Stream {
     pub promised: engine::StreamContract,
 }
 
+/// The config's word for a priority.
+pub const fn priority_name(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Normal => "normal",
+        Priority::High => "high",
+    }
+}
+
 impl Volume {
     /// When its stream is guaranteed; always if it has none.
     pub fn span(&self) -> Span {

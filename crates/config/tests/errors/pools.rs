@@ -85,7 +85,8 @@ fn with_an_unknown_key() {
         volume("disk = \"d0\"\n"),
         "plan.toml:1: [[pool.volume]] \"v\": field `disk`: found `disk`, expected one of the \
          keys `name`, `clients`, \
-         `size`, `disks`, `layout`, `zone`, `thin`, `from`, `reserve`, `limit`, `weight`, \
+         `size`, `disks`, `layout`, `zone`, `thin`, `from`, `iops`, `bandwidth`, `run`, `block`, \
+         `reserve`, `limit`, `weight`, \
          `priority`, `stream`"
     );
     assert_eq!(

@@ -31,8 +31,7 @@ impl NewVolumeBackend for NewDiskVolume<'_> {
             Err(error) => return Err(error.into()),
         };
         let same = (asked.disk, asked.size) == (volume.disk, volume.size);
-        let same = same && (asked.contract, asked.span()) == (volume.contract, volume.span());
-        Ok(Some(same))
+        Ok(Some(same && VolumeTerms::of(&asked) == VolumeTerms::of(volume)))
     }
 
     fn add_to(&self, before: &Document) -> Result<Document, ChangeError> {

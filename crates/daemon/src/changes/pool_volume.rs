@@ -27,7 +27,8 @@ impl NewVolumeBackend for NewPoolVolume<'_> {
             Err(error) => return Err(error.into()),
         };
         let fields = |one: &config::PoolVolume| {
-            (one.disks.clone(), one.layout, one.zone, one.thin, one.parts.clone(), one.span())
+            let placement = (one.disks.clone(), one.layout, one.zone, one.thin);
+            (placement, one.parts.clone(), one.priority, one.span())
         };
         let found = self.operator.state.pool_volume(self.name);
         let same_size = found.is_some_and(|(_, volume)| size(&volume) == asked.size);

@@ -40,12 +40,14 @@ impl DiskScheduler {
         id
     }
 
-    /// Replaces a volume's contract. Its priority stays.
+    /// Replaces a volume's terms. A priority holds from the volume's next request on.
     pub(crate) fn set_terms(&mut self, volume: VolumeId, terms: VolumeTerms, now: Instant) {
-        let VolumeTerms { contract, span, declared, .. } = terms;
+        let VolumeTerms { contract, span, declared, priority } = terms;
+        self.engine.set_priority(volume, priority, now);
         self.volumes.set_declared(volume, declared);
         let contract = self.schedule.schedule(volume, contract, span, now);
         self.engine.handle(Event::ContractChanged { volume, contract }, now);
+        self.volumes.restart_demand(volume, &self.engine, now);
     }
 
     /// Detaches a drained volume.

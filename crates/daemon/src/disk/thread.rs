@@ -205,6 +205,7 @@ impl DiskThread {
         debug_assert!(self.pieces_done.is_empty(), "the pool takes all pieces");
         let (clock, volumes) = (self.clock, &mut self.scheduler.volumes);
         self.observer.handed_over(|| clock.now(), |volume| volumes.record_slow(volume));
+        self.scheduler.volumes.sample_demand(&self.scheduler.engine, now);
         self.scheduler.engine.keep(now);
     }
 

@@ -5,10 +5,10 @@
 
 use std::sync::mpsc::SyncSender;
 
-use engine::{RateContract, SEQUENTIAL_WITHIN, VolumeId};
+use engine::{Engine, RateContract, SEQUENTIAL_WITHIN, VolumeId};
 use flight::RecordedEngine;
 use nbd::ExportId;
-use stats::{Latency, Runs};
+use stats::{DemandSample, DemandWindow, Latency, Runs, WORTH_WINDOW};
 use units::{Extent, Instant};
 
 use super::message::StatsDetail;
@@ -28,6 +28,8 @@ struct Entry {
     /// The rate from which its reserve was derived, if it was derived from one.
     declared: Option<RateContract>,
     traffic: Traffic,
+    /// What its requests have demanded recently.
+    demand: DemandWindow,
     /// Receives an answer when no request is open.
     drained: Option<SyncSender<Changed>>,
 }
@@ -38,6 +40,8 @@ pub(crate) struct VolumeTable {
     entries: Vec<Option<Entry>>,
     /// The sum over all volumes, removed ones included.
     traffic: Traffic,
+    /// When the demand of all volumes was sampled last.
+    sampled_at: Option<Instant>,
 }
 
 impl VolumeTable {
@@ -58,6 +62,7 @@ impl VolumeTable {
             runs: Runs::default(),
             declared,
             traffic: Traffic::default(),
+            demand: DemandWindow::default(),
             drained: None,
         };
         let previous = self.entries[index].replace(entry);
@@ -72,6 +77,29 @@ impl VolumeTable {
 
     fn entry(&mut self, volume: VolumeId) -> &mut Entry {
         self.entries[volume.0 as usize].as_mut().expect("a volume with requests is attached")
+    }
+
+    /// Samples the demand of all volumes, once in each window.
+    pub(crate) fn sample_demand(&mut self, engine: &Engine, now: Instant) {
+        if self.sampled_at.is_some_and(|last| now.saturating_since(last) < WORTH_WINDOW) {
+            return;
+        }
+        self.sampled_at = Some(now);
+        for (volume, entry) in (0..).map(VolumeId).zip(&mut self.entries) {
+            let Some(entry) = entry else { continue };
+            if let Some(sample) = demand(engine, volume, now) {
+                entry.demand.rotate(sample);
+            }
+        }
+    }
+
+    /// Begins a new window for a volume whose contract has changed.
+    pub(crate) fn restart_demand(&mut self, volume: VolumeId, engine: &Engine, now: Instant) {
+        let mut window = DemandWindow::default();
+        if let Some(sample) = demand(engine, volume, now) {
+            window.rotate(sample);
+        }
+        self.entry(volume).demand = window;
     }
 
     /// Replaces the rate from which the volume's reserve is derived.
@@ -164,8 +192,12 @@ impl VolumeTable {
             } else {
                 Default::default()
             };
+            let contract = engine.contract(volume);
+            // A stream is kept by deadlines, beside which a reserve is not the measure.
+            let sample = demand(engine, volume, now).filter(|_| contract.stream.is_none());
             let snapshot = VolumeSnapshot {
-                contract: engine.contract(volume),
+                contract,
+                worth: sample.and_then(|now| entry.demand.worth(&now, contract.reserve)),
                 account: *engine.usage(volume),
                 balance: engine.balance(volume, now),
                 slack: engine.slack(volume),
@@ -180,4 +212,10 @@ impl VolumeTable {
         };
         self.attached().map(snapshot).collect()
     }
+}
+
+/// What the requests of a volume have demanded until now, if the policy tells.
+fn demand(engine: &Engine, volume: VolumeId, now: Instant) -> Option<DemandSample> {
+    let demand = engine.service_demand(volume, now)?;
+    Some(DemandSample { at: now, requests: engine.usage(volume).requests, demand })
 }

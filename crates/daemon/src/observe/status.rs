@@ -41,6 +41,7 @@ pub(crate) struct Latencies {
 #[derive(Clone, Debug)]
 pub(crate) struct VolumeSnapshot {
     pub(crate) contract: Contract,
+    pub(crate) worth: Option<f64>,
     pub(crate) account: VolumeUsage,
     pub(crate) balance: Option<DiskTime>,
     pub(crate) slack: DiskTime,
@@ -63,6 +64,8 @@ impl VolumeSnapshot {
         mine.sectors += more.sectors;
         mine.last_reply = mine.last_reply.max(more.last_reply);
         self.balance = self.balance.zip(other.balance).map(|(one, two)| one + two);
+        // A request of a volume on several disks may wait for each of them.
+        self.worth = None;
         self.slack += other.slack;
         self.latencies.response.add(&other.latencies.response);
         self.latencies.waiting.add(&other.latencies.waiting);
@@ -145,6 +148,9 @@ pub struct VolumeStatus {
     pub account: VolumeUsage,
     /// The balance of its reserve, negative if overdrawn; `None` if the policy has no balances.
     pub balance: Option<DiskTime>,
+    /// The estimated worth of its reserve over the last 10 to 20 s; `None` without a reserve, with
+    /// too few requests, on several disks, or under a policy that does not tell.
+    pub worth: Option<f64>,
     /// Of its disk time, the time that came out of the slack.
     pub slack: DiskTime,
     /// Times from a request's arrival at the disk's thread to its reply.
@@ -224,6 +230,7 @@ impl VolumeStatus {
             contract: sum.contract,
             account: sum.account,
             balance: sum.balance,
+            worth: sum.worth,
             slack: sum.slack,
             latency: sum.latencies.response,
             waiting: sum.latencies.waiting,

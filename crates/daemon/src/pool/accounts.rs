@@ -31,7 +31,8 @@ pub(crate) fn volume_terms(plan: &Plan, name: &str, disk: DiskIndex) -> VolumeTe
     let planned = plan.pool.as_ref().and_then(|pool| pool.volume(name));
     let Some(volume) = planned else { return VolumeTerms::always(Contract::BEST_EFFORT) };
     let (contract, span) = (volume.contract(disk), volume.span());
-    VolumeTerms { contract, span, declared: None, priority: volume.priority }
+    let declared = volume.declared(disk);
+    VolumeTerms { contract, span, declared, priority: volume.priority }
 }
 
 /// The terms of the pool's internal volumes on one of its disks: for metadata, and for relocation.

@@ -56,6 +56,18 @@ pub struct StreamContract {
 }
 
 impl StreamContract {
+    /// The share of the disk's time that it reserves: C ÷ T, rounded up.
+    pub fn share(&self) -> Share {
+        let whole = u128::from(Share::ALL.ppb());
+        let cost = u128::try_from(self.task.cost().as_nanos()).expect("a cost is not negative");
+        let period = u128::from(self.task.period().as_nanos());
+        debug_assert!(period > 0, "a task has a period");
+        debug_assert!(cost <= period, "a task's cost fits in its period");
+        let ppb = (cost * whole).div_ceil(period.max(1));
+        debug_assert!(ppb <= whole, "a task costs no more than its period");
+        u32::try_from(ppb).map_or(Share::ALL, |ppb| Share::from_ppb(ppb.min(Share::ALL.ppb())))
+    }
+
     /// Whether an operation can be one of the stream's blocks: whether what was admitted covers it.
     pub fn covers(&self, operation: &Operation) -> bool {
         debug_assert!(operation.op != Op::Seek, "no client submits a seek");

@@ -10,7 +10,7 @@ use units::{DiskTime, Duration, Instant};
 
 use super::{Engine, NO_SLOT, Volume};
 use crate::limits::VOLUMES_MAX;
-use crate::{Contract, Priority, Refusal, VolumeId, VolumeUsage};
+use crate::{Contract, Priority, Refusal, ServiceDemand, VolumeId, VolumeUsage};
 
 impl Engine {
     /// Adds a volume, if its contract can be kept beside the others.
@@ -76,6 +76,17 @@ impl Engine {
         debug_assert!(slack >= DiskTime::ZERO, "a charge is not negative: {slack}");
         debug_assert!(slack <= self.total_slack, "a part of the slack of all volumes");
         slack
+    }
+
+    /// What the requests of `volume` have demanded so far; `None` if the policy does not tell.
+    pub fn service_demand(&self, volume: VolumeId, now: Instant) -> Option<ServiceDemand> {
+        debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
+        let demand = self.policy.service_demand(volume, now);
+        let is_sound = demand.is_none_or(|demand| demand.service >= DiskTime::ZERO);
+        debug_assert!(is_sound, "service times are not negative");
+        let thinks = demand.map_or(Duration::ZERO, |demand| demand.think);
+        debug_assert!(thinks <= now.since(Instant::ZERO), "no client thinks for longer than time");
+        demand
     }
 
     /// The slack that all volumes were charged, removed ones included.

@@ -90,7 +90,8 @@ impl PolicyName {
 
     /// The policies that keep `feature`.
     pub fn keeping(feature: Feature) -> impl Iterator<Item = Self> + Clone {
-        debug_assert!(Self::ALL.iter().any(|policy| policy.keeps(feature)), "one policy keeps it");
+        debug_assert!(Self::DEFAULT.keeps(feature), "the default policy keeps all");
+        debug_assert!(Feature::ALL.contains(&feature), "every feature is listed");
         Self::ALL.into_iter().filter(move |policy| policy.keeps(feature))
     }
 }

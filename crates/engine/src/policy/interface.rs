@@ -7,7 +7,7 @@ use units::{DiskTime, Instant, Operation, Sectors};
 
 use super::switch_costs::Positioning;
 use crate::accounting::estimate::Class;
-use crate::request::DeadlineStats;
+use crate::request::{DeadlineStats, ServiceDemand};
 use crate::{Contract, Settings, VolumeId};
 
 /// The volume whose head goes next.
@@ -149,6 +149,13 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
 
     /// The level of the volume's reserve bucket; `None` if the policy keeps none.
     fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
+        let _ = (volume, now);
+        None
+    }
+
+    /// What the volume's requests have demanded so far; `None` if the policy does not tell their
+    /// own service times from the costs of switching.
+    fn service_demand(&self, volume: VolumeId, now: Instant) -> Option<ServiceDemand> {
         let _ = (volume, now);
         None
     }

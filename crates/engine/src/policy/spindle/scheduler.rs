@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drive_profile::Profile;
-use units::{DiskTime, Instant, Operation};
+use units::{DiskTime, Duration, Instant, Operation};
 
 use super::learned::SERVICE_DIVISOR;
 use super::positioning::Distance;
@@ -16,7 +16,7 @@ use crate::policy::deadline::WorstCase;
 use crate::policy::interface::{Dispatch, DispatchRecord, Pick, Policy};
 use crate::policy::switch_costs::Positioning;
 use crate::request::DeadlineStats;
-use crate::{Contract, Settings, VolumeId};
+use crate::{Contract, ServiceDemand, Settings, VolumeId};
 
 /// The time whose share is the deepest debt that slack leaves.
 const SLACK_DEBT: DiskTime = DiskTime::from_millis(100);
@@ -155,7 +155,7 @@ impl Spindle {
         let entry = &mut self.volumes[volume.0 as usize];
         let known = entry.times.service();
         let Some((actual, own)) = distances else {
-            entry.times.learn_service(took);
+            entry.learn_service(took);
             return took;
         };
         // The commands of a sequential run vary little: what exceeds their mean was observed. The
@@ -163,13 +163,16 @@ impl Spindle {
         let run = switch.filter(|switch| switch.on_run).and(known).map(|service| took - service);
         let excess = match run {
             Some(excess) if excess <= RUN_SEEK => {
-                entry.times.learn_service(took);
+                entry.learn_service(took);
                 return took;
             }
-            Some(excess) => excess,
+            Some(excess) => {
+                entry.demand.service += took - excess;
+                excess
+            }
             None => {
                 let excess = self.positioning.excess(actual, own);
-                entry.times.learn_service((took - excess).max(DiskTime::ZERO));
+                entry.learn_service((took - excess).max(DiskTime::ZERO));
                 self.positioning.learn(&mut entry.base, actual, took);
                 excess
             }
@@ -396,7 +399,10 @@ impl Policy for Spindle {
         let depth = entry.depth;
         entry.queued += 1;
         if was_idle && entry.last_completion > Instant::ZERO {
-            entry.think.learn(now.since(entry.last_completion), linger);
+            debug_assert!(now >= entry.last_completion, "no completion is in the future");
+            let think = now.since(entry.last_completion);
+            entry.think.learn(think, linger);
+            entry.demand.think += think;
         }
         if let Some(head) = head {
             entry.arrives_within_linger =
@@ -490,6 +496,16 @@ impl Policy for Spindle {
 
     fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
         Some(self.volume(volume).account.reserve_level(now))
+    }
+
+    fn service_demand(&self, volume: VolumeId, now: Instant) -> Option<ServiceDemand> {
+        let entry = &self.volumes[volume.0 as usize];
+        let ServiceDemand { service, think } = entry.demand;
+        debug_assert!(service >= DiskTime::ZERO, "service times are not negative: {service}");
+        let is_thinking = entry.outstanding() == 0 && entry.last_completion > Instant::ZERO;
+        debug_assert!(now >= entry.last_completion, "no completion is in the future");
+        let pause = if is_thinking { now.since(entry.last_completion) } else { Duration::ZERO };
+        Some(ServiceDemand { service, think: think + pause })
     }
 
     fn anticipating(&self) -> Option<VolumeId> {

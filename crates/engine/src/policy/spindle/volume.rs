@@ -5,9 +5,9 @@ use units::{DiskTime, Duration, Instant, Lba, Operation, Share};
 use super::learned::{ServiceTimes, ThinkTime};
 use super::positioning::Base;
 use super::switches::SHARED;
-use crate::Contract;
 use crate::accounting::bucket::SignedInstant;
 use crate::policy::share::{Eligibility, ShareAccount, State};
+use crate::{Contract, ServiceDemand};
 
 /// A volume that keeps more requests than this is deep.
 const SHALLOW_REQUESTS_MAX: u32 = 8;
@@ -71,6 +71,8 @@ pub(super) struct Volume {
     pub(super) times: ServiceTimes,
     pub(super) base: Base,
     pub(super) think: ThinkTime,
+    /// What its requests have demanded, and the pauses of its client up to the last request.
+    pub(super) demand: ServiceDemand,
     /// As long as a quantum of it is while it is shallow.
     shallow_quantum: DiskTime,
     /// The level of its bucket when its client began to think.
@@ -100,6 +102,7 @@ impl Volume {
             times: ServiceTimes::default(),
             base: Base::default(),
             think: ThinkTime::default(),
+            demand: ServiceDemand::default(),
             shallow_quantum: DiskTime::ZERO,
             idle_level: DiskTime::ZERO,
             waiting_since: now,
@@ -108,6 +111,14 @@ impl Volume {
         };
         volume.update_quantum(DiskTime::ZERO);
         volume
+    }
+
+    /// A command of its own took `service`, without what a change of volume added.
+    pub(super) fn learn_service(&mut self, service: DiskTime) {
+        debug_assert!(service >= DiskTime::ZERO, "a service time is not negative: {service}");
+        self.times.learn_service(service);
+        self.demand.service += service;
+        debug_assert!(self.demand.service >= service, "a sum of service times only grows");
     }
 
     /// The same, as if its client had been thinking until now: its bucket holds what it keeps then,

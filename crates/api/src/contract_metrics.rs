@@ -1,0 +1,83 @@
+//! The metrics of contracts: what each volume is guaranteed, and what a disk has left.
+
+use std::collections::BTreeMap;
+
+use config::Plan;
+use daemon::VolumeStatus;
+use engine::Priority;
+use engine::stream::RequestedStream;
+use units::Instant;
+
+use crate::resources::contract::ContractKind;
+
+/// Of volumes with a reserve and enough requests.
+pub(super) const WORTH: (&str, &str) =
+    ("worth_ratio", "Worth of its reserve over the last 10 to 20 s, estimated.");
+
+/// Of volumes with a stream.
+pub(super) const STREAM: (&str, &str) =
+    ("stream_bytes_per_second", "Bandwidth that its stream guarantees.");
+
+/// One metric, which is 1, for the `kind` and the `priority` of each contract.
+pub(super) const CONTRACT: (&str, &str) = (
+    "contract_info",
+    "Its contract: best-effort, reserve, rate or stream, with its priority. The value is 1.",
+);
+pub(super) const CONTRACT_LABELS: &[&str] = &["device", "disk", "kind", "priority"];
+
+/// The share of a disk's time that streams reserve, the share that is left, and the share of its
+/// speed at which its drive runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DiskShares {
+    pub(super) streams: f64,
+    pub(super) left: f64,
+    pub(super) slowed: f64,
+}
+
+/// The shares of each disk, in the config's order.
+pub(super) fn disk_shares(plan: &Plan, now: Instant) -> Vec<DiskShares> {
+    let shares = |(index, disk): (usize, &config::Disk)| {
+        let index = config::DiskIndex(index);
+        DiskShares {
+            streams: plan.reserved_by_streams(index, now).as_f64(),
+            left: plan.unreserved(index, now).as_f64(),
+            slowed: disk.slowed.as_f64(),
+        }
+    };
+    plan.disks.iter().enumerate().map(shares).collect()
+}
+
+/// What a volume's contract says beside its shares.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VolumeContract {
+    pub(super) kind: ContractKind,
+    pub(super) priority: Priority,
+    /// Bytes a second of its stream.
+    pub(super) stream: Option<u64>,
+}
+
+/// The priority and the stream's bandwidth of each volume of the config, by its name.
+pub(super) type Planned<'a> = BTreeMap<&'a str, (Priority, Option<u64>)>;
+
+/// What the config says of its volumes.
+pub(super) fn planned(plan: &Plan) -> Planned<'_> {
+    let own = plan.volumes.iter().map(|volume| {
+        let stream = volume.stream.map(|stream| stream.requested);
+        (volume.name.as_str(), (volume.priority, stream))
+    });
+    let pooled = plan.pool.iter().flat_map(|pool| &pool.volumes).map(|volume| {
+        let stream = volume.stream.map(|stream| stream.requested);
+        (volume.name.as_str(), (volume.priority, stream))
+    });
+    let bandwidth = |stream: RequestedStream| stream.bandwidth.0;
+    let all = own.chain(pooled);
+    all.map(|(name, (priority, stream))| (name, (priority, stream.map(bandwidth)))).collect()
+}
+
+/// The contract of a volume; best effort if the config has none.
+pub(super) fn volume_contract(planned: &Planned<'_>, status: &VolumeStatus) -> VolumeContract {
+    let known = planned.get(status.name.as_str()).copied();
+    let (priority, stream) = known.unwrap_or((Priority::Normal, None));
+    let kind = ContractKind::of(&status.contract, stream.is_some(), status.declared.is_some());
+    VolumeContract { kind, priority, stream }
+}
