@@ -48,6 +48,7 @@ fn disks() -> Vec<Disk> {
         host_lateness: Duration::from_millis(1),
         best_effort: None,
         slack_range: engine::stream::SlackRange::All,
+        read_ahead: engine::limits::READ_AHEAD_MEMORY,
         faults: None,
         line: 7,
     };
@@ -345,4 +346,23 @@ fn what_is_told_of_a_slowed_drive_is_slowed_as_the_drive_is() {
     }
     let (full, half) = (full.mechanics().expect("an arm"), half.mechanics().expect("an arm"));
     assert_eq!(half.seek_max, full.seek_max * 2);
+}
+
+#[test]
+fn the_host_reads_ahead_where_switches_cost_positioning_and_clients_are_known_to_think() {
+    let memory = |lines: &str| {
+        let text = format!("[[disk]]\nname = \"d\"\n{lines}\n");
+        let plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("a good config");
+        plan.disks[0].read_ahead
+    };
+    let auto = engine::limits::READ_AHEAD_MEMORY;
+    let drive = "drive = \"hgst-7k8\"\n";
+    assert_eq!(memory(drive), auto);
+    assert_eq!(memory(&format!("{drive}read_ahead = \"off\"")), Sectors::ZERO);
+    assert_eq!(memory(&format!("{drive}read_ahead = \"16MiB\"")), Sectors(16 << 11));
+    for policy in ["utilization", "fcfs", "edf"] {
+        assert_eq!(memory(&format!("{drive}policy = \"{policy}\"")), Sectors::ZERO, "{policy}");
+    }
+    assert_eq!(memory(&format!("{drive}policy = \"fcfs\"\nread_ahead = \"auto\"")), auto);
+    assert_eq!(memory("drive = \"null\"\nsize = \"1GiB\""), Sectors::ZERO);
 }

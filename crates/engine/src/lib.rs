@@ -20,6 +20,7 @@ mod engine;
 pub mod limits;
 mod policy;
 mod preempt;
+mod read_ahead;
 mod request;
 mod settings;
 pub mod stream;
@@ -38,6 +39,7 @@ pub use policy::{ContractUnit, Feature, PolicyName, UnknownPolicy};
 pub use preempt::{
     Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,
 };
+pub use read_ahead::{Part, ReadAhead, ReadAheadAction, ReadAheadUsage, SegmentId, ServedBy};
 pub use request::{
     Action, Command, CommandId, DeadlineStats, Event, Outcome, Reply, Request, RequestId,
     ServiceDemand, VolumeUsage,

@@ -73,7 +73,41 @@ pub const BOOKINGS_MAX: usize = 20_000;
 /// what would fit.
 pub const BOOKED_TIMES_MAX: usize = 256;
 
+/// The longest request of the read-ahead: a volume's own reads may wait for one. 4 MiB keep a disk
+/// busy for 20 ms.
+pub const READ_AHEAD_REQUEST_MAX: Sectors = Sectors(8_192);
+
+/// The shortest, unless a volume ends.
+pub const READ_AHEAD_REQUEST_MIN: Sectors = Sectors(256);
+
+/// Runs of reads in order on one disk that are read ahead.
+pub const READ_AHEAD_RUNS_MAX: usize = 64;
+
+/// Of these, the runs of one volume.
+pub const READ_AHEAD_VOLUME_RUNS_MAX: usize = 8;
+
+/// Positions of one volume from which reads may go on in order.
+pub const READ_AHEAD_CANDIDATES_MAX: usize = 8;
+
+/// Client reads that wait for a read-ahead in flight; further ones go to the disk.
+pub const READ_AHEAD_WAITING_MAX: usize = 1_024;
+
+/// The memory for read-ahead of one disk that its user has given no size.
+pub const READ_AHEAD_MEMORY: Sectors = Sectors(64 << 11);
+
+/// The least memory for read-ahead of one disk.
+pub const READ_AHEAD_MEMORY_MIN: Sectors = Sectors(1 << 11);
+
+/// The most.
+pub const READ_AHEAD_MEMORY_MAX: Sectors = Sectors(4 << 21);
+
 const _: () = assert!(COMMAND_MAX.0 <= TRIM_MAX.0);
+const _: () = assert!(READ_AHEAD_REQUEST_MIN.0 <= READ_AHEAD_REQUEST_MAX.0);
+const _: () = assert!(READ_AHEAD_REQUEST_MIN.0 <= READ_AHEAD_MEMORY_MIN.0);
+const _: () = assert!(READ_AHEAD_MEMORY_MIN.0 <= READ_AHEAD_MEMORY.0);
+const _: () = assert!(READ_AHEAD_MEMORY.0 <= READ_AHEAD_MEMORY_MAX.0);
+const _: () = assert!(READ_AHEAD_VOLUME_RUNS_MAX <= READ_AHEAD_RUNS_MAX);
+const _: () = assert!(READ_AHEAD_WAITING_MAX < REQUESTS_MAX);
 const _: () = assert!(BOOKINGS_MAX <= STREAM_TASKS_MAX);
 const _: () = assert!(DEPTH_MAX as usize <= REQUESTS_MAX);
 const _: () = assert!(LINGER_MAX.as_nanos() < PERIOD_MIN.as_nanos());

@@ -38,8 +38,9 @@ pub struct OracleCounts {
     pub deadlines_checked: u64,
 }
 
-/// The number of a write in the order of all writes of the run. Zero: never written.
-type Version = u64;
+/// The number of a write in the order of all writes of the run.
+pub(crate) type Version = u64;
+pub(crate) const NEVER_WRITTEN: Version = 0;
 
 #[derive(Debug, Default)]
 struct Sector {
@@ -57,6 +58,13 @@ pub(crate) struct Watched {
     /// For a read: each watched sector with its last answered version when the read was sent.
     sent: Vec<(Lba, Version)>,
     seen: Vec<(Lba, Version)>,
+}
+
+impl Watched {
+    /// A read from the host's memory sees this write in each watched sector.
+    pub(crate) fn see(&mut self, memory: impl Fn(Lba) -> Version) {
+        self.seen.extend(self.sent.iter().map(|(lba, _)| (*lba, memory(*lba))));
+    }
 }
 
 /// Checks the data of one disk.
@@ -86,6 +94,13 @@ impl DataOracle {
             }
             Op::Read | Op::Flush | Op::Trim | Op::Seek => Watched::default(),
         }
+    }
+
+    /// What the watched sectors of `extent` that were ever written hold now.
+    pub(crate) fn content(&self, extent: Extent) -> impl Iterator<Item = (Lba, Version)> {
+        let is_any = !self.sectors.is_empty();
+        let all = watched(extent).take_while(move |_| is_any);
+        all.filter_map(|lba| Some((lba, self.sectors.get(&lba)?.content)))
     }
 
     /// Records the data transfer of a completed command.

@@ -14,6 +14,8 @@ use crate::{Report, SeededRng, Simulation};
 
 /// The random-number stream of generated scenarios; the workloads' streams count from zero.
 const STREAM: u64 = u64::MAX;
+/// That of the memory for read-ahead.
+const READ_AHEAD_STREAM: u64 = STREAM - 1;
 
 /// Drives, each with the largest queue depth that is generated for it.
 const DRIVES: [(&str, u64); 5] = [
@@ -52,9 +54,18 @@ pub fn scenario(seed: u64) -> Scenario {
     let mut rng = SeededRng::new(seed, STREAM);
     let text = format!("seed = {seed}\nduration = \"{}s\"\n", 2 + rng.below(9));
     let mut generated = Scenario { text, traces: Vec::new() };
+    let mut memory = SeededRng::new(seed, READ_AHEAD_STREAM);
     let disks = 1 + rng.below(2);
-    let policies: Vec<_> =
-        (0..disks).map(|disk| generate_disk(&mut rng, &mut generated.text, disk)).collect();
+    let policies: Vec<_> = (0..disks)
+        .map(|disk| {
+            let shares = generate_disk(&mut rng, &mut generated.text, disk);
+            if shares != Shares::Deadlines {
+                let size = one_of(&mut memory, &["auto", "auto", "off", "1MiB", "16MiB"]);
+                let _ = writeln!(generated.text, "read_ahead = \"{size}\"");
+            }
+            shares
+        })
+        .collect();
     for (disk, policy) in (0..).zip(policies) {
         generate_volumes(&mut rng, &mut generated, (disk, policy));
     }

@@ -1,18 +1,18 @@
 //! Engines and drive models in virtual time, and the event loop between them.
 
-use config::{Plan, Workload};
+use config::Plan;
 use drive::{AnyDevice, Tag};
-use engine::limits::REQUESTS_MAX;
+use engine::limits::{READ_AHEAD_RUNS_MAX, READ_AHEAD_WAITING_MAX, REQUESTS_MAX};
 use engine::{
     Action, Command, Contract, ContractSchedule, Engine, Event, Outcome, Priority, RateContract,
-    Reply, Request, SEQUENTIAL_WITHIN, Settings, VolumeId,
+    Reply, Request, SEQUENTIAL_WITHIN, SegmentId, Settings, VolumeId,
 };
 use stats::{
     DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency, LatencyMs, Runs, SCHEMA,
     VolumeReport,
 };
 use trace::TraceError;
-use units::{Bytes, DiskTime, Duration, Instant, Op, Operation, Share};
+use units::{Bytes, DiskTime, Duration, Extent, Instant, Op, Operation, Share};
 use volume::{DiskExtent, DiskId, VolumeMap};
 
 use crate::SeededRng;
@@ -24,14 +24,20 @@ use crate::oracle::{
 };
 use crate::run::Report;
 use crate::slab::Slab;
-use crate::source::Source;
+
+mod load;
+mod read_ahead;
+
+use self::load::Load;
+use self::read_ahead::AheadOfDisk;
 
 /// The most requests of one open loop that wait at a time; more are dropped and counted.
 const BACKLOG_MAX: u32 = 65_536;
 
 /// The number of requests in one engine from which on requests of open loops are dropped. The
 /// config's checks keep the outstanding requests of closed loops below it.
-const DISK_BACKLOG_MAX: usize = REQUESTS_MAX / 2;
+/// Read-ahead, and reads that wait for it, are not counted.
+const DISK_BACKLOG_MAX: usize = REQUESTS_MAX / 2 - READ_AHEAD_RUNS_MAX - READ_AHEAD_WAITING_MAX;
 
 /// The interval between two checks of the slow oracles.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -40,6 +46,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 enum Entry {
     /// A workload sends a request.
     Send { load: usize },
+    /// A request is answered from the memory of the read-ahead.
+    Hit(Reply),
     /// The slow oracles check.
     Check,
 }
@@ -51,6 +59,7 @@ struct Disk {
     engine: Engine,
     /// Streams that begin and end.
     agenda: ContractSchedule,
+    ahead: Option<AheadOfDisk>,
     device: AnyDevice,
     /// The commands in the drive, with the time of their dispatch.
     running: Vec<(Command, Instant)>,
@@ -74,6 +83,8 @@ struct Volume {
     disk: usize,
     id: VolumeId,
     map: VolumeMap,
+    /// Its sectors on the disk.
+    extent: Extent,
     latency: Latency,
     waiting: Latency,
     /// The absolute error of the estimates of its requests.
@@ -85,23 +96,22 @@ struct Volume {
     in_flight: u32,
     reserve_oracle: ReserveOracle,
     dropped: u64,
-}
-
-#[derive(Debug)]
-struct Load {
-    volume: usize,
-    source: Source,
-    start: Instant,
-    stop: Instant,
-    in_flight: u32,
+    answered: u64,
 }
 
 #[derive(Debug)]
 struct Sent {
-    load: usize,
+    by: Sender,
     at: Instant,
     operation: Operation,
     watched: Watched,
+}
+
+/// What sent a request.
+#[derive(Clone, Copy, Debug)]
+enum Sender {
+    Load(usize),
+    ReadAhead(SegmentId),
 }
 
 /// A volume's state, as experiments sample it.
@@ -235,6 +245,7 @@ impl Simulation {
             while let Some(entry) = self.events.take(at) {
                 match entry {
                     Entry::Send { load } => self.send(load),
+                    Entry::Hit(reply) => self.answer(reply),
                     Entry::Check => self.check(),
                 }
             }
@@ -256,7 +267,7 @@ impl Simulation {
         let balance = engine.balance(volume.id, self.now).unwrap_or_default();
         let account = engine.usage(volume.id);
         let demand = engine.service_demand(volume.id, self.now);
-        VolumeView { disk_time: account.disk_time, requests: account.requests, balance, demand }
+        VolumeView { disk_time: account.disk_time, requests: volume.answered, balance, demand }
     }
 
     /// The latencies of a volume of the plan since the start, or since
@@ -300,9 +311,9 @@ impl Simulation {
                 reserve: contract.reserve.as_f64(),
                 limit: contract.limit.as_f64(),
                 disk_time_share: account.disk_time.as_secs_f64() / seconds,
-                requests: account.requests,
+                requests: volume.answered,
                 bytes: volume.bytes.0,
-                iops: account.requests as f64 / seconds,
+                iops: volume.answered as f64 / seconds,
                 bytes_per_s: volume.bytes.0 as f64 / seconds,
                 latency_ms: volume.latency.millis(),
                 waiting_ms: volume.waiting.millis(),
@@ -314,6 +325,7 @@ impl Simulation {
                     .declared
                     .map(|declared| DeclaredReport::new(&declared, &volume.runs)),
                 worth: None,
+                read_ahead: self.disks[volume.disk].read_ahead_of(volume.id),
             }
         });
         let (disks, volumes) = (disks.collect(), volumes.collect());
@@ -384,8 +396,11 @@ impl Simulation {
         let disk = &mut self.disks[volume.disk];
         volume.runs.record(extent, SEQUENTIAL_WITHIN);
         let watched = disk.data.sent(&operation);
-        let id = self.sent.insert(Sent { load: index, at: self.now, operation, watched });
-        disk.engine.handle(Event::Submit(Request { id, volume: volume.id, operation }), self.now);
+        let by = Sender::Load(index);
+        let id = self.sent.insert(Sent { by, at: self.now, operation, watched });
+        let request = Request { id, volume: volume.id, operation };
+        let (disk, bounds) = (volume.disk, volume.extent);
+        self.submit(disk, request, bounds);
     }
 
     /// Passes the drive's completions to the engine.
@@ -402,6 +417,9 @@ impl Simulation {
                 let sent = self.sent.get_mut(piece.request).expect("the request is not answered");
                 if !failed {
                     disk.data.moved(&piece, &mut sent.watched);
+                    if let (Sender::ReadAhead(segment), Some(ahead)) = (sent.by, &mut disk.ahead) {
+                        ahead.progress(segment, &piece, &disk.data);
+                    }
                 }
                 last = command.operation.extent.end() == sent.operation.extent.end();
             }
@@ -413,7 +431,9 @@ impl Simulation {
 
     /// Passes the engine's actions to the drive and to the clients.
     fn drain(&mut self, index: usize) {
-        while let Some(action) = self.disks[index].engine.poll(self.now) {
+        loop {
+            self.read_ahead(index);
+            let Some(action) = self.disks[index].engine.poll(self.now) else { break };
             match action {
                 Action::Issue(command) => {
                     let disk = &mut self.disks[index];
@@ -421,7 +441,7 @@ impl Simulation {
                     disk.running.push((command, self.now));
                     disk.device.submit(self.now, Tag(command.id.0), command.operation);
                 }
-                Action::Reply(reply) => self.answer(reply),
+                Action::Reply(reply) => self.replied(index, reply),
             }
         }
         let disk = &mut self.disks[index];
@@ -437,8 +457,8 @@ impl Simulation {
     fn answer(&mut self, reply: Reply) {
         let Reply { request, disk_time, estimate, .. } = reply;
         let sent = self.sent.remove(request);
-        let Sent { load: index, at, operation, watched } =
-            sent.expect("a request is answered exactly once");
+        let Sent { by, at, operation, watched } = sent.expect("a request is answered exactly once");
+        let Sender::Load(index) = by else { unreachable!("no client waits for a read-ahead") };
         self.counts.answered += 1;
         let load = &mut self.loads[index];
         let volume = &mut self.volumes[load.volume];
@@ -455,6 +475,7 @@ impl Simulation {
         disk.bytes += bytes;
         volume.bytes += bytes;
         volume.in_flight -= 1;
+        volume.answered += 1;
         volume.latency.record(self.now.since(at));
         volume.waiting.record(reply.waited);
         // A policy without estimates has no error.
@@ -487,6 +508,7 @@ impl Simulation {
         self.events.schedule(self.now + CHECK_INTERVAL, Entry::Check);
         for disk in &mut self.disks {
             disk.engine.invariants();
+            disk.ahead.iter().for_each(AheadOfDisk::invariants);
             let in_service = disk.running.iter().map(|(_, issued)| self.now.since(*issued)).max();
             let bound = disk.non_preemptible.longest_bound(self.now);
             disk.longest = disk.longest.max(in_service.unwrap_or_default()).max(bound);
@@ -505,6 +527,7 @@ impl Disk {
         let none = Contract { stream: None, ..volume.contract };
         let id = self.engine.add_volume(none, Instant::ZERO).expect("the plan's reserves fit");
         let contract = self.agenda.schedule(id, volume.contract, volume.span(), Instant::ZERO);
+        self.contract_changed(id, &contract);
         if contract != none {
             self.engine.handle(Event::ContractChanged { volume: id, contract }, Instant::ZERO);
         }
@@ -515,6 +538,7 @@ impl Disk {
     fn apply_scheduled_contracts(&mut self, now: Instant) {
         while let Some((volume, stream)) = self.agenda.take_due(now) {
             let contract = Contract { stream, ..self.engine.contract(volume) };
+            self.contract_changed(volume, &contract);
             self.engine.handle(Event::ContractChanged { volume, contract }, now);
         }
     }
@@ -526,6 +550,7 @@ impl Disk {
             settings,
             engine: disk.engine(Instant::ZERO),
             agenda: ContractSchedule::default(),
+            ahead: AheadOfDisk::new(disk.read_ahead),
             device: AnyDevice::new(disk.drive.model.clone()).with_seed(seed).slowed(disk.slowed),
             running: Vec::new(),
             data: DataOracle::default(),
@@ -553,6 +578,7 @@ impl Volume {
             disk,
             id,
             map,
+            extent: volume.extent,
             latency: Latency::default(),
             waiting: Latency::default(),
             error: Latency::default(),
@@ -562,25 +588,7 @@ impl Volume {
             in_flight: 0,
             reserve_oracle: ReserveOracle::new(&disks[disk].engine, id),
             dropped: 0,
+            answered: 0,
         }
-    }
-}
-
-impl Load {
-    fn new(workload: &Workload, volumes: &[Volume], rng: SeededRng) -> Self {
-        let volume = workload.volume.0;
-        let size = volumes[volume].map.size();
-        Self {
-            volume,
-            source: Source::new(&workload.requests, size, rng),
-            start: Instant::ZERO + workload.start,
-            stop: workload.stop.map_or(Instant::FAR_FUTURE, |stop| Instant::ZERO + stop),
-            in_flight: 0,
-        }
-    }
-    /// Schedules its first requests.
-    fn schedule_first(&self, mut schedule: impl FnMut(Instant)) {
-        let (count, after) = self.source.first();
-        (0..count).for_each(|_| schedule(self.start + after));
     }
 }

@@ -2,14 +2,15 @@
 //! same client gets alone on a drive slowed to its reserve.
 //!
 //! Both rates are measured by simulation, over the same time, with the same random numbers. The
-//! reference runs under `fcfs` with whole commands: it is the drive, without a scheduler.
+//! reference runs under `fcfs` with whole commands and without read-ahead in the host: it is the
+//! drive, without a scheduler.
 
 use std::sync::Arc;
 
 use config::{Plan, Requests, VolumeIndex};
 use engine::{Contract, Execution, PolicyName, Priority};
 use stats::{LatencyMs, WorthReport};
-use units::{Duration, Instant, Share};
+use units::{Duration, Instant, Sectors, Share};
 
 use crate::Simulation;
 
@@ -65,6 +66,7 @@ pub fn alone(plan: &Plan, volume: VolumeIndex, share: Share) -> Plan {
         disk.policy = PolicyName::Fcfs;
         disk.execution = Execution::Whole { split: None };
         disk.best_effort = None;
+        disk.read_ahead = Sectors::ZERO;
     }
     let disk = &mut plan.disks[plan.volumes[volume.0].disk.0];
     disk.slowed = product(disk.slowed, share);

@@ -131,3 +131,52 @@ fn charged_shares_never_add_up_to_more_than_the_time() {
         assert!(sum <= most.min(1.02), "{seconds} s: {shares:?}");
     }
 }
+
+fn sequential(block: &str, think: &str) -> String {
+    format!(
+        "op = \"read\"\naccess = \"sequential\"\nblock = \"{block}\"\noutstanding = 1\n\
+         think = {{ exponential = \"{think}\" }}"
+    )
+}
+
+#[test]
+fn a_reserve_keeps_its_worth_to_a_sequential_client_that_pauses() {
+    for (reserve, block, think) in [(20, "64KiB", "500us"), (50, "4KiB", "5ms")] {
+        let (client, rest) = (sequential(block, think), 100 - reserve);
+        let (own, rest) = (format!("reserve = \"{reserve}%\""), format!("reserve = \"{rest}%\""));
+        let worths = worths(&plan(30, "spindle", &[(&own, &client), (&rest, BACKLOG)]));
+        let setting = format!("{reserve} %, {block}, {think}");
+        assert!(worths[0].value >= 0.85, "{setting}: {:?}", worths[0]);
+        assert!(worths[1].value >= 0.85, "{setting}: {:?}", worths[1]);
+    }
+}
+
+#[test]
+fn a_report_tells_what_was_read_ahead_and_for_which_volume() {
+    let (client, half) = (sequential("4KiB", "1ms"), "reserve = \"50%\"");
+    let plan = plan(10, "spindle", &[(half, &client), (half, BACKLOG)]);
+    let mut simulation = Simulation::new(&plan);
+    simulation.run_until(Instant::ZERO + plan.duration.expect("a length"));
+    let report = simulation.report();
+    let ahead = report.volumes[0].read_ahead.as_ref().expect("it reads in order");
+    assert!(ahead.hits > report.volumes[0].requests * 9 / 10, "{ahead:?}");
+    assert!(ahead.bytes >= report.volumes[0].bytes * 9 / 10, "{ahead:?}");
+    assert_eq!(ahead.unused_bytes, 0, "the client reads all of it");
+    assert_eq!(report.volumes[1].read_ahead, None, "it reads at random");
+}
+
+#[test]
+fn read_ahead_changes_nothing_for_clients_that_read_at_random() {
+    let half = "reserve = \"50%\"";
+    let pausing = pausing("1ms");
+    let reports = ["auto", "off"].map(|read_ahead| {
+        let mut plan = plan(10, "spindle", &[(half, &pausing), (half, BACKLOG)]);
+        if read_ahead == "off" {
+            plan.disks[0].read_ahead = units::Sectors::ZERO;
+        }
+        let mut simulation = Simulation::new(&plan);
+        simulation.run_until(Instant::ZERO + plan.duration.expect("a length"));
+        simulation.report()
+    });
+    assert_eq!(reports[0], reports[1]);
+}

@@ -16,5 +16,7 @@ pub use demand::{DemandSample, DemandWindow, WORTH_REQUESTS_MIN, WORTH_WINDOW};
 pub use latency::{ErrorMs, Latency, LatencyMs};
 pub use request::{DroppedReport, MeanwhileReport, RequestReport};
 pub use runs::Runs;
-pub use shapes::{DeadlinesReport, DiskReport, ExecutionReport, SCHEMA, VolumeReport};
+pub use shapes::{
+    DeadlinesReport, DiskReport, ExecutionReport, ReadAheadReport, SCHEMA, VolumeReport,
+};
 pub use worth::WorthReport;

@@ -121,4 +121,20 @@ pub struct VolumeReport {
     /// The worth of its reserve, where it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worth: Option<WorthReport>,
+    /// What was read ahead for it in the host's memory, if anything was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_ahead: Option<ReadAheadReport>,
+}
+
+/// What was read ahead for a volume in the host's memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReadAheadReport {
+    /// Reads answered from the memory at once.
+    pub hits: u64,
+    /// Reads answered from the memory after they waited for a read-ahead in flight.
+    pub waits: u64,
+    /// Read ahead.
+    pub bytes: u64,
+    /// Of these, removed from the memory before any client had read them.
+    pub unused_bytes: u64,
 }

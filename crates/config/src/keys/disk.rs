@@ -1,6 +1,9 @@
 //! The tables of a disk.
 
-use engine::limits::{JIT_OFFSET_MAX, SERVER_PERIOD_MIN};
+use engine::limits::{
+    JIT_OFFSET_MAX, READ_AHEAD_MEMORY, READ_AHEAD_MEMORY_MAX, READ_AHEAD_MEMORY_MIN,
+    SERVER_PERIOD_MIN,
+};
 use engine::{EstimatorName, PolicyName};
 use input::{Key, TableKeys, list, size_text, time_text};
 use units::Duration;
@@ -138,6 +141,26 @@ fn disk_schedule() -> Vec<Key> {
     ]
 }
 
+fn disk_memory() -> Vec<Key> {
+    vec![
+        Key::new(
+            "read_ahead",
+            format!(
+                "\"auto\", \"off\", or a size from {} to {}",
+                size_text(READ_AHEAD_MEMORY_MIN.bytes()),
+                size_text(READ_AHEAD_MEMORY_MAX.bytes())
+            ),
+            "The memory in which the host reads ahead of clients that read in order and pause. \
+             The disk time is charged to their volumes.",
+        )
+        .or(format!(
+            "\"auto\" under \"spindle\", else \"off\"; \"auto\" is {}, and \"off\" for flash and \
+             for a buffered disk",
+            size_text(READ_AHEAD_MEMORY.bytes())
+        )),
+    ]
+}
+
 fn disk_guarantees() -> Vec<Key> {
     vec![
         Key::new(
@@ -216,7 +239,9 @@ fn disk_execution() -> Vec<Key> {
 }
 
 pub(crate) static DISK: Lazy = Lazy::new(|| {
-    let keys = [disk_identity(), disk_schedule(), disk_guarantees(), disk_execution()].concat();
+    let keys =
+        [disk_identity(), disk_schedule(), disk_memory(), disk_guarantees(), disk_execution()]
+            .concat();
     TableKeys::new("[[disk]]", "A disk, and how its time is divided.", keys)
 });
 

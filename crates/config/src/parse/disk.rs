@@ -12,7 +12,7 @@ use input::{InputError, Table, Value, list, read_at_most, time_text};
 
 use super::names::Names;
 use super::path::{path, same_file, unusable};
-use super::{deadlines, execution, faults, measured, memory, real, slowed, unkept};
+use super::{deadlines, execution, faults, measured, memory, read_ahead, real, slowed, unkept};
 use crate::defaults;
 use crate::demand::measured_worst_case;
 use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PERIOD_MAX, PERIOD_MIN};
@@ -90,6 +90,8 @@ fn disk(
     let by = estimator(table, &drive.model)?;
     let faults = faults::check(table, backing.capabilities().is_real)?;
     let (host_lateness, best_effort, slack_range) = deadlines::check(table, policy(table)?)?;
+    let kind = (policy(table)?, drive.model.rotational());
+    let read_ahead = read_ahead::check(table, kind, &backing)?;
     let disk = Disk {
         name,
         drive,
@@ -113,6 +115,7 @@ fn disk(
         host_lateness,
         best_effort,
         slack_range,
+        read_ahead,
         faults,
         line: table.line(),
     };

@@ -13,6 +13,7 @@ mod nbd;
 mod path;
 mod pool;
 mod pool_stream;
+mod read_ahead;
 mod real;
 mod replay;
 mod slowed;

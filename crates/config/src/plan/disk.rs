@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use engine::{BestEffortServer, EstimatorName, Execution, PolicyName};
-use units::{Duration, Rate, Share};
+use units::{Duration, Rate, Sectors, Share};
 
 use super::backing::Backing;
 use super::faults::Faults;
@@ -64,6 +64,8 @@ pub struct Disk {
     /// The intervals from which [`PolicyName::DeltaL`] takes its slack: all of them, except in
     /// experiments.
     pub slack_range: engine::stream::SlackRange,
+    /// The memory in which the host reads ahead of sequential clients; zero: it does not.
+    pub read_ahead: Sectors,
     /// The faults that it injects, if any.
     pub faults: Option<Faults>,
     /// The line of its table, from 1.

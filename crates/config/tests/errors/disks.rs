@@ -205,3 +205,20 @@ fn that_are_slowed_to_no_speed_or_have_none() {
     let expected = "no such field beside drive = \"null\"";
     expect(&refused(&[], memory), "5: [[disk]] \"d\": field `slowed`", "`0.5`", expected);
 }
+
+#[test]
+fn whose_memory_for_read_ahead_is_no_size_or_beside_deadlines() {
+    let at = "1: [[disk]] \"d0\": field `read_ahead`";
+    let expected = "\"auto\", \"off\", or a size from 1MiB to 4GiB";
+    for bad in ["on", "1KiB", "8GiB", "64"] {
+        let found = format!("`{bad}`");
+        expect(&disk(&format!("read_ahead = \"{bad}\"\n")), at, &found, expected);
+    }
+    let quoted = format!("{expected}, in quotes");
+    expect(&disk("read_ahead = true\n"), at, "`true`", &quoted);
+    let expected = "\"off\", or a policy without deadlines: each block of a stream is one read";
+    for size in ["auto", "16MiB"] {
+        let lines = format!("read_ahead = \"{size}\"\npolicy = \"edf\"\n");
+        expect(&disk(&lines), at, &format!("`{size}`"), expected);
+    }
+}

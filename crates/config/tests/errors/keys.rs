@@ -20,9 +20,10 @@ fn an_unknown_key_of_a_disk() {
          `backing`, \
          `policy`, `unkept_contracts`, `depth`, `period`, `batch`, `linger`, \
          `estimate_sequential`, \
-         `estimate_random`, `estimate`, `nominal_rate`, `reserve_headroom`, `host_lateness`, \
+         `estimate_random`, `estimate`, `read_ahead`, `nominal_rate`, `reserve_headroom`, \
+         `host_lateness`, \
          `best_effort`, `slack_range`, `faults`, `execution`, `split`, `chunk`, `jit_offset`, \
-         `approach`, `seek_split`, `free_prefetch` and 1 more"
+         `approach`, `seek_split` and 2 more"
     );
 }
 

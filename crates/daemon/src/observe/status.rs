@@ -281,6 +281,7 @@ impl VolumeStatus {
             estimate_error_ms: self.error.error(),
             declared: self.declared_since(earlier),
             worth: None,
+            read_ahead: None,
         }
     }
 }

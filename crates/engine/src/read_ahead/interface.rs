@@ -1,0 +1,66 @@
+//! What goes between the read-ahead and its driver.
+
+use units::{Extent, Sectors};
+
+use crate::VolumeId;
+use crate::request::RequestId;
+
+/// A part of the memory, filled by one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegmentId(pub u32);
+
+/// Where a client's request is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServedBy {
+    /// By the memory, at once: [`super::ReadAhead::parts`] says from where.
+    Memory,
+    /// By a read-ahead in flight: [`ReadAheadAction::Answer`] or [`ReadAheadAction::Submit`]
+    /// follows.
+    Pending,
+    /// By the engine.
+    Disk,
+}
+
+/// What the driver does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadAheadAction {
+    /// Submit a read of this extent to the engine, to fill the segment.
+    Read {
+        /// The segment; the driver returns it with the request's progress.
+        segment: SegmentId,
+        /// The volume that is charged.
+        volume: VolumeId,
+        /// What to read.
+        extent: Extent,
+    },
+    /// Answer a client's read from the memory, before the next poll.
+    Answer(RequestId),
+    /// Submit a client's read, whose read-ahead failed or was overwritten, to the engine.
+    Submit(RequestId),
+    /// Release the memory of a segment.
+    Drop(SegmentId),
+}
+
+/// A part of a read that is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The segment.
+    pub segment: SegmentId,
+    /// The first sector of the part within the segment.
+    pub offset: Sectors,
+    /// The part, in the disk's sectors.
+    pub extent: Extent,
+}
+
+/// What read-ahead has done for a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadAheadUsage {
+    /// Client reads answered from the memory at once.
+    pub hits: u64,
+    /// Client reads answered from the memory after they waited for a read-ahead in flight.
+    pub waits: u64,
+    /// Sectors read ahead.
+    pub sectors: Sectors,
+    /// Sectors that were removed from the memory and that no client had read.
+    pub unused: Sectors,
+}

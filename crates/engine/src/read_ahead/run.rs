@@ -1,0 +1,214 @@
+//! A run: a position in a volume from which reads go on in order, and what was read ahead of it.
+
+use std::collections::VecDeque;
+
+use units::{Bytes, Duration, Extent, Instant, Lba, Sectors};
+
+use super::interface::SegmentId;
+use crate::VolumeId;
+use crate::limits::{READ_AHEAD_REQUEST_MAX, READ_AHEAD_REQUEST_MIN};
+use crate::request::RequestId;
+
+/// A run without a read for this long gives its memory to others.
+pub(super) const RUN_IDLE: Duration = Duration::from_secs(1);
+/// The time for which a run's client is to be served from the memory: positioning is paid once in
+/// it, and what is read in vain is at most what the client would have read in it.
+const HORIZON: Duration = Duration::from_secs(2);
+/// A client that could read more than this in a second does not wait for its own pauses, but for
+/// the drive: no drive with positioning transfers more.
+const FAST_BYTES_PER_S: Bytes = Bytes(1 << 30);
+const SECOND: Duration = Duration::from_secs(1);
+/// The EWMA divisor of the pauses between reads.
+const PAUSE_DIVISOR: u64 = 8;
+
+/// A run, by its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RunId(pub(super) u32);
+
+/// What one read-ahead request fills.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) volume: VolumeId,
+    /// The run that it belongs to; `None` if it is not needed any more.
+    pub(super) run: Option<RunId>,
+    pub(super) extent: Extent,
+    /// The end of what was transferred without a gap.
+    pub(super) filled: Lba,
+    /// Transfers behind a gap: several commands in the drive complete in any order.
+    later: Vec<Extent>,
+    /// The end of what no write has overlapped.
+    pub(super) valid: Lba,
+    /// Sectors that the client has read.
+    pub(super) taken: Sectors,
+    pub(super) in_flight: bool,
+}
+
+impl Segment {
+    pub(super) fn new(volume: VolumeId, run: RunId, extent: Extent) -> Self {
+        assert!(!extent.is_empty(), "a segment has sectors");
+        Self {
+            volume,
+            run: Some(run),
+            extent,
+            filled: extent.start,
+            later: Vec::new(),
+            valid: extent.end(),
+            taken: Sectors::ZERO,
+            in_flight: true,
+        }
+    }
+
+    /// The end of what may be read from it.
+    pub(super) fn end(&self) -> Lba {
+        debug_assert!(self.filled >= self.extent.start, "it is filled from its start on");
+        self.filled.min(self.valid)
+    }
+
+    /// Notes a transfer.
+    pub(super) fn transferred(&mut self, extent: Extent) {
+        debug_assert!(extent.start >= self.filled, "no sector is transferred twice");
+        self.later.push(extent);
+        while let Some(next) = self.later.iter().position(|extent| extent.start == self.filled) {
+            self.filled = self.later.swap_remove(next).end();
+        }
+        debug_assert!(self.filled <= self.extent.end(), "a transfer lies in its request");
+    }
+
+    /// Counts the sectors of a client's read that lie here.
+    pub(super) fn take(&mut self, extent: Extent) -> Sectors {
+        let start = self.extent.start.max(extent.start);
+        let end = self.end().min(extent.end());
+        let sectors = if start < end { between(start, end) } else { Sectors::ZERO };
+        self.taken += sectors;
+        debug_assert!(self.taken <= self.extent.len, "each sector is read once");
+        sectors
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) volume: VolumeId,
+    /// Where the client's next read begins.
+    pub(super) position: Lba,
+    /// The end of what was read ahead or is in flight; the position if there is nothing.
+    pub(super) ahead: Lba,
+    /// Where reading ahead ends.
+    pub(super) bounds: Extent,
+    /// In the order of their sectors.
+    pub(super) segments: VecDeque<SegmentId>,
+    pub(super) last_read: Instant,
+    /// When the last read was answered, if none is outstanding.
+    pub(super) answered: Option<Instant>,
+    /// The write that overlaps what was read ahead and is not answered.
+    pub(super) blocked_by: Option<RequestId>,
+    /// How far is read ahead of the position.
+    window: Sectors,
+    /// Whether reading goes on until the window is full.
+    is_filling: bool,
+    /// The mean pause between two reads, in nanoseconds; `None` before the first.
+    pause: Option<u64>,
+    read: Sectors,
+}
+
+impl Run {
+    pub(super) fn new(volume: VolumeId, position: Lba, bounds: Extent, now: Instant) -> Self {
+        debug_assert!(bounds.start <= position, "a run begins within its bounds");
+        debug_assert!(position <= bounds.end(), "and ends there");
+        Self {
+            volume,
+            position,
+            ahead: position,
+            bounds,
+            segments: VecDeque::new(),
+            last_read: now,
+            answered: None,
+            blocked_by: None,
+            window: READ_AHEAD_REQUEST_MIN,
+            is_filling: false,
+            pause: None,
+            read: Sectors(1),
+        }
+    }
+
+    /// Whether its client has read lately.
+    pub(super) fn is_active(&self, now: Instant) -> bool {
+        debug_assert!(self.last_read <= now, "a run was read in the past");
+        now.since(self.last_read) < RUN_IDLE
+    }
+
+    /// Notes a read that continues the run.
+    pub(super) fn access(&mut self, extent: Extent, is_alone: bool, now: Instant) {
+        let last = self.answered.filter(|_| is_alone);
+        let pause = last.map(|last| now.since(last).min(HORIZON).as_nanos());
+        if let Some(pause) = pause {
+            let mean = self.pause.unwrap_or(pause);
+            let rest = mean - mean / PAUSE_DIVISOR;
+            self.pause = Some(rest + pause / PAUSE_DIVISOR);
+        }
+        debug_assert!(!extent.is_empty(), "a read has sectors");
+        (self.last_read, self.read) = (now, extent.len);
+    }
+
+    /// Begins anew with a short window.
+    pub(super) fn reset_window(&mut self) {
+        (self.window, self.is_filling) = (READ_AHEAD_REQUEST_MIN, false);
+        debug_assert!(self.window <= READ_AHEAD_REQUEST_MAX, "a short window is one request");
+    }
+
+    /// The length of the next request, if it is time for one. The run may have `share` of the
+    /// memory.
+    pub(super) fn wanted(&mut self, share: Sectors) -> Option<Sectors> {
+        let left = between(self.ahead.min(self.bounds.end()), self.bounds.end());
+        // Long reads pay for their positioning themselves.
+        let is_long = self.read.0 > READ_AHEAD_REQUEST_MAX.0 / 2;
+        if self.blocked_by.is_some() || left == Sectors::ZERO || is_long || self.is_fast() {
+            return None;
+        }
+        let ahead = between(self.position, self.ahead);
+        let most = self.most(share);
+        self.window = self.window.min(most);
+        if !self.is_filling {
+            if ahead.0 > self.window.0 / 2 {
+                return None;
+            }
+            self.is_filling = true;
+            self.window = Sectors(self.window.0 * 2).min(most);
+        }
+        if ahead >= self.window {
+            self.is_filling = false;
+            return None;
+        }
+        let request = Sectors(self.window.0 / 2).max(READ_AHEAD_REQUEST_MIN);
+        let len = Sectors((self.window - ahead).0.next_multiple_of(self.read.0));
+        let len = len.min(request).min(READ_AHEAD_REQUEST_MAX);
+        debug_assert!(len.0 > 0, "a request has sectors");
+        Some(len.min(left))
+    }
+
+    /// Whether its client pauses so little that the drive alone bounds it: the drive's own
+    /// read-ahead serves it.
+    fn is_fast(&self) -> bool {
+        let Some(pause) = self.pause else { return false };
+        let rate = u128::from(self.read.bytes().0) * u128::from(SECOND.as_nanos());
+        debug_assert!(rate > 0, "a read has sectors");
+        rate > u128::from(FAST_BYTES_PER_S.0) * u128::from(pause)
+    }
+
+    /// The longest window: what the client reads in the horizon, at least two reads, within its
+    /// share of the memory.
+    fn most(&self, share: Sectors) -> Sectors {
+        let pause = u128::from(self.pause.unwrap_or(HORIZON.as_nanos()).max(1));
+        let wanted = u128::from(self.read.0) * u128::from(HORIZON.as_nanos()) / pause;
+        let wanted = Sectors(u64::try_from(wanted).unwrap_or(u64::MAX));
+        debug_assert!(share >= READ_AHEAD_REQUEST_MIN, "a share holds a request");
+        // What a client has read of a segment is released with all of it.
+        let share = Sectors(share.0 - share.0 / 4).max(READ_AHEAD_REQUEST_MIN);
+        wanted.max(Sectors(self.read.0 * 2)).max(READ_AHEAD_REQUEST_MIN).min(share)
+    }
+}
+
+/// The sectors from one to the other.
+fn between(start: Lba, end: Lba) -> Sectors {
+    debug_assert!(start <= end, "from the lower to the higher");
+    Sectors(end.0 - start.0)
+}

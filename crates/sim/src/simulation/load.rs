@@ -1,0 +1,37 @@
+//! A workload's load on a volume.
+
+use config::Workload;
+use units::Instant;
+
+use super::Volume;
+use crate::SeededRng;
+use crate::source::Source;
+
+#[derive(Debug)]
+pub(super) struct Load {
+    pub(super) volume: usize,
+    pub(super) source: Source,
+    pub(super) start: Instant,
+    pub(super) stop: Instant,
+    pub(super) in_flight: u32,
+}
+
+impl Load {
+    pub(super) fn new(workload: &Workload, volumes: &[Volume], rng: SeededRng) -> Self {
+        let volume = workload.volume.0;
+        let size = volumes[volume].map.size();
+        Self {
+            volume,
+            source: Source::new(&workload.requests, size, rng),
+            start: Instant::ZERO + workload.start,
+            stop: workload.stop.map_or(Instant::FAR_FUTURE, |stop| Instant::ZERO + stop),
+            in_flight: 0,
+        }
+    }
+
+    /// Schedules its first requests.
+    pub(super) fn schedule_first(&self, mut schedule: impl FnMut(Instant)) {
+        let (count, after) = self.source.first();
+        (0..count).for_each(|_| schedule(self.start + after));
+    }
+}

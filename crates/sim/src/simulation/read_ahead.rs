@@ -1,0 +1,167 @@
+//! Read-ahead in the host, in virtual time: instead of bytes, the versions that the data oracle
+//! watches.
+
+use std::collections::BTreeMap;
+
+use engine::{
+    Command, Contract, Event, Outcome, Part, Purpose, ReadAhead, ReadAheadAction, Reply, Request,
+    SegmentId, ServedBy, VolumeId,
+};
+use stats::ReadAheadReport;
+use units::{DiskTime, Duration, Extent, Lba, Op, Operation, Sectors};
+
+use super::{Disk, Entry, Sender, Sent, Simulation};
+use crate::oracle::{DataOracle, NEVER_WRITTEN, Version, Watched};
+
+/// The read-ahead of one disk.
+#[derive(Debug)]
+pub(super) struct AheadOfDisk {
+    ahead: ReadAhead,
+    /// What the watched sectors of each segment held when they were read.
+    held: BTreeMap<SegmentId, BTreeMap<Lba, Version>>,
+}
+
+impl AheadOfDisk {
+    /// With this much memory; `None` with none.
+    pub(super) fn new(memory: Sectors) -> Option<Self> {
+        let ahead = (memory > Sectors::ZERO).then(|| ReadAhead::new(memory))?;
+        Some(Self { ahead, held: BTreeMap::new() })
+    }
+
+    /// Notes that a command of a read-ahead request has completed.
+    pub(super) fn progress(&mut self, segment: SegmentId, command: &Command, data: &DataOracle) {
+        if command.purpose == Purpose::Transfer {
+            let extent = command.operation.extent;
+            self.held.entry(segment).or_default().extend(data.content(extent));
+            self.ahead.progress(segment, extent);
+        }
+    }
+
+    pub(super) fn invariants(&self) {
+        self.ahead.invariants();
+    }
+
+    /// A client's read sees what the memory holds.
+    fn copy(&self, extent: Extent, into: &mut Watched) {
+        let parts: Vec<Part> = self.ahead.parts(extent).collect();
+        let mut end = extent.start;
+        for part in &parts {
+            assert_eq!(part.extent.start, end, "the memory holds all of the read");
+            end = part.extent.end();
+        }
+        assert_eq!(end, extent.end(), "the memory holds all of the read");
+        into.see(|lba| {
+            let part =
+                parts.iter().find(|part| (part.extent.start..part.extent.end()).contains(&lba));
+            let held = part.and_then(|part| self.held.get(&part.segment)?.get(&lba));
+            held.copied().unwrap_or(NEVER_WRITTEN)
+        });
+    }
+}
+
+impl Disk {
+    /// A volume whose reads have deadlines is not read ahead.
+    pub(super) fn contract_changed(&mut self, volume: VolumeId, contract: &Contract) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.ahead.set_enabled(volume, contract.stream.is_none());
+        }
+    }
+
+    /// What was read ahead for a volume, if anything was.
+    pub(super) fn read_ahead_of(&self, volume: VolumeId) -> Option<ReadAheadReport> {
+        let usage = self.ahead.as_ref()?.ahead.usage(volume);
+        (usage.sectors > Sectors::ZERO).then(|| ReadAheadReport {
+            hits: usage.hits,
+            waits: usage.waits,
+            bytes: usage.sectors.bytes().0,
+            unused_bytes: usage.unused.bytes().0,
+        })
+    }
+}
+
+impl Simulation {
+    /// Gives a client's request to the memory or to the engine of its disk.
+    pub(super) fn submit(&mut self, disk: usize, request: Request, bounds: Extent) {
+        let now = self.now;
+        let Disk { ahead, engine, .. } = &mut self.disks[disk];
+        let Some(ahead) = ahead else {
+            return engine.handle(Event::Submit(request), now);
+        };
+        match ahead.ahead.submit(&request, Some(bounds), now) {
+            ServedBy::Disk => engine.handle(Event::Submit(request), now),
+            ServedBy::Pending => {}
+            ServedBy::Memory => {
+                let sent = self.sent.get_mut(request.id).expect("the request was just sent");
+                ahead.copy(request.operation.extent, &mut sent.watched);
+                self.events.schedule(now, Entry::Hit(hit(&request, Duration::ZERO)));
+            }
+        }
+    }
+
+    /// Carries out what the read-ahead of a disk asks for.
+    pub(super) fn read_ahead(&mut self, index: usize) {
+        let now = self.now;
+        while let Some(action) =
+            self.disks[index].ahead.as_mut().and_then(|ahead| ahead.ahead.poll(now))
+        {
+            let Disk { ahead, engine, data, .. } = &mut self.disks[index];
+            let ahead = ahead.as_mut().expect("it was just polled");
+            match action {
+                ReadAheadAction::Read { segment, volume, extent } => {
+                    let operation = Operation::read(extent);
+                    let watched = data.sent(&operation);
+                    let by = Sender::ReadAhead(segment);
+                    let id = self.sent.insert(Sent { by, at: now, operation, watched });
+                    engine.handle(Event::Submit(Request { id, volume, operation }), now);
+                }
+                ReadAheadAction::Drop(segment) => drop(ahead.held.remove(&segment)),
+                ReadAheadAction::Answer(id) => {
+                    let sent = self.sent.get_mut(id).expect("a request waits until it is answered");
+                    let Sender::Load(load) = sent.by else { unreachable!("a client waits") };
+                    let volume = self.volumes[self.loads[load].volume].id;
+                    let (operation, waited) = (sent.operation, now.since(sent.at));
+                    ahead.copy(operation.extent, &mut sent.watched);
+                    let request = Request { id, volume, operation };
+                    ahead.ahead.answered(&request, now);
+                    self.answer(hit(&request, waited));
+                }
+                ReadAheadAction::Submit(id) => {
+                    let sent = self.sent.get_mut(id).expect("a request waits until it is answered");
+                    let Sender::Load(load) = sent.by else { unreachable!("a client waits") };
+                    let volume = self.volumes[self.loads[load].volume].id;
+                    let request = Request { id, volume, operation: sent.operation };
+                    engine.handle(Event::Submit(request), now);
+                }
+            }
+        }
+    }
+
+    /// A request that the engine had is answered.
+    pub(super) fn replied(&mut self, index: usize, reply: Reply) {
+        let now = self.now;
+        let sent = self.sent.get_mut(reply.request).expect("a request is answered exactly once");
+        let (by, operation) = (sent.by, sent.operation);
+        let ahead = self.disks[index].ahead.as_mut();
+        match (by, ahead) {
+            (Sender::ReadAhead(segment), Some(ahead)) => {
+                self.sent.remove(reply.request);
+                ahead.ahead.finished(segment, reply.outcome);
+            }
+            (_, ahead) => {
+                if let Some(ahead) = ahead {
+                    let Reply { request: id, volume, .. } = reply;
+                    ahead.ahead.answered(&Request { id, volume, operation }, now);
+                }
+                self.answer(reply);
+            }
+        }
+    }
+}
+
+/// The reply to a read from memory.
+fn hit(request: &Request, waited: Duration) -> Reply {
+    debug_assert_eq!(request.operation.op, Op::Read, "only reads are read ahead");
+    let Request { id, volume, .. } = *request;
+    let (disk_time, estimate) = (DiskTime::ZERO, DiskTime::ZERO);
+    Reply { request: id, volume, outcome: Outcome::Done, disk_time, estimate, waited }
+}
