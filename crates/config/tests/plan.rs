@@ -59,6 +59,7 @@ fn disks() -> Vec<Disk> {
         period: Duration::from_millis(500),
         batch: Duration::from_millis(100),
         linger: Duration::ZERO,
+        read_ahead: Sectors::ZERO,
         estimate_sequential: Duration::from_micros(250),
         estimate_random: Duration::from_millis(15),
         line: 11,

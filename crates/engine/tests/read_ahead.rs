@@ -170,7 +170,7 @@ impl World {
                     }
                 }
                 let outcome = if fails { Outcome::Failed } else { Outcome::Done };
-                self.ahead.finished(segment, outcome);
+                self.ahead.finished(segment, outcome, self.now);
             }
         }
         self.poll();

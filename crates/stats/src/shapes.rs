@@ -1,6 +1,6 @@
 //! The shapes that every command prints alike with `--json`.
 
-use engine::PreemptionStats;
+use engine::{PreemptionStats, ReadAheadUsage};
 use serde::Serialize;
 
 use crate::{DeclaredReport, ErrorMs, LatencyMs, WorthReport};
@@ -137,4 +137,13 @@ pub struct ReadAheadReport {
     pub bytes: u64,
     /// Of these, removed from the memory before any client had read them.
     pub unused_bytes: u64,
+}
+
+impl ReadAheadReport {
+    /// The report, if anything was read ahead.
+    pub fn of(usage: ReadAheadUsage) -> Option<Self> {
+        let ReadAheadUsage { hits, waits, sectors, unused } = usage;
+        let (bytes, unused_bytes) = (sectors.bytes().0, unused.bytes().0);
+        (bytes > 0).then_some(Self { hits, waits, bytes, unused_bytes })
+    }
 }

@@ -5,6 +5,7 @@ mod idle;
 pub(crate) mod inbox;
 pub(crate) mod message;
 pub(crate) mod open;
+pub(crate) mod read_ahead;
 pub(crate) mod request;
 pub(crate) mod scheduler;
 pub(crate) mod terms;

@@ -4,9 +4,9 @@ use std::sync::mpsc::SyncSender;
 
 use backend::Failure;
 use engine::limits::DEPTH_MAX;
-use engine::{Command, Purpose, VolumeId};
+use engine::{Command, Purpose, SegmentId, VolumeId};
 use nbd::ClientRequestId;
-use units::{Instant, Op, Operation};
+use units::{Extent, Instant, Op, Operation};
 use volume::pool::flow::PieceId;
 
 use crate::observe::traced::TracedId;
@@ -24,6 +24,8 @@ pub(crate) enum Origin {
     Operator(SyncSender<Changed>),
     /// The pool, as part of a client's request (`client`) or for its own purposes.
     Pool { piece: PieceId, client: bool },
+    /// The read-ahead, to fill a segment of its memory.
+    ReadAhead(SegmentId),
 }
 
 impl Origin {
@@ -33,6 +35,7 @@ impl Origin {
             Self::Client(id) => TracedId::Client(*id),
             Self::Operator(_) => TracedId::Erasure,
             Self::Pool { piece, .. } => TracedId::Piece(*piece),
+            Self::ReadAhead(_) => unreachable!("only what is answered is traced"),
         }
     }
 
@@ -56,6 +59,8 @@ pub(crate) struct DiskRequest {
     pub(crate) no_hole: bool,
     /// The start of the event-loop iteration that received it, if it came from a client directly.
     pub(crate) received: Option<Instant>,
+    /// The sectors in which reads that go on in order may be read ahead, if any.
+    pub(crate) within: Option<Extent>,
 }
 
 /// A request in progress: the disk's engine has it, and it is not answered.
@@ -157,7 +162,7 @@ pub(crate) fn split(request: &mut DiskRequest, piece: &Command, data: &mut &[u8]
 mod tests {
     use engine::{CommandId, RequestId};
     use nbd::ConnectionId;
-    use units::{Extent, Lba, Sectors};
+    use units::{Lba, Sectors};
 
     use super::*;
 
@@ -171,6 +176,7 @@ mod tests {
             data: vec![fill; len],
             no_hole: false,
             received: None,
+            within: None,
         }
     }
 

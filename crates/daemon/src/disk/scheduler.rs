@@ -1,10 +1,14 @@
 //! One disk's scheduler: its engine, and what the daemon keeps of its volumes beside it.
 
+use std::sync::mpsc::SyncSender;
+
 use engine::{Contract, ContractSchedule, Event, VolumeId};
 use flight::RecordedEngine;
 use nbd::ExportId;
-use units::Instant;
+use units::{Instant, Sectors};
 
+use super::read_ahead::HostReadAhead;
+use super::request::Changed;
 use super::terms::VolumeTerms;
 use super::volumes::VolumeTable;
 
@@ -13,11 +17,35 @@ pub(crate) struct DiskScheduler {
     pub(crate) volumes: VolumeTable,
     /// The instants at which streams begin and end.
     pub(crate) schedule: ContractSchedule,
+    /// The read-ahead in the host, if it is on.
+    pub(crate) read_ahead: Option<HostReadAhead>,
 }
 
 impl DiskScheduler {
-    pub(crate) fn new(engine: RecordedEngine) -> Self {
-        Self { engine, volumes: VolumeTable::default(), schedule: ContractSchedule::default() }
+    /// `memory`: that of the read-ahead in the host.
+    pub(crate) fn new(engine: RecordedEngine, memory: Sectors) -> Self {
+        Self {
+            engine,
+            volumes: VolumeTable::default(),
+            schedule: ContractSchedule::default(),
+            read_ahead: HostReadAhead::new(memory),
+        }
+    }
+
+    /// A volume's contract is now this.
+    fn change_contract(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+        self.engine.handle(Event::ContractChanged { volume, contract }, now);
+        if let Some(ahead) = &mut self.read_ahead {
+            ahead.set_enabled(volume, contract.stream.is_none());
+        }
+    }
+
+    /// Answers `drained` when no request of the volume is open. No more is read ahead for it.
+    pub(crate) fn drain(&mut self, volume: VolumeId, drained: SyncSender<Changed>) {
+        if let Some(ahead) = &mut self.read_ahead {
+            ahead.set_enabled(volume, false);
+        }
+        self.volumes.drain(volume, drained);
     }
 
     /// Attaches a volume, and returns its number on this disk.
@@ -33,7 +61,7 @@ impl DiskScheduler {
         let id = id.expect("the contract has passed admission");
         let contract = self.schedule.schedule(id, contract, span, now);
         if contract != without_stream {
-            self.engine.handle(Event::ContractChanged { volume: id, contract }, now);
+            self.change_contract(id, contract, now);
         }
         self.engine.set_priority(id, priority, now);
         self.volumes.add(id, export, declared);
@@ -46,7 +74,7 @@ impl DiskScheduler {
         self.engine.set_priority(volume, priority, now);
         self.volumes.set_declared(volume, declared);
         let contract = self.schedule.schedule(volume, contract, span, now);
-        self.engine.handle(Event::ContractChanged { volume, contract }, now);
+        self.change_contract(volume, contract, now);
         self.volumes.restart_demand(volume, &self.engine, now);
     }
 
@@ -54,6 +82,9 @@ impl DiskScheduler {
     pub(crate) fn detach(&mut self, volume: VolumeId, now: Instant) {
         self.volumes.remove(volume);
         self.schedule.remove(volume);
+        if let Some(ahead) = &mut self.read_ahead {
+            ahead.remove_volume(volume);
+        }
         self.engine.handle(Event::VolumeRemoved { volume }, now);
     }
 
@@ -61,7 +92,7 @@ impl DiskScheduler {
     pub(crate) fn apply_due_contracts(&mut self, now: Instant) {
         while let Some((volume, stream)) = self.schedule.take_due(now) {
             let contract = Contract { stream, ..self.engine.contract(volume) };
-            self.engine.handle(Event::ContractChanged { volume, contract }, now);
+            self.change_contract(volume, contract, now);
         }
     }
 
@@ -73,7 +104,7 @@ impl DiskScheduler {
             let contract = self.engine.contract(volume);
             if contract.stream.is_some() {
                 let contract = Contract { stream: None, ..contract };
-                self.engine.handle(Event::ContractChanged { volume, contract }, now);
+                self.change_contract(volume, contract, now);
             }
         }
     }

@@ -20,6 +20,7 @@ use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
 use super::idle::IdleWait;
 use super::inbox::Inbox;
 use super::message::{Change, Message, StatsDetail};
+use super::read_ahead::HostReadAhead;
 use super::request::{
     Changed, DiskRequest, GatherBuffers, OpenRequest, Origin, collect, payload, split,
 };
@@ -29,6 +30,8 @@ use crate::observe::status::{DiskSnapshot, Lateness};
 use crate::observe::traffic::{Answered, TimeSum};
 use crate::pool::service::{PieceDone, PoolService};
 use crate::slots::Slots;
+
+mod read_ahead;
 
 /// The longest sleep of a disk's thread without work.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -218,7 +221,9 @@ impl DiskThread {
         }
         self.reap(now);
         self.scheduler.apply_due_contracts(now);
-        while let Some(action) = self.scheduler.engine.poll(now) {
+        loop {
+            self.read_ahead(now);
+            let Some(action) = self.scheduler.engine.poll(now) else { break };
             let issues = matches!(action, Action::Issue(_));
             self.carry_out(action, now);
             if issues && self.is_synchronous {
@@ -314,14 +319,20 @@ impl DiskThread {
             // The receiver may have stopped waiting.
             Message::Query(detail, to) => drop(to.try_send(self.snapshot(detail, now))),
             Message::Change(change, to) => self.change(change, to, now),
-            Message::Reopen(reopening) => self.disk.reopen(reopening),
+            Message::Reopen(reopening) => {
+                self.scheduler.read_ahead.iter_mut().for_each(HostReadAhead::clear);
+                self.disk.reopen(reopening);
+            }
             Message::CancelStreams => self.scheduler.cancel_streams(now),
             Message::TakeOverCompletions => {
                 if let CompletionOwner::Submitter(fd) = &self.completion_owner {
                     self.completion_owner = CompletionOwner::DiskThread(fd.clone());
                 }
             }
-            Message::Stop => self.stopping = true,
+            Message::Stop => {
+                self.scheduler.read_ahead.iter_mut().for_each(HostReadAhead::stop);
+                self.stopping = true;
+            }
         }
     }
 
@@ -342,7 +353,7 @@ impl DiskThread {
 
     /// Gives a request to the engine.
     fn submit(&mut self, request: DiskRequest, now: Instant) {
-        let DiskRequest { volume, operation, received, .. } = request;
+        let DiskRequest { volume, operation, received, within, .. } = request;
         let traced = request.origin.traced();
         self.scheduler.volumes.record_arrival(volume, now);
         let slot = self.requests.insert(OpenRequest { request, failure: None, arrived: now });
@@ -351,7 +362,7 @@ impl DiskThread {
         let entered = Entered { slot, id: traced, export, operation, received };
         self.observer.entered(entered, now);
         let id = engine::RequestId(slot);
-        self.scheduler.engine.handle(Event::Submit(Request { id, volume, operation }), now);
+        self.serve(Request { id, volume, operation }, within, now);
     }
 
     /// Carries out a change. It is answered at once, or when the disk has done its part.
@@ -369,11 +380,12 @@ impl DiskThread {
             Change::Erase { volume, extent } => {
                 let operation = Operation { op: Op::Trim, extent, fua: true };
                 let (origin, data) = (Origin::Operator(to), Vec::new());
-                let (no_hole, received) = (false, None);
-                let request = DiskRequest { origin, volume, operation, data, no_hole, received };
+                let (no_hole, received, within) = (false, None, None);
+                let request =
+                    DiskRequest { origin, volume, operation, data, no_hole, received, within };
                 return self.submit(request, now);
             }
-            Change::Drain { volume } => return self.scheduler.volumes.drain(volume, to),
+            Change::Drain { volume } => return self.scheduler.drain(volume, to),
             Change::Detach { volume } => {
                 self.scheduler.detach(volume, now);
                 volume
@@ -396,7 +408,7 @@ impl DiskThread {
                 self.observer.issued(&command, self.scheduler.engine.command_pieces(&command), now);
                 self.disk.submit(Job { tag, operation, data, no_hole }, now);
             }
-            Action::Reply(reply) => self.answer(reply, now),
+            Action::Reply(reply) => self.replied(reply, now),
         }
     }
 
@@ -416,6 +428,7 @@ impl DiskThread {
         let pieces = self.scheduler.engine.command_pieces(&command);
         self.observer.completed(&command, pieces, reported, now);
         let outcome = self.store(&command, completion.result);
+        self.note_read_ahead(&command, outcome);
         self.scheduler.engine.handle(Event::Completed { command: id, outcome }, now);
     }
 
@@ -495,13 +508,15 @@ impl DiskThread {
                 // The receiver may have stopped waiting.
                 let _ = to.try_send(failure.map_or(Ok(volume), Err));
             }
+            Origin::ReadAhead(_) => unreachable!("no client waits for a read-ahead"),
         }
     }
 
     /// The disk's statistics.
     fn snapshot(&mut self, detail: StatsDetail, now: Instant) -> DiskSnapshot {
-        let DiskScheduler { engine, volumes, .. } = &mut self.scheduler;
-        let of_volumes = volumes.snapshot(engine, detail, now);
+        let DiskScheduler { engine, volumes, read_ahead, .. } = &mut self.scheduler;
+        let of_volumes = volumes.snapshot((engine, read_ahead.as_ref()), detail, now);
+        let read_ahead_memory = read_ahead.as_ref().map_or(units::Bytes::ZERO, HostReadAhead::used);
         let traffic = volumes.traffic(now);
         debug_assert_eq!(traffic.open, self.requests.len() as u64, "each open request is counted");
         DiskSnapshot {
@@ -517,6 +532,7 @@ impl DiskThread {
             executed: self.scheduler.engine.preemption_stats(),
             stream_slack: self.scheduler.engine.static_slack(),
             recorded: self.scheduler.engine.records(),
+            read_ahead_memory,
             volumes: of_volumes,
         }
     }

@@ -5,16 +5,25 @@
 
 use std::sync::mpsc::SyncSender;
 
-use engine::{Engine, RateContract, SEQUENTIAL_WITHIN, VolumeId};
+use engine::{Engine, RateContract, SEQUENTIAL_WITHIN, VolumeId, VolumeUsage};
 use flight::RecordedEngine;
 use nbd::ExportId;
 use stats::{DemandSample, DemandWindow, Latency, Runs, WORTH_WINDOW};
-use units::{Extent, Instant};
+use units::{Extent, Instant, Sectors};
 
 use super::message::StatsDetail;
+use super::read_ahead::HostReadAhead;
 use super::request::Changed;
 use crate::observe::status::{Latencies, VolumeSnapshot};
 use crate::observe::traffic::{Answered, Traffic};
+
+/// Requests, their failures, and the sectors of the others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    requests: u64,
+    failures: u64,
+    sectors: Sectors,
+}
 
 /// One volume.
 #[derive(Debug)]
@@ -30,8 +39,35 @@ struct Entry {
     traffic: Traffic,
     /// What its requests have demanded recently.
     demand: DemandWindow,
+    /// What the engine counts as the volume's and no client has asked for.
+    filled: Counted,
+    /// What the memory of the read-ahead has answered, which the engine has not seen.
+    from_memory: Counted,
     /// Receives an answer when no request is open.
     drained: Option<SyncSender<Changed>>,
+}
+
+impl Entry {
+    /// Answers a drain, if no request is open.
+    fn answer_drain(&mut self, volume: VolumeId) {
+        if self.traffic.open == 0
+            && let Some(drained) = self.drained.take()
+        {
+            // The receiver may have stopped waiting.
+            let _ = drained.try_send(Ok(volume));
+        }
+    }
+
+    /// What the volume's clients got, by what the engine has counted.
+    fn account(&self, engine: &VolumeUsage) -> VolumeUsage {
+        let (more, less) = (self.from_memory, self.filled);
+        VolumeUsage {
+            requests: engine.requests + more.requests - less.requests,
+            failures: engine.failures - less.failures,
+            sectors: engine.sectors + more.sectors - less.sectors,
+            ..*engine
+        }
+    }
 }
 
 /// The volumes, by their numbers in the engine.
@@ -63,6 +99,8 @@ impl VolumeTable {
             declared,
             traffic: Traffic::default(),
             demand: DemandWindow::default(),
+            filled: Counted::default(),
+            from_memory: Counted::default(),
             drained: None,
         };
         let previous = self.entries[index].replace(entry);
@@ -130,12 +168,36 @@ impl VolumeTable {
                 entry.estimate_error.record(error);
             }
         }
-        if entry.traffic.open == 0
-            && let Some(drained) = entry.drained.take()
-        {
-            // The receiver may have stopped waiting.
-            let _ = drained.try_send(Ok(volume));
-        }
+        entry.answer_drain(volume);
+    }
+
+    /// Counts a request of the read-ahead that arrives.
+    pub(crate) fn record_read_ahead(&mut self, volume: VolumeId, now: Instant) {
+        self.record_arrival(volume, now);
+    }
+
+    /// Counts a request of the read-ahead that is answered, with the sectors that it read unless
+    /// it failed, and answers a drain that waits for it.
+    pub(crate) fn record_filled(
+        &mut self,
+        volume: VolumeId,
+        sectors: Option<Sectors>,
+        now: Instant,
+    ) {
+        self.traffic.record_filled(now);
+        let entry = self.entry(volume);
+        entry.traffic.record_filled(now);
+        entry.filled.requests += 1;
+        entry.filled.failures += u64::from(sectors.is_none());
+        entry.filled.sectors += sectors.unwrap_or_default();
+        entry.answer_drain(volume);
+    }
+
+    /// Counts a client's read that the memory of the read-ahead answers.
+    pub(crate) fn record_memory(&mut self, volume: VolumeId, sectors: Sectors) {
+        let entry = self.entry(volume);
+        entry.from_memory.requests += 1;
+        entry.from_memory.sectors += sectors;
     }
 
     /// Answers `drained` when no request of the volume is open.
@@ -180,7 +242,7 @@ impl VolumeTable {
     /// The statistics of all attached volumes.
     pub(crate) fn snapshot(
         &self,
-        engine: &mut RecordedEngine,
+        (engine, ahead): (&mut RecordedEngine, Option<&HostReadAhead>),
         detail: StatsDetail,
         now: Instant,
     ) -> Vec<(ExportId, VolumeSnapshot)> {
@@ -194,11 +256,14 @@ impl VolumeTable {
             };
             let contract = engine.contract(volume);
             // A stream is kept by deadlines, beside which a reserve is not the measure.
-            let sample = demand(engine, volume, now).filter(|_| contract.stream.is_none());
+            // What a client that is read ahead would demand of the disk itself is not known.
+            let read_ahead = ahead.map_or_else(Default::default, |ahead| ahead.usage(volume));
+            let is_measured = contract.stream.is_none() && read_ahead.sectors == Sectors::ZERO;
+            let sample = demand(engine, volume, now).filter(|_| is_measured);
             let snapshot = VolumeSnapshot {
                 contract,
                 worth: sample.and_then(|now| entry.demand.worth(&now, contract.reserve)),
-                account: *engine.usage(volume),
+                account: entry.account(engine.usage(volume)),
                 balance: engine.balance(volume, now),
                 slack: engine.slack(volume),
                 latencies,
@@ -207,6 +272,7 @@ impl VolumeTable {
                 runs: entry.runs,
                 declared: entry.declared,
                 kept: engine.deadline_stats(volume).unwrap_or_default(),
+                read_ahead,
             };
             (entry.export, snapshot)
         };

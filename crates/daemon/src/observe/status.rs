@@ -2,9 +2,9 @@
 
 use backend::{Health, IoMethod, ServiceTimes};
 use config::DiskIndex;
-use engine::{Contract, DeadlineStats, PreemptionStats, RateContract, VolumeUsage};
+use engine::{Contract, DeadlineStats, PreemptionStats, RateContract, ReadAheadUsage, VolumeUsage};
 use nbd::ExportId;
-use stats::{DeclaredReport, Latency, Runs, VolumeReport};
+use stats::{DeclaredReport, Latency, ReadAheadReport, Runs, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
 
 use super::traffic::{TimeSum, Traffic};
@@ -51,6 +51,7 @@ pub(crate) struct VolumeSnapshot {
     pub(crate) runs: Runs,
     pub(crate) declared: Option<RateContract>,
     pub(crate) kept: DeadlineStats,
+    pub(crate) read_ahead: ReadAheadUsage,
 }
 
 impl VolumeSnapshot {
@@ -74,6 +75,7 @@ impl VolumeSnapshot {
         self.kept.met += other.kept.met;
         self.kept.missed += other.kept.missed;
         self.kept.max_lateness = self.kept.max_lateness.max(other.kept.max_lateness);
+        self.read_ahead = self.read_ahead + other.read_ahead;
         self
     }
 }
@@ -93,6 +95,7 @@ pub(crate) struct DiskSnapshot {
     pub(crate) executed: Option<PreemptionStats>,
     pub(crate) stream_slack: Option<DiskTime>,
     pub(crate) recorded: bool,
+    pub(crate) read_ahead_memory: Bytes,
     /// By the volumes' numbers on the disk, which mean nothing elsewhere.
     pub(crate) volumes: Vec<(ExportId, VolumeSnapshot)>,
 }
@@ -128,6 +131,8 @@ pub struct DiskStatus {
     pub stream_slack: Option<DiskTime>,
     /// Whether its engine's inputs and decisions go into a flight record.
     pub recorded: bool,
+    /// The memory of its read-ahead that is in use.
+    pub read_ahead_memory: Bytes,
 }
 
 /// One volume.
@@ -167,6 +172,8 @@ pub struct VolumeStatus {
     pub declared: Option<RateContract>,
     /// The deadlines of its streams that were met and missed.
     pub kept: DeadlineStats,
+    /// What was read ahead for it.
+    pub read_ahead: ReadAheadUsage,
 }
 
 /// The statistics of all disks, in the config's order, and of all volumes, in the order of their
@@ -187,6 +194,7 @@ impl DiskStatus {
     ) -> (Self, Vec<(ExportId, VolumeSnapshot)>) {
         let DiskSnapshot { at, busy, slack, lateness, traffic, idle, times, .. } = snapshot;
         let DiskSnapshot { health, access, executed, stream_slack, recorded, .. } = snapshot;
+        let read_ahead_memory = snapshot.read_ahead_memory;
         let status = Self {
             name,
             at,
@@ -201,6 +209,7 @@ impl DiskStatus {
             executed,
             stream_slack,
             recorded,
+            read_ahead_memory,
         };
         (status, snapshot.volumes)
     }
@@ -239,6 +248,7 @@ impl VolumeStatus {
             runs: sum.runs,
             declared: sum.declared,
             kept: sum.kept,
+            read_ahead: sum.read_ahead,
         }
     }
 
@@ -246,6 +256,17 @@ impl VolumeStatus {
     pub fn declared_since(&self, earlier: Option<&Self>) -> Option<DeclaredReport> {
         let seen = earlier.map_or(self.runs, |earlier| self.runs.since(&earlier.runs));
         self.declared.map(|declared| DeclaredReport::new(&declared, &seen))
+    }
+
+    /// What was read ahead since `earlier`.
+    fn read_ahead_since(&self, earlier: Option<&Self>) -> ReadAheadUsage {
+        let before = earlier.map_or_else(ReadAheadUsage::default, |earlier| earlier.read_ahead);
+        ReadAheadUsage {
+            hits: self.read_ahead.hits - before.hits,
+            waits: self.read_ahead.waits - before.waits,
+            sectors: self.read_ahead.sectors - before.sectors,
+            unused: self.read_ahead.unused - before.unused,
+        }
     }
 
     /// A report on the time since `earlier`, of length `elapsed`, in the format of simulations. The
@@ -281,7 +302,7 @@ impl VolumeStatus {
             estimate_error_ms: self.error.error(),
             declared: self.declared_since(earlier),
             worth: None,
-            read_ahead: None,
+            read_ahead: ReadAheadReport::of(self.read_ahead_since(earlier)),
         }
     }
 }

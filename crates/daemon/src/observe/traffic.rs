@@ -202,6 +202,13 @@ impl Traffic {
         self.open += 1;
     }
 
+    /// A request of the read-ahead is answered: no client waited for it, and it is no traffic.
+    pub(crate) fn record_filled(&mut self, now: Instant) {
+        *self = self.at(now);
+        assert!(self.open > 0, "a request arrives before it is answered");
+        self.open -= 1;
+    }
+
     pub(crate) fn record_answer(&mut self, answered: &Answered, now: Instant) {
         *self = self.at(now);
         assert!(self.open > 0, "a request arrives before it is answered");

@@ -320,6 +320,7 @@ impl Inner {
             data,
             no_hole: keep,
             received: None,
+            within: None,
         };
         self.messages[disk.disk.0].push(Message::Request(request));
     }

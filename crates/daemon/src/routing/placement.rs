@@ -100,6 +100,7 @@ impl Placement {
                     data,
                     no_hole,
                     received: Some(received()),
+                    within: Some(placement.extent),
                 };
                 batch.messages[placement.disk.0].push(Message::Request(request));
             }

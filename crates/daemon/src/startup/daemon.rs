@@ -193,7 +193,10 @@ fn open_disks(
                 disk.name
             );
         }
-        disks.push(OpenedDisk { scheduler: DiskScheduler::new(engine), disk: opened });
+        disks.push(OpenedDisk {
+            scheduler: DiskScheduler::new(engine, disk.read_ahead),
+            disk: opened,
+        });
     }
     Ok(disks)
 }

@@ -1,5 +1,7 @@
 //! What goes between the read-ahead and its driver.
 
+use core::ops::Add;
+
 use units::{Extent, Sectors};
 
 use crate::VolumeId;
@@ -63,4 +65,16 @@ pub struct ReadAheadUsage {
     pub sectors: Sectors,
     /// Sectors that were removed from the memory and that no client had read.
     pub unused: Sectors,
+}
+
+impl Add for ReadAheadUsage {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            waits: self.waits + other.waits,
+            sectors: self.sectors + other.sectors,
+            unused: self.unused + other.unused,
+        }
+    }
 }

@@ -24,7 +24,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Extent, Instant, Lba, Operation, Sectors};
+use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
 use self::run::{RUN_IDLE, Run, RunId, Segment};
 use self::volume::Volume;
@@ -39,6 +39,10 @@ mod run;
 mod volume;
 
 pub use interface::{Part, ReadAheadAction, ReadAheadUsage, SegmentId, ServedBy};
+
+/// After a failed read-ahead, a volume is not read ahead for this long: a drive may try for seconds
+/// to read a bad sector.
+const FAILURE_PAUSE: Duration = Duration::from_secs(10);
 
 /// A client's read that waits for a read-ahead.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +114,7 @@ impl ReadAhead {
         let entry = self.volume(volume);
         let is_alone = entry.outstanding == 0;
         entry.outstanding += 1;
-        let bounds = bounds.filter(|_| op == units::Op::Read && entry.is_enabled);
+        let bounds = bounds.filter(|_| op == units::Op::Read && entry.is_enabled(now));
         let Some(bounds) = bounds else { return ServedBy::Disk };
         debug_assert!(bounds.contains(extent), "a read lies within its bounds");
         let Some(id) = self.run_of(volume, extent.start) else {
@@ -194,7 +198,7 @@ impl ReadAhead {
     }
 
     /// Notes that a read-ahead request is answered.
-    pub fn finished(&mut self, id: SegmentId, outcome: Outcome) {
+    pub fn finished(&mut self, id: SegmentId, outcome: Outcome, now: Instant) {
         let segment = self.segment_mut(id);
         debug_assert!(segment.in_flight, "a request is answered once");
         segment.in_flight = false;
@@ -204,6 +208,9 @@ impl ReadAhead {
         }
         let entry = self.volume(volume);
         entry.in_flight = false;
+        if outcome == Outcome::Failed {
+            entry.resumes_at = now + FAILURE_PAUSE;
+        }
         entry.usage.sectors += extent.len;
         match run {
             // The client reads it itself, and learns of the failure.
@@ -269,7 +276,7 @@ impl ReadAhead {
     /// Whether the reads of a volume are continued; a volume's are unless this says otherwise.
     pub fn set_enabled(&mut self, volume: VolumeId, is_enabled: bool) {
         let entry = self.volume(volume);
-        entry.is_enabled = is_enabled;
+        entry.has_deadlines = !is_enabled;
         entry.forget();
         for run in core::mem::take(&mut entry.runs) {
             self.end_run(run);

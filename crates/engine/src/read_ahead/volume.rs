@@ -17,9 +17,12 @@ struct Candidate {
     last: Instant,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Volume {
-    pub(super) is_enabled: bool,
+    /// Whether its reads have deadlines: it is not read ahead.
+    pub(super) has_deadlines: bool,
+    /// After a failure: when it is read ahead again.
+    pub(super) resumes_at: Instant,
     /// Its client's requests that are not answered.
     pub(super) outstanding: u32,
     /// Whether one of its read-ahead requests is in the engine.
@@ -29,20 +32,12 @@ pub(super) struct Volume {
     candidates: Vec<Candidate>,
 }
 
-impl Default for Volume {
-    fn default() -> Self {
-        Self {
-            is_enabled: true,
-            outstanding: 0,
-            in_flight: false,
-            runs: Vec::new(),
-            usage: ReadAheadUsage::default(),
-            candidates: Vec::new(),
-        }
-    }
-}
-
 impl Volume {
+    /// Whether it is read ahead.
+    pub(super) fn is_enabled(&self, now: Instant) -> bool {
+        !self.has_deadlines && now >= self.resumes_at
+    }
+
     /// Notes a read that continues no run. Returns whether it makes one: the client has read in
     /// order, and it had no other request outstanding. One that always has is served by the drive's
     /// own read-ahead.

@@ -69,13 +69,7 @@ impl Disk {
 
     /// What was read ahead for a volume, if anything was.
     pub(super) fn read_ahead_of(&self, volume: VolumeId) -> Option<ReadAheadReport> {
-        let usage = self.ahead.as_ref()?.ahead.usage(volume);
-        (usage.sectors > Sectors::ZERO).then(|| ReadAheadReport {
-            hits: usage.hits,
-            waits: usage.waits,
-            bytes: usage.sectors.bytes().0,
-            unused_bytes: usage.unused.bytes().0,
-        })
+        ReadAheadReport::of(self.ahead.as_ref()?.ahead.usage(volume))
     }
 }
 
@@ -145,7 +139,7 @@ impl Simulation {
         match (by, ahead) {
             (Sender::ReadAhead(segment), Some(ahead)) => {
                 self.sent.remove(reply.request);
-                ahead.ahead.finished(segment, reply.outcome);
+                ahead.ahead.finished(segment, reply.outcome, now);
             }
             (_, ahead) => {
                 if let Some(ahead) = ahead {

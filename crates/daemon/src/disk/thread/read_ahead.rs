@@ -1,0 +1,125 @@
+//! Read-ahead on a disk's thread: requests that the memory serves, and those that fill it.
+
+use engine::{
+    Command, Event, Outcome, Purpose, ReadAheadAction, Request, RequestId, SegmentId, ServedBy,
+    VolumeId,
+};
+use units::{DiskTime, Extent, Instant, Operation};
+
+use super::DiskThread;
+use crate::disk::request::{DiskRequest, OpenRequest, Origin};
+
+impl DiskThread {
+    /// Gives an open request to the memory of the read-ahead, or to the engine.
+    pub(super) fn serve(&mut self, request: Request, within: Option<Extent>, now: Instant) {
+        let ahead = self.scheduler.read_ahead.as_mut();
+        match ahead.map_or(ServedBy::Disk, |ahead| ahead.submit(&request, within, now)) {
+            ServedBy::Disk => self.scheduler.engine.handle(Event::Submit(request), now),
+            ServedBy::Pending => {}
+            ServedBy::Memory => self.answer_from_memory(request.id, now),
+        }
+    }
+
+    /// Carries out what the read-ahead asks for.
+    pub(super) fn read_ahead(&mut self, now: Instant) {
+        while let Some(action) =
+            self.scheduler.read_ahead.as_mut().and_then(|ahead| ahead.poll(now))
+        {
+            match action {
+                ReadAheadAction::Read { segment, volume, extent } => {
+                    self.fill(segment, (volume, extent), now);
+                }
+                ReadAheadAction::Answer(id) => {
+                    let request = self.request(id);
+                    self.answer_from_memory(id, now);
+                    if let Some(ahead) = &mut self.scheduler.read_ahead {
+                        ahead.answered(&request, now);
+                    }
+                }
+                ReadAheadAction::Submit(id) => {
+                    let request = self.request(id);
+                    self.scheduler.engine.handle(Event::Submit(request), now);
+                }
+                ReadAheadAction::Drop(_) => unreachable!("the memory has released it"),
+            }
+        }
+    }
+
+    /// An open request, as the engine knows it.
+    fn request(&self, id: RequestId) -> Request {
+        let DiskRequest { volume, operation, .. } = self.requests.get(id.0).request;
+        Request { id, volume, operation }
+    }
+
+    /// Reads ahead to fill a segment. No client waits for the request: it is not traced.
+    fn fill(&mut self, segment: SegmentId, (volume, extent): (VolumeId, Extent), now: Instant) {
+        let operation = Operation::read(extent);
+        let request = DiskRequest {
+            origin: Origin::ReadAhead(segment),
+            volume,
+            operation,
+            data: Vec::new(),
+            no_hole: false,
+            received: None,
+            within: None,
+        };
+        self.scheduler.volumes.record_read_ahead(volume, now);
+        let slot = self.requests.insert(OpenRequest { request, failure: None, arrived: now });
+        if let Some(ahead) = &mut self.scheduler.read_ahead {
+            ahead.started(segment, slot);
+        }
+        let request = Request { id: RequestId(slot), volume, operation };
+        self.scheduler.engine.handle(Event::Submit(request), now);
+    }
+
+    /// Answers a client's read with bytes from the memory.
+    fn answer_from_memory(&mut self, id: RequestId, now: Instant) {
+        let open = self.requests.get_mut(id.0);
+        let mut data = core::mem::take(&mut open.request.data);
+        data.clear();
+        let (volume, waited) = (open.request.volume, now.since(open.arrived));
+        let extent = open.request.operation.extent;
+        let ahead = self.scheduler.read_ahead.as_ref().expect("it has the bytes");
+        ahead.copy(extent, |slot| &self.requests.get(slot).request.data, &mut data);
+        self.requests.get_mut(id.0).request.data = data;
+        self.scheduler.volumes.record_memory(volume, extent.len);
+        let (disk_time, estimate) = (DiskTime::ZERO, DiskTime::ZERO);
+        let outcome = Outcome::Done;
+        let reply = engine::Reply { request: id, volume, outcome, disk_time, estimate, waited };
+        self.answer(reply, now);
+    }
+
+    /// A command has completed: notes what it read ahead. After a failure the memory is emptied,
+    /// so that no read is answered from a disk that does not answer itself.
+    pub(super) fn note_read_ahead(&mut self, command: &Command, outcome: Outcome) {
+        let Some(ahead) = &mut self.scheduler.read_ahead else { return };
+        if outcome == Outcome::Failed {
+            return ahead.clear();
+        }
+        for piece in self.scheduler.engine.command_pieces(command) {
+            let origin = &self.requests.get(piece.request.0).request.origin;
+            if let (Origin::ReadAhead(segment), Purpose::Transfer) = (origin, piece.purpose) {
+                ahead.progress(*segment, piece.operation.extent);
+            }
+        }
+    }
+
+    /// A request that the engine had is answered.
+    pub(super) fn replied(&mut self, reply: engine::Reply, now: Instant) {
+        let request = self.request(reply.request);
+        let origin = &self.requests.get(reply.request.0).request.origin;
+        let Origin::ReadAhead(segment) = *origin else {
+            if let Some(ahead) = &mut self.scheduler.read_ahead {
+                ahead.answered(&request, now);
+            }
+            return self.answer(reply, now);
+        };
+        let OpenRequest { request: filled, .. } = self.requests.remove(reply.request.0);
+        let sectors = filled.operation.extent.len;
+        let counted = (reply.outcome == Outcome::Done).then_some(sectors);
+        if let Some(ahead) = &mut self.scheduler.read_ahead {
+            ahead.finished(segment, (reply.outcome, filled.data), now);
+        }
+        self.scheduler.volumes.record_filled(reply.volume, counted, now);
+    }
+}
