@@ -1,4 +1,4 @@
-//! Read-ahead against a model of a disk: what the memory holds, how much of it, and for whom.
+//! Read-ahead against a model of a disk: what the memory holds, how much, and for which volumes.
 
 mod common;
 

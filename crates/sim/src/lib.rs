@@ -9,6 +9,7 @@
 //! Invariant: one seed gives one result, on every machine, in debug and in release. Each workload
 //! has its own stream of random numbers, so adding a workload changes no other.
 
+mod ahead;
 mod bench_target;
 pub mod datasheet;
 mod event_queue;

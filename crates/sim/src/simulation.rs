@@ -16,6 +16,7 @@ use units::{Bytes, DiskTime, Duration, Extent, Instant, Op, Operation, Share};
 use volume::{DiskExtent, DiskId, VolumeMap};
 
 use crate::SeededRng;
+use crate::ahead::AheadOfDisk;
 use crate::event_queue::EventQueue;
 use crate::non_preemptible::NonPreemptible;
 use crate::oracle::{
@@ -29,7 +30,6 @@ mod load;
 mod read_ahead;
 
 use self::load::Load;
-use self::read_ahead::AheadOfDisk;
 
 /// The most requests of one open loop that wait at a time; more are dropped and counted.
 const BACKLOG_MAX: u32 = 65_536;
@@ -167,7 +167,8 @@ impl Simulation {
         let loads: Vec<Load> = (0..)
             .zip(&plan.workloads)
             .map(|(stream, workload)| {
-                Load::new(workload, &volumes, SeededRng::new(plan.seed, stream))
+                let size = volumes[workload.volume.0].map.size();
+                Load::new(workload, size, SeededRng::new(plan.seed, stream))
             })
             .collect();
         let mut events = EventQueue::new();

@@ -19,8 +19,8 @@
 //! Invariants: a segment holds what the disk held when its commands were executed; a write, a trim
 //! or a write of zeroes removes what it overlaps, when it is submitted and again when it is
 //! answered, so that no read that is sent after the answer sees older data. The segments together
-//! never exceed the memory. A volume has at most one read-ahead request in the engine: its own reads
-//! wait for that one at most.
+//! never exceed the memory. A volume has at most one read-ahead request in the engine: its own
+//! reads wait for that one at most.
 
 use std::collections::VecDeque;
 
@@ -102,8 +102,9 @@ impl ReadAhead {
         self.volumes.get(volume.0 as usize).map_or_else(Default::default, |entry| entry.usage)
     }
 
-    /// Notes a client's request and says where it is served. It may be read ahead of within `bounds`;
-    /// without bounds it is not. Each request that is not served by the memory is reported with [`Self::answered`].
+    /// Notes a client's request and says where it is served. It may be read ahead of within
+    /// `bounds`; without bounds it is not. Each request that is not served by the memory is
+    /// reported with [`Self::answered`].
     pub fn submit(&mut self, request: &Request, bounds: Option<Extent>, now: Instant) -> ServedBy {
         let Request { id, volume, operation } = *request;
         let Operation { op, extent, .. } = operation;

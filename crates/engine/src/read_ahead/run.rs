@@ -149,7 +149,7 @@ impl Run {
         (self.last_read, self.read) = (now, extent.len);
     }
 
-    /// Begins anew with a short window.
+    /// Begins again with a short window.
     pub(super) fn reset_window(&mut self) {
         (self.window, self.is_filling) = (READ_AHEAD_REQUEST_MIN, false);
         debug_assert!(self.window <= READ_AHEAD_REQUEST_MAX, "a short window is one request");

@@ -1,9 +1,8 @@
 //! A workload's load on a volume.
 
 use config::Workload;
-use units::Instant;
+use units::{Instant, Sectors};
 
-use super::Volume;
 use crate::SeededRng;
 use crate::source::Source;
 
@@ -17,11 +16,10 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn new(workload: &Workload, volumes: &[Volume], rng: SeededRng) -> Self {
-        let volume = workload.volume.0;
-        let size = volumes[volume].map.size();
+    /// The load of a workload on a volume of `size`.
+    pub(super) fn new(workload: &Workload, size: Sectors, rng: SeededRng) -> Self {
         Self {
-            volume,
+            volume: workload.volume.0,
             source: Source::new(&workload.requests, size, rng),
             start: Instant::ZERO + workload.start,
             stop: workload.stop.map_or(Instant::FAR_FUTURE, |stop| Instant::ZERO + stop),
