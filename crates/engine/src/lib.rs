@@ -42,6 +42,6 @@ pub use preempt::{
 pub use read_ahead::{Part, ReadAhead, ReadAheadAction, ReadAheadUsage, SegmentId, ServedBy};
 pub use request::{
     Action, Command, CommandId, DeadlineStats, Event, Outcome, Reply, Request, RequestId,
-    ServiceDemand, VolumeUsage,
+    ServiceDemand, StreamBytes, VolumeUsage,
 };
 pub use settings::{BestEffortServer, CommandBound, Deadlines, Settings};

@@ -148,6 +148,46 @@ pub struct DeadlineStats {
     pub missed: u64,
     /// The largest lateness of an answer.
     pub max_lateness: Duration,
+    /// The bytes of the stream, where each byte is promised a time: see [`StreamBytes`].
+    pub bytes: StreamBytes,
+}
+
+/// The bytes of a stream, by what became of what was promised for each, however it was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamBytes {
+    /// Answered by the time that was promised.
+    pub met: Sectors,
+    /// Answered later.
+    pub missed: Sectors,
+    /// Asked for by requests that ended a run of bytes within a block: they begin another block.
+    pub out_of_order: Sectors,
+    /// Asked for earlier than the bandwidth, one block, and the jitter of half a period allow.
+    pub beyond_rate: Sectors,
+    /// Not of the stream: outside of its range, trims, and writes of zeroes.
+    pub outside: Sectors,
+    /// Transferred by short commands because the client sends one request at a time.
+    pub not_gathered: Sectors,
+}
+
+impl core::ops::AddAssign for StreamBytes {
+    fn add_assign(&mut self, other: Self) {
+        self.met += other.met;
+        self.missed += other.missed;
+        self.out_of_order += other.out_of_order;
+        self.beyond_rate += other.beyond_rate;
+        self.outside += other.outside;
+        self.not_gathered += other.not_gathered;
+        debug_assert!(self.met >= other.met, "a sum of counts");
+    }
+}
+
+impl StreamBytes {
+    /// Counts `len` that were promised by `due` and are answered at `now`.
+    pub(crate) fn answered(&mut self, len: Sectors, due: Instant, now: Instant) {
+        let count = if now <= due { &mut self.met } else { &mut self.missed };
+        *count += len;
+        debug_assert!(*count >= len, "a count only grows");
+    }
 }
 
 impl DeadlineStats {

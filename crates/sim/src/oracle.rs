@@ -7,7 +7,8 @@
 //!   request of a sequential run, or while a limit holds.
 //! - Reserve kept: at queue depth 1, a volume that was backlogged for two periods or more received
 //!   its reserve, less a stated bound; beside streams, less what those may take at once.
-//! - Deadlines met: under a policy that never misses, no block of an admitted stream is late.
+//! - Deadlines met: under a policy that never misses, no block and no byte of an admitted stream is
+//!   late.
 //! - Accounting: charged disk time equals busy time, and reserves add up (checked by the engine).
 //!
 //! A violated oracle panics. The message names the instant, and the run can be repeated from its
@@ -291,6 +292,11 @@ pub(crate) fn assert_deadlines_kept(
         "at {now}: a block of {volume} was late by {} under {}",
         kept.max_lateness,
         settings.policy,
+    );
+    let late = kept.bytes.missed;
+    assert!(
+        late.0 == 0 || !never_misses(settings),
+        "at {now}: {late} of {volume} were late against its bandwidth"
     );
 }
 

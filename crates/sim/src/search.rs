@@ -25,6 +25,9 @@ const TASKS_MAX: u64 = 10;
 /// The most blocks that one stream requests in a case.
 const BLOCKS_MAX: u64 = 60;
 
+/// Where the first stream begins whose requests follow each other, and the sectors of each.
+const FOLLOWING: u64 = 1 << 32;
+
 /// What is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchParameters {
@@ -57,6 +60,12 @@ struct Client {
     left: u64,
     rng: SeededRng,
     sent: u64,
+    /// Of a stream: the requests in which it asks for a block, and for how many blocks at once. One
+    /// of each where requests have deadlines.
+    requests: u64,
+    blocks: u64,
+    /// The sectors that it asked for in other requests than blocks: these follow each other.
+    asked: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -195,6 +204,9 @@ impl Case {
         };
         case.generate_streams(&tasks, &mut rng);
         case.generate_load(&settings, &mut rng);
+        if !settings.policy.has_deadlines() && tasks.chunk.is_none() {
+            case.generate_requests(SeededRng::new(seed, STREAM + 1));
+        }
         case
     }
 
@@ -238,6 +250,18 @@ impl Case {
         }
     }
 
+    /// Half of the streams ask for their blocks in other requests, under a policy that promises
+    /// bytes.
+    fn generate_requests(&mut self, mut rng: SeededRng) {
+        let later = self.later.as_mut().map(|(_, client, _)| client);
+        for client in self.clients.iter_mut().chain(later) {
+            if matches!(client.kind, Kind::Stream { .. }) && rng.below(2) == 0 {
+                client.requests = one_of(&mut rng, &[1, 1, 2, 3, 8]);
+                client.blocks = one_of(&mut rng, &[1, 1, 2, 3]);
+            }
+        }
+    }
+
     /// Generates best-effort volumes and volumes with reserves.
     fn generate_load(&mut self, settings: &Settings, rng: &mut SeededRng) {
         let range = settings.deadlines.slack_range;
@@ -274,7 +298,7 @@ impl Case {
             let kind = Kind::Load { sectors, every, closed };
             let left = 1 + rng.below(BLOCKS_MAX);
             let own = SeededRng::new(rng.below(u64::MAX), STREAM);
-            self.clients.push(Client { volume, kind, next, left, rng: own, sent: 0 });
+            self.clients.push(Client::new(volume, kind, (next, left), own));
         }
     }
 
@@ -301,7 +325,7 @@ impl Case {
         let Some(kept) = self.engine.deadline_stats(volume) else { return };
         let sum = &mut self.result.kept;
         sum.met += kept.met;
-        sum.missed += kept.missed;
+        sum.missed += kept.missed + u64::from(kept.bytes.missed > Sectors::ZERO);
         sum.max_lateness = sum.max_lateness.max(kept.max_lateness);
     }
 
@@ -346,12 +370,27 @@ impl Case {
     fn send(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let (sectors, due) = client.next_request(self.now);
+        if (client.requests, client.blocks) == (1, 1) {
+            let start = Lba(1 + self.sent.len() as u64 * 4_096);
+            return self.submit(index, Extent::new(start, Sectors(sectors)), due);
+        }
+        if !client.sent.is_multiple_of(client.blocks) {
+            return;
+        }
+        let (total, requests) = (sectors * client.blocks, client.requests.min(sectors));
+        let first = FOLLOWING + index as u64 * FOLLOWING + client.asked;
+        client.asked += total;
+        for number in 0..requests {
+            let (from, to) = (total * number / requests, total * (number + 1) / requests);
+            self.submit(index, Extent::new(Lba(first + from), Sectors(to - from)), None);
+        }
+    }
+
+    fn submit(&mut self, index: usize, extent: Extent, due: Option<Instant>) {
         let id = RequestId(self.sent.len() as u64);
-        let start = Lba(1 + id.0 * 4_096);
-        let operation = Operation::read(Extent::new(start, Sectors(sectors)));
-        let request = Request { id, volume: client.volume, operation };
+        let (volume, operation) = (self.clients[index].volume, Operation::read(extent));
         self.sent.push((index, self.now, due));
-        self.engine.handle(Event::Submit(request), self.now);
+        self.engine.handle(Event::Submit(Request { id, volume, operation }), self.now);
     }
 
     fn poll(&mut self) {
@@ -432,10 +471,15 @@ fn stream_client(
     let kind = Kind::Stream { task, block, pattern, expected: Some(Instant::ZERO) };
     let left = 5 + rng.below(BLOCKS_MAX);
     let own = SeededRng::new(rng.below(u64::MAX), STREAM);
-    Client { volume, kind, next, left, rng: own, sent: 0 }
+    Client::new(volume, kind, (next, left), own)
 }
 
 impl Client {
+    fn new(volume: VolumeId, kind: Kind, (next, left): (Instant, u64), rng: SeededRng) -> Self {
+        let (requests, blocks) = (1, 1);
+        Self { volume, kind, next, left, rng, sent: 0, requests, blocks, asked: 0 }
+    }
+
     /// The length of the request that is sent now, and its deadline if it is known.
     fn next_request(&mut self, now: Instant) -> (u64, Option<Instant>) {
         self.left -= 1;

@@ -73,12 +73,46 @@ pub struct DeadlinesReport {
     pub missed: u64,
     /// The latest answer after its deadline, in milliseconds.
     pub lateness_max_ms: f64,
+    /// Its bytes, under a policy that promises each byte a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<StreamBytesReport>,
+}
+
+/// The bytes of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct StreamBytesReport {
+    /// Answered by the time that was promised.
+    pub met: u64,
+    /// Answered later.
+    pub missed: u64,
+    /// Asked for by requests that ended a run of bytes within a block: they begin another block.
+    pub out_of_order: u64,
+    /// Asked for earlier than the bandwidth, one block, and the jitter of half a period allow.
+    pub beyond_rate: u64,
+    /// Not of the stream: outside of its range, trims, and writes of zeroes.
+    pub outside: u64,
+    /// Transferred by short commands because the client sends few requests at a time.
+    pub not_gathered: u64,
 }
 
 impl From<engine::DeadlineStats> for DeadlinesReport {
     fn from(kept: engine::DeadlineStats) -> Self {
         let lateness_max_ms = kept.max_lateness.as_millis_f64();
-        Self { met: kept.met, missed: kept.missed, lateness_max_ms }
+        let bytes = (kept.bytes != engine::StreamBytes::default()).then(|| kept.bytes.into());
+        Self { met: kept.met, missed: kept.missed, lateness_max_ms, bytes }
+    }
+}
+
+impl From<engine::StreamBytes> for StreamBytesReport {
+    fn from(bytes: engine::StreamBytes) -> Self {
+        Self {
+            met: bytes.met.bytes().0,
+            missed: bytes.missed.bytes().0,
+            out_of_order: bytes.out_of_order.bytes().0,
+            beyond_rate: bytes.beyond_rate.bytes().0,
+            outside: bytes.outside.bytes().0,
+            not_gathered: bytes.not_gathered.bytes().0,
+        }
     }
 }
 

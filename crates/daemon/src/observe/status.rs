@@ -74,6 +74,7 @@ impl VolumeSnapshot {
         self.traffic = self.traffic.combined(&other.traffic);
         self.kept.met += other.kept.met;
         self.kept.missed += other.kept.missed;
+        self.kept.bytes += other.kept.bytes;
         self.kept.max_lateness = self.kept.max_lateness.max(other.kept.max_lateness);
         self.read_ahead = self.read_ahead + other.read_ahead;
         self

@@ -40,6 +40,9 @@ pub struct Contract {
 /// A stream (Clockwise, RTAS 2000 §3.1) on one disk: blocks that arrive at a rate, each due a
 /// period after its release.
 ///
+/// Under [`PolicyName::Spindle`](crate::PolicyName::Spindle) a block is bytes, in whatever requests
+/// they are asked for; under the policies of RTAS 2000 it is a request:
+///
 /// A request is released when it arrives, or one period after the release of the previous one,
 /// whichever is later. A late request shifts all later releases; an early one is best effort until
 /// its release. A request that is not [part of the stream](StreamContract::covers) is always best

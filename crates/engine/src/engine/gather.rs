@@ -83,12 +83,14 @@ impl Iterator for CommandPieces<'_> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = self.covered.left as usize;
+        debug_assert!(left <= self.engine.requests(), "a command covers requests");
         (left, Some(left))
     }
 }
 
 impl ExactSizeIterator for CommandPieces<'_> {
     fn len(&self) -> usize {
+        debug_assert_eq!(self.size_hint().0, self.covered.left as usize, "an exact size");
         self.covered.left as usize
     }
 }

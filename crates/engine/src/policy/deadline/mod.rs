@@ -45,7 +45,6 @@ mod sporadic_server;
 mod state;
 mod worst_case;
 
-pub(super) use blocks::Blocks;
 pub(super) use dynamic_slack::{DemandForecast, Rate, Releases};
 pub(crate) use state::Deadline;
 pub(crate) use worst_case::WorstCase;

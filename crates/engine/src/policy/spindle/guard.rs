@@ -25,13 +25,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use units::{DiskTime, Duration, Instant, Operation};
+use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
-use crate::policy::deadline::{Blocks, DemandForecast, Rate, Releases};
+use super::byte_blocks::ByteBlocks;
+use crate::policy::deadline::{DemandForecast, Rate, Releases, WorstCase};
 use crate::policy::indexed_heap::IndexedHeap;
 use crate::request::DeadlineStats;
 use crate::stream::Task;
-use crate::{StreamContract, VolumeId};
+use crate::{Execution, Settings, StreamContract, VolumeId};
 
 /// Commands of the selector for which a burst ends: with one, the positioning there and back costs
 /// the service of three more ([`crate::policy::deadline`] has the measurement).
@@ -40,7 +41,7 @@ const BURST_COMMANDS: usize = 4;
 /// The guarantee of one stream.
 #[derive(Debug)]
 struct Stream {
-    blocks: Box<Blocks>,
+    blocks: Box<ByteBlocks>,
     /// Whether it releases blocks.
     is_active: bool,
     /// The utilization of its task.
@@ -51,6 +52,8 @@ struct Stream {
     head: Option<DiskTime>,
     /// The deadline of its head while that is real time.
     due: Option<Instant>,
+    /// Whether the selector does not serve its head: it is real time, or more is to be gathered.
+    is_withheld: bool,
 }
 
 /// The command in the drive.
@@ -59,21 +62,21 @@ struct InService {
     volume: VolumeId,
     is_real: bool,
     worst: DiskTime,
-    ends_request: bool,
-    /// The deadline of the block that ends with it.
-    due: Option<Instant>,
 }
 
 /// The streams of a disk, and the slack that they leave.
 #[derive(Debug)]
 pub(super) struct Guard {
     preemption: DiskTime,
+    /// The longest command, and whether commands of streams gather requests.
+    command_max: Sectors,
+    gathers: bool,
     streams: BTreeMap<VolumeId, Stream>,
     /// The deadlines met and missed, of past streams too.
     stats: BTreeMap<VolumeId, DeadlineStats>,
     /// Real-time heads, by deadline.
     real: IndexedHeap<Instant>,
-    /// Heads that will be real time, by their release.
+    /// Heads that will be real time, or no longer withheld, by when that may be.
     future: IndexedHeap<Instant>,
     /// Streams that are not active yet.
     activating: BTreeSet<VolumeId>,
@@ -84,16 +87,21 @@ pub(super) struct Guard {
     known_slack: Option<(Instant, DiskTime)>,
     burst: bool,
     last_served: Option<VolumeId>,
+    /// The volume whose head was picked as real time.
+    picked: Option<VolumeId>,
     in_service: Option<InService>,
     forecast: DemandForecast,
 }
 
 impl Guard {
-    /// A guard of no streams. A preemption costs `preemption`.
-    pub(super) fn new(preemption: DiskTime) -> Self {
+    /// A guard of no streams. A preemption costs what the settings say.
+    pub(super) fn new(settings: &Settings) -> Self {
+        let preemption = settings.deadlines.preemption;
         assert!(preemption >= DiskTime::ZERO, "a positioning takes time");
         Self {
             preemption,
+            command_max: settings.command_max,
+            gathers: settings.execution == Execution::Whole { split: None },
             streams: BTreeMap::new(),
             stats: BTreeMap::new(),
             real: IndexedHeap::new(),
@@ -104,6 +112,7 @@ impl Guard {
             known_slack: None,
             burst: false,
             last_served: None,
+            picked: None,
             in_service: None,
             forecast: DemandForecast::default(),
         }
@@ -119,6 +128,26 @@ impl Guard {
         self.streams.contains_key(&volume)
     }
 
+    /// Whether the selector is not to serve `volume`'s head.
+    pub(super) fn is_withheld(&self, volume: VolumeId) -> bool {
+        debug_assert!(self.streams.len() <= self.stats.len(), "a stream has counts");
+        self.streams.get(&volume).is_some_and(|stream| stream.is_withheld)
+    }
+
+    /// The next command of `volume` if it gathers requests.
+    pub(super) fn gathered(&self, volume: VolumeId) -> Option<Operation> {
+        let blocks = &self.streams.get(&volume)?.blocks;
+        debug_assert!(self.gathers || blocks.gather().is_none(), "as the settings say");
+        blocks.gather().and_then(|_| blocks.head())
+    }
+
+    /// Notes that the next decision is for the head of `volume` as a real-time block, or for that
+    /// of another volume.
+    pub(super) fn pick(&mut self, volume: Option<VolumeId>) {
+        debug_assert!(volume.is_none_or(|volume| self.is_real(volume)), "its head is real time");
+        self.picked = volume;
+    }
+
     /// Whether `volume`'s head is real time.
     pub(super) fn is_real(&self, volume: VolumeId) -> bool {
         self.streams.get(&volume).is_some_and(|stream| stream.due.is_some())
@@ -132,22 +161,20 @@ impl Guard {
         volume: VolumeId,
         contract: Option<StreamContract>,
         (queued, head): (u32, Option<DiskTime>),
+        now: Instant,
     ) {
         self.real.remove(volume);
         self.future.remove(volume);
         self.activating.remove(&volume);
         self.streams.remove(&volume);
-        if let Some(in_service) = &mut self.in_service
-            && in_service.volume == volume
-        {
-            in_service.due = None;
-        }
         if let Some(contract) = contract {
-            let mut blocks = Box::new(Blocks::new(contract));
-            blocks.rebuild(queued as usize);
+            let blocks = ByteBlocks::new(contract, self.command_max, self.gathers);
+            let mut blocks = Box::new(blocks);
+            blocks.rebuild(queued as usize, now);
             let rate = Rate::of(contract.task.cost(), contract.task.period());
             let extra = DiskTime::ZERO;
-            let stream = Stream { blocks, is_active: false, rate, extra, head, due: None };
+            let (is_active, due, is_withheld) = (false, None, false);
+            let stream = Stream { blocks, is_active, rate, extra, head, due, is_withheld };
             self.streams.insert(volume, stream);
             self.stats.entry(volume).or_default();
             self.activating.insert(volume);
@@ -158,8 +185,8 @@ impl Guard {
     }
 
     /// The number of a removed volume is given to another.
-    pub(super) fn forget(&mut self, volume: VolumeId) {
-        self.replace(volume, None, (0, None));
+    pub(super) fn forget(&mut self, volume: VolumeId, now: Instant) {
+        self.replace(volume, None, (0, None), now);
         self.stats.remove(&volume);
         debug_assert!(!self.has_stream(volume), "a removed volume has no stream");
     }
@@ -175,7 +202,8 @@ impl Guard {
     /// A request arrives in the queue of a stream's volume.
     pub(super) fn on_arrival(&mut self, volume: VolumeId, operation: &Operation, now: Instant) {
         let stream = self.streams.get_mut(&volume).expect("the volume has a stream");
-        stream.blocks.on_arrival(operation, now);
+        let stats = self.stats.entry(volume).or_default();
+        stream.blocks.on_arrival(operation, stats, now);
         debug_assert!(!self.real.contains(volume) || stream.due.is_some(), "as its state says");
     }
 
@@ -197,21 +225,21 @@ impl Guard {
             Some(due) => self.real.set(volume, due),
             None => self.real.remove(volume),
         }
-        match release.filter(|_| !is_released) {
-            Some(release) => self.future.set(volume, release),
+        let waits = Some(stream.blocks.waits_until()).filter(|until| *until > now);
+        let waits = waits.filter(|_| stream.head.is_some() && stream.is_active);
+        stream.is_withheld = waits.is_some() || is_released && !stream.blocks.is_offered(now);
+        match release.filter(|_| !is_released).into_iter().chain(waits).min() {
+            Some(change) => self.future.set(volume, change),
             None => self.future.remove(volume),
         }
-        assert!(
-            self.real.len() + self.future.len() <= self.streams.len(),
-            "a head is in one order"
-        );
+        assert!(self.future.len() <= self.streams.len(), "a head changes once");
     }
 
-    /// A volume whose head is real time from now on, if there is one.
+    /// A volume whose head is real time, or no longer withheld, from now on, if there is one.
     pub(super) fn next_released(&mut self, now: Instant) -> Option<VolumeId> {
         let (_, volume) = self.future.first().filter(|(at, _)| *at <= now)?;
         self.place(volume, now);
-        assert!(self.is_real(volume), "a released head is real time");
+        assert!(self.future.first().is_none_or(|(at, other)| at > now || other != volume), "noted");
         Some(volume)
     }
 
@@ -284,28 +312,36 @@ impl Guard {
         if self.last_served.is_some_and(begun) { self.preemption } else { DiskTime::ZERO }
     }
 
-    /// Notes that a command of `volume` goes to the drive, with the worst case `worst`.
+    /// Notes that a command of `volume` goes to the drive, with the worst case `worst`, and that
+    /// `ended` requests end with it. Returns whether it is a real-time one.
     pub(super) fn on_dispatch(
         &mut self,
-        volume: VolumeId,
-        (worst, ends_request): (DiskTime, bool),
+        (volume, command): (VolumeId, &Operation),
+        (worst, ended): (DiskTime, u32),
         now: Instant,
-    ) {
+    ) -> bool {
         assert!(self.in_service.is_none(), "one command is in flight beside streams");
-        let is_real = self.is_real(volume);
+        let is_real = self.picked.take() == Some(volume);
         if !is_real {
             self.slack_left -= worst + self.preemption_cost();
         }
         self.set_last_served(volume);
-        let mut due = None;
-        if ends_request && let Some(stream) = self.streams.get_mut(&volume) {
-            due = stream.blocks.on_dispatch(now);
+        if let Some(stream) = self.streams.get_mut(&volume) {
+            let stats = self.stats.entry(volume).or_default();
+            stream.blocks.on_dispatch(command, (ended, is_real), stats, now);
         }
-        self.in_service = Some(InService { volume, is_real, worst, ends_request, due });
+        self.in_service = Some(InService { volume, is_real, worst });
+        is_real
     }
 
     /// The command in the drive is complete. Returns whether it was a real-time one.
-    pub(super) fn on_completion(&mut self, volume: VolumeId, took: DiskTime, now: Instant) -> bool {
+    pub(super) fn on_completion(
+        &mut self,
+        volume: VolumeId,
+        took: DiskTime,
+        worst: &WorstCase,
+        now: Instant,
+    ) -> bool {
         // A command that went before there were streams is none of the guard's.
         let Some(in_service) = self.in_service.take() else { return false };
         assert_eq!(in_service.volume, volume, "one command is in flight beside streams");
@@ -313,13 +349,10 @@ impl Guard {
         if !in_service.is_real {
             self.slack_left -= took - in_service.worst;
         }
-        if let Some(due) = in_service.due {
-            self.stats.entry(volume).or_default().answered(due, now);
-        }
-        if !in_service.ends_request
-            && let Some(stream) = self.streams.get_mut(&volume)
-        {
-            stream.blocks.on_partial_service(took, self.preemption);
+        if let Some(stream) = self.streams.get_mut(&volume) {
+            let stats = self.stats.entry(volume).or_default();
+            let took = (took, self.preemption);
+            stream.blocks.on_completion(took, |operation| worst.of(operation), stats, now);
         }
         in_service.is_real
     }
@@ -405,6 +438,7 @@ impl Guard {
         for (volume, stream) in &self.streams {
             assert_eq!(self.real.contains(*volume), stream.due.is_some(), "deadlines are ordered");
             assert!(stream.due.is_none() || stream.head.is_some(), "what is due is queued");
+            stream.blocks.invariants();
             assert_eq!(self.activating.contains(volume), !stream.is_active, "or is activated");
             assert!(self.stats.contains_key(volume), "a stream has counts");
         }

@@ -13,8 +13,8 @@ impl Spindle {
     pub(super) fn replace_stream(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         let entry = &self.volumes[volume.0 as usize];
         let queued = (entry.queued, entry.head.map(|head| self.worst.of(&head)));
-        self.guard.replace(volume, contract.stream, queued);
-        self.update_real(volume, now);
+        self.guard.replace(volume, contract.stream, queued, now);
+        self.update_withheld(volume, now);
         debug_assert_eq!(self.guard.has_stream(volume), contract.stream.is_some(), "as agreed");
     }
 
@@ -34,36 +34,47 @@ impl Spindle {
     }
 
     /// Informs the guard of the head of a stream's volume.
-    fn update_head(&mut self, volume: VolumeId, now: Instant) {
+    pub(super) fn update_head(&mut self, volume: VolumeId, now: Instant) {
         debug_assert!(self.guard.has_stream(volume), "the volume has a stream");
-        let head = self.volumes[volume.0 as usize].head.map(|head| self.worst.of(&head));
-        self.guard.set_head(volume, head, now);
-        self.update_real(volume, now);
+        self.guard.set_head(volume, self.head_cost(volume), now);
+        self.update_withheld(volume, now);
     }
 
-    /// Takes `volume`'s head from the selector if it is real time, or gives it back.
-    fn update_real(&mut self, volume: VolumeId, now: Instant) {
-        let is_real = self.guard.is_real(volume);
+    /// The worst case of `volume`'s next command.
+    fn head_cost(&self, volume: VolumeId) -> Option<DiskTime> {
+        let head = self.volumes[volume.0 as usize].head?;
+        let worst = self.worst.of(&self.guard.gathered(volume).unwrap_or(head));
+        debug_assert!(worst >= DiskTime::ZERO, "a worst case is not negative: {worst}");
+        Some(worst)
+    }
+
+    /// Takes `volume`'s head from the selector if it is withheld, or gives it back.
+    fn update_withheld(&mut self, volume: VolumeId, now: Instant) {
+        debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
+        self.withhold(volume, self.guard.is_withheld(volume), now);
+    }
+
+    fn withhold(&mut self, volume: VolumeId, is_withheld: bool, now: Instant) {
         let entry = self.volume(volume);
-        if core::mem::replace(&mut entry.is_real, is_real) == is_real {
+        if core::mem::replace(&mut entry.is_withheld, is_withheld) == is_withheld {
             return;
         }
-        if is_real {
+        if is_withheld {
             entry.account.set_empty();
         } else if entry.head.is_some() {
             entry.account.set_ready();
         }
-        debug_assert!(!is_real || entry.head.is_some(), "a block that is real time is queued");
+        debug_assert!(!is_withheld || entry.head.is_some(), "what is withheld is queued");
         self.place(volume, now);
     }
 
     /// Notes what is released, or may be activated, at `now`. The drive is idle.
     fn update_guard(&mut self, now: Instant) {
         while let Some(volume) = self.guard.next_released(now) {
-            self.update_real(volume, now);
+            self.update_withheld(volume, now);
         }
         for volume in self.guard.on_idle(now) {
-            self.update_real(volume, now);
+            self.update_withheld(volume, now);
         }
         debug_assert!(self.guard.next_change().is_none_or(|at| at > now), "what is due is noted");
     }
@@ -72,9 +83,9 @@ impl Spindle {
     fn permits(&mut self, volume: VolumeId, now: Instant) -> bool {
         let entry = &self.volumes[volume.0 as usize];
         debug_assert_eq!(entry.account.state(), State::Ready, "a ready volume has a head");
-        let head = entry.head.expect("a ready volume has a head");
         let ready = self.orders.ready() + entry.queued.max(1) as usize - 1;
-        self.guard.permits(self.worst.of(&head), ready, now)
+        let worst = self.head_cost(volume).expect("a ready volume has a head");
+        self.guard.permits(worst, ready, now)
     }
 
     /// Whether `volume` is ready, and may go before the real-time blocks.
@@ -88,26 +99,36 @@ impl Spindle {
     /// whose block is due first.
     pub(super) fn guarded_pick(&mut self, now: Instant) -> Pick {
         self.update_guard(now);
+        self.guard.pick(None);
         let selected = self.select(0, now);
         let real = self.guard.first_real();
         let change = self.guard.next_change();
-        let otherwise = real.map(Pick::Volume);
         debug_assert!(change.is_none_or(|at| at > now), "what is due is noted");
         match selected {
             Pick::Volume(volume) if self.permits(volume, now) => selected,
             // The slack grows when a block is released or served.
-            Pick::Volume(_) | Pick::Nothing => {
-                otherwise.unwrap_or_else(|| change.map_or(Pick::Nothing, Pick::Wait))
-            }
+            Pick::Volume(_) | Pick::Nothing => match real {
+                Some(volume) => self.pick_real(volume, now),
+                None => change.map_or(Pick::Nothing, Pick::Wait),
+            },
             Pick::Wait(until) => {
                 let lingers = self.quantum.is_some_and(|quantum| quantum.lingering);
-                if real.is_some() && !(lingers && self.guard.permits_idling(until.since(now), now))
+                if let Some(volume) = real
+                    && !(lingers && self.guard.permits_idling(until.since(now), now))
                 {
-                    return otherwise.expect("a block is real time");
+                    return self.pick_real(volume, now);
                 }
                 Pick::Wait(change.map_or(until, |change| change.min(until)))
             }
         }
+    }
+
+    /// Picks `volume`'s head as a real-time block.
+    fn pick_real(&mut self, volume: VolumeId, now: Instant) -> Pick {
+        self.withhold(volume, true, now);
+        self.guard.pick(Some(volume));
+        debug_assert_eq!(self.volume(volume).account.state(), State::Empty, "not the selector's");
+        Pick::Volume(volume)
     }
 
     /// A head goes to the drive while the disk has streams.
@@ -117,8 +138,8 @@ impl Spindle {
         now: Instant,
     ) -> DispatchRecord {
         let (volume, worst) = (dispatch.volume, self.worst.of(dispatch.command));
-        let is_real = self.guard.is_real(volume);
-        self.guard.on_dispatch(volume, (worst, dispatch.ends_request), now);
+        let command = (volume, dispatch.command);
+        let is_real = self.guard.on_dispatch(command, (worst, dispatch.ended), now);
         let record = if is_real {
             self.dispatch_real(&dispatch, worst)
         } else {

@@ -52,6 +52,7 @@ use crate::accounting::estimate::{Estimates, Estimator};
 use crate::limits::LINGER_MAX;
 use crate::{Settings, VolumeId};
 
+mod byte_blocks;
 mod guard;
 mod guarded;
 mod learned;
@@ -144,7 +145,7 @@ impl Spindle {
             positioning: PositioningCosts::new(),
             last_shallow: None,
             command_time: Mean::default(),
-            guard: Guard::new(settings.deadlines.preemption),
+            guard: Guard::new(settings),
             worst: WorstCase::Bound(settings.deadlines.worst),
             displaced: false,
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drive_profile::Profile;
-use units::{DiskTime, Duration, Instant, Operation};
+use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
 use super::learned::SERVICE_DIVISOR;
 use super::positioning::Distance;
@@ -335,7 +335,7 @@ impl Policy for Spindle {
         self.round_robin.reset(volume);
         let fresh = self.fresh(contract, now);
         *self.volume(volume) = fresh;
-        self.guard.forget(volume);
+        self.guard.forget(volume, now);
         if contract.stream.is_some() {
             self.replace_stream(volume, contract, now);
         }
@@ -378,6 +378,11 @@ impl Policy for Spindle {
 
     fn deadline_stats(&self, volume: VolumeId) -> Option<DeadlineStats> {
         self.guard.stats(volume)
+    }
+
+    fn gather(&self, volume: VolumeId) -> Option<Sectors> {
+        debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
+        self.guard.gathered(volume).map(|command| command.extent.len)
     }
 
     fn head_changed(&mut self, volume: VolumeId, head: &Operation) {
@@ -452,7 +457,11 @@ impl Policy for Spindle {
         now: Instant,
     ) -> DiskTime {
         self.scale_back(now);
-        if self.guard.on_completion(volume, took, now) {
+        let is_real = self.guard.on_completion(volume, took, &self.worst, now);
+        if self.guard.has_stream(volume) {
+            self.update_head(volume, now);
+        }
+        if is_real {
             return self.complete_real(volume, took, now);
         }
         let DispatchRecord { estimate, from_slack, class, .. } = record;

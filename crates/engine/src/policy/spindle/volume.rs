@@ -58,8 +58,9 @@ pub(super) struct Volume {
     pub(super) arrives_within_linger: bool,
     /// Whether it had more to do when its quantum ended.
     pub(super) preempted: bool,
-    /// Whether its head is a stream's real-time block: the selector does not serve it.
-    pub(super) is_real: bool,
+    /// Whether its head is a stream's real-time block, or one that more requests are to join: the
+    /// selector does not serve it.
+    pub(super) is_withheld: bool,
     /// The next command, if a request is queued.
     pub(super) head: Option<Operation>,
     /// Requests that have a command to issue.
@@ -94,7 +95,7 @@ impl Volume {
             in_run: false,
             arrives_within_linger: false,
             preempted: false,
-            is_real: false,
+            is_withheld: false,
             head: None,
             queued: 0,
             running: 0,
