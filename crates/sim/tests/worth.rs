@@ -122,13 +122,13 @@ fn run(plan: &Plan) -> Vec<f64> {
 fn charged_shares_never_add_up_to_more_than_the_time() {
     let writes = "op = \"write\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 32";
     let pausing = pausing("1ms");
-    for seconds in [10, 60] {
+    for (policy, seconds) in [("spindle", 10), ("spindle", 60), ("utilization", 60)] {
         let half = "reserve = \"50%\"";
-        let shares = run(&plan(seconds, "spindle", &[(half, writes), (half, &pausing)]));
+        let shares = run(&plan(seconds, policy, &[(half, writes), (half, &pausing)]));
         // What is not charged yet, of either sign, is at most one period's worth.
         let most = 1.0 + 1.0 / Duration::from_secs(seconds).as_secs_f64();
         let sum: f64 = shares.iter().sum();
-        assert!(sum <= most.min(1.02), "{seconds} s: {shares:?}");
+        assert!(sum <= most.min(1.02), "{policy}, {seconds} s: {shares:?}");
     }
 }
 

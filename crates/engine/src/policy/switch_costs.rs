@@ -10,8 +10,9 @@
 //! The return cost cannot be observed. It is taken to be the command's excess over the volume's
 //! mean service time within a batch, and at most the estimate of a random access.
 //!
-//! Invariant: what is charged and what is still to be charged ([`SwitchCosts::uncharged`]) add up
-//! to what commands took.
+//! Invariants: what is charged and what is still to be charged ([`SwitchCosts::uncharged`]) add up
+//! to what commands took; what is still to be charged is not negative, and grows to one period's
+//! worth at most.
 
 use units::{DiskTime, Duration};
 
@@ -77,7 +78,7 @@ impl SwitchCosts {
         assert_eq!(self.uncharged, before, "uncharged costs survive a change");
     }
 
-    /// What commands took and no volume has been charged yet; negative if more was charged.
+    /// What commands took and no volume has been charged yet: at most one period's worth.
     pub(crate) fn uncharged(&self) -> DiskTime {
         self.uncharged
     }
@@ -110,7 +111,10 @@ impl SwitchCosts {
                 took
             }
             Positioning::ReturnCost if is_known => {
-                let return_cost = excess.min(self.return_cost_max);
+                // A command that took less than the mean lowers the costs that are still to be
+                // charged, and no more: what a volume is charged too much is never paid back.
+                let room = (DiskTime::from(self.period) - self.uncharged).max(DiskTime::ZERO);
+                let return_cost = excess.min(self.return_cost_max).min(room).max(-self.uncharged);
                 self.uncharged += return_cost;
                 took - return_cost
             }
@@ -123,6 +127,7 @@ impl SwitchCosts {
             part(own, self.uncharged.as_nanos(), period).min(self.uncharged).max(DiskTime::ZERO);
         self.uncharged += -share;
         let amount = own + share;
+        assert!(self.uncharged >= DiskTime::ZERO, "no more is charged than was taken");
         debug_assert!(amount >= DiskTime::ZERO, "a charge is not negative: {amount}");
         debug_assert!(*mean_service_time >= DiskTime::ZERO, "nor is a mean service time");
         assert_eq!(
