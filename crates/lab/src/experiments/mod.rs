@@ -21,6 +21,7 @@ mod starvation;
 mod throughput;
 mod vdisk;
 mod worth;
+mod worth_clients;
 mod worth_targets;
 
 pub(crate) use clockwise::OneDisk;
@@ -31,7 +32,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 33] = [
+pub(crate) const ALL: [Experiment; 34] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -65,6 +66,7 @@ pub(crate) const ALL: [Experiment; 33] = [
     clockwise::FIG2,
     clockwise::FIG3,
     worth::WORTH_GRID,
+    worth_clients::WORTH_CLIENTS,
 ];
 
 /// The experiments that take options, by name.

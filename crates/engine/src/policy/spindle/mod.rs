@@ -318,11 +318,14 @@ impl Spindle {
     fn linger(&self, quantum: Quantum, now: Instant) -> Option<Pick> {
         let entry = &self.volumes[quantum.volume.0 as usize];
         debug_assert_eq!(entry.account.state(), State::Empty, "lingering waits for a request");
+        // Where slack alone is left, idling takes nothing from a neighbour's reserve.
+        let has_neighbour = self.orders.deadlines.len() > 0;
+        let switch = if has_neighbour { entry.counted_switch() } else { entry.times.switch() };
         let wait = if entry.is_shallow() {
             entry.think.best_wait(WaitTerms {
                 share: entry.account.paying_share(),
                 times: entry.times,
-                switch: entry.counted_switch(),
+                switch,
                 other_service: self.command_time.time().unwrap_or_default(),
                 linger: self.linger,
             })?
