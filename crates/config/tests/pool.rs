@@ -68,10 +68,10 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
     };
     let cam = &pool.volumes[1];
     let promised = cam.parts[0].contract.stream.expect("it has one");
-    assert_eq!(promised.task.period(), Duration::from_secs(2));
-    assert_eq!(promised.block, BLOCK_SECTORS);
-    assert_eq!(promised.range, Some(plan.disks[2].zone(Zone::Slow)));
     let end = Instant::ZERO + Duration::from_secs(7_200);
+    let (range, span) = (Some(plan.disks[2].zone(Zone::Slow)), Span { start: Instant::ZERO, end });
+    assert_eq!((promised.task.period(), promised.range), (Duration::from_secs(2), range));
+    assert_eq!(promised.block, BLOCK_SECTORS);
     let asked = RequestedStream { bandwidth: Bytes(512 << 10), block: Bytes(1 << 20) };
     let expected = PoolPlan {
         disks: vec![D2, D0, D1],
@@ -91,6 +91,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 priority: Priority::Normal,
                 rate: None,
                 stream: None,
+                latency: None,
                 line: 17,
             },
             PoolVolume {
@@ -105,11 +106,9 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 parts: vec![part(D2, Contract::stream(promised))],
                 priority: Priority::Normal,
                 rate: None,
-                stream: Some(PoolStream {
-                    requested: asked,
-                    span: Span { start: Instant::ZERO, end },
-                }),
+                stream: Some(PoolStream { requested: asked, span }),
                 line: 28,
+                latency: None,
             },
         ],
         line: 13,

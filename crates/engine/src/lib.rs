@@ -29,11 +29,12 @@ pub use accounting::estimate::{
     DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
 };
 pub use contract::{
-    Admission, Contract, ContractSchedule, Mechanics, Priority, RateContract, RateRequirement,
-    Refusal, StreamContract, VolumeId, Weight,
+    Admission, Contract, ContractSchedule, LatencyContract, LatencyStats, Mechanics, Priority,
+    RateContract, RateRequirement, Refusal, StreamContract, Tokens, VolumeId, Weight,
 };
 pub use engine::{
-    BEST_EFFORT_TASK, CommandPieces, Engine, IdleReason, RESERVES_TASK, reserve_task,
+    BEST_EFFORT_TASK, CommandPieces, Engine, IdleReason, RESERVES_TASK, latency_task, reserve_task,
+    volume_of_task,
 };
 pub use policy::{ContractUnit, Feature, PolicyName, UnknownPolicy};
 pub use preempt::{

@@ -58,6 +58,12 @@ pub const STREAM_TASKS_MAX: usize = 20_000;
 /// one day.
 pub const STREAM_PERIOD_MAX: Duration = Duration::from_secs(86_400);
 
+/// The shortest time that a bounded latency may require.
+pub const LATENCY_MIN: Duration = Duration::from_millis(1);
+
+/// The longest time that a bounded latency may require, and the longest that is offered.
+pub const LATENCY_MAX: Duration = Duration::from_secs(60);
+
 /// Requests that a task may release at one instant.
 pub const TASK_BURST_MAX: u32 = 1_024;
 
@@ -121,6 +127,8 @@ const _: () = assert!(VOLUMES_MAX < u32::MAX as usize);
 // A request counts its commands in flight with 16 bits.
 const _: () = assert!(DEPTH_MAX <= u16::MAX as u32);
 const _: () = assert!(TASK_BURST_MAX > 0);
+const _: () = assert!(LATENCY_MIN.as_nanos() < LATENCY_MAX.as_nanos());
+const _: () = assert!(LATENCY_MAX.as_nanos() <= STREAM_PERIOD_MAX.as_nanos());
 // The latest refill is merged with the one before.
 const _: () = assert!(REFILLS_MAX > 1);
 const _: () = assert!(BOOKED_TIMES_MAX <= 2 * BOOKINGS_MAX);

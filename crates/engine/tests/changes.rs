@@ -38,6 +38,7 @@ fn contracts() -> impl Strategy<Value = Contract> {
         limit: percent(limit),
         weight: Weight::new(weight).expect("within its bounds"),
         stream: None,
+        latency: None,
     })
 }
 
@@ -196,13 +197,13 @@ proptest! {
 }
 
 /// Two backlogged clients with random 4 KiB reads that take 10 ms each.
-fn two(contracts: [Contract; 2]) -> Closed<'static> {
+fn two(contracts: &[Contract; 2]) -> Closed<'static> {
     let mut number = 0_u64;
     let next = move |volume: VolumeId| {
         number += 7_919;
         block(number % 100_000 * 100 + u64::from(volume.0))
     };
-    let timeline = Timeline::new(Settings::default(), &contracts);
+    let timeline = Timeline::new(Settings::default(), contracts);
     Closed { timeline, next: Box::new(next), service: Box::new(|_| ms(10)) }
 }
 
@@ -215,7 +216,7 @@ fn share_of_first(disk: &mut Closed<'_>, length: Duration) -> f64 {
 
 #[test]
 fn a_reserve_that_is_changed_under_load_holds_from_the_next_period_on() {
-    let mut disk = two([reserve(50), reserve(50)]);
+    let mut disk = two(&[reserve(50), reserve(50)]);
     disk.run(8, ms(10_000));
     for (volume, percent) in [(1, 20), (0, 80)] {
         let now = disk.timeline.now;
@@ -233,7 +234,7 @@ fn slack_is_shared_as_the_weights_say_before_and_after_they_change() {
         weight: Weight::new(weight).expect("within its bounds"),
         ..Contract::BEST_EFFORT
     };
-    let mut disk = two([weighed(3), weighed(1)]);
+    let mut disk = two(&[weighed(3), weighed(1)]);
     disk.run(8, ms(20_000));
     let share = share_of_first(&mut disk, ms(40_000));
     assert!((share - 0.75).abs() < 0.02, "three to one, the share is {share}");
@@ -269,7 +270,7 @@ fn under_throughput_a_reserve_that_is_changed_holds_too_and_weights_share_the_sl
         weight: Weight::new(weight).expect("within its bounds"),
         ..Contract::reserve(percent(reserve))
     };
-    let mut disk = two([weighed(50, 1), weighed(50, 1)]);
+    let mut disk = two(&[weighed(50, 1), weighed(50, 1)]);
     disk.timeline = Timeline::new(settings, &[weighed(50, 1), weighed(50, 1)]);
     disk.run(8, ms(5_000));
     // Of the hundred commands a second that the disk serves, fifty are reserved: the rest is slack.

@@ -9,8 +9,8 @@ use core::fmt;
 
 use engine::stream::Task;
 use engine::{
-    Action, Command, CommandId, Contract, Event, Outcome, Priority, Purpose, Reply, Request,
-    RequestId, StreamContract, VolumeId, Weight,
+    Action, Command, CommandId, Contract, Event, LatencyContract, Outcome, Priority, Purpose,
+    Reply, Request, RequestId, StreamContract, VolumeId, Weight,
 };
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
@@ -110,8 +110,9 @@ mod kind {
 }
 
 fields! {
-    Contract { reserve, limit, weight, stream }
+    Contract { reserve, limit, weight, stream, latency }
     StreamContract { task, block, range }
+    LatencyContract { task, size }
 }
 
 choices! {
@@ -151,12 +152,16 @@ impl Coded for Weight {
 impl Coded for Task {
     fn put(&self, to: &mut Vec<u8>) {
         self.period().put(to);
+        self.deadline().put(to);
+        self.burst().put(to);
         self.cost().put(to);
         self.longest().put(to);
     }
     fn take(from: &mut Source<'_>) -> Result<Self, FormatError> {
-        let (period, cost) = (Duration::take(from)?, DiskTime::take(from)?);
-        Self::new(period, cost, DiskTime::take(from)?).map_err(|_| FormatError("a task"))
+        let (period, deadline) = (Duration::take(from)?, Duration::take(from)?);
+        let (burst, cost) = (u32::take(from)?, DiskTime::take(from)?);
+        let task = Self::sporadic(period, deadline, burst, cost, DiskTime::take(from)?);
+        task.map_err(|_| FormatError("a task"))
     }
 }
 

@@ -3,7 +3,7 @@
 use drive_profile::{Profile, TransferKind};
 use engine::Execution;
 use engine::limits::COMMAND_MAX;
-use engine::stream::{RequestedStream, Task};
+use engine::stream::{RequestedLatency, RequestedStream, Task};
 use units::{Bytes, DiskTime, Duration, Extent, SECTOR_BYTES, Sectors};
 
 use crate::limits::BLOCK_MIN;
@@ -70,4 +70,15 @@ pub(crate) fn task(
     let period = Duration::from_nanos(u64::try_from(period).ok()?);
     let cost = disk.block_cost(profile, range, requested.block);
     Task::new(period, cost.whole, cost.longest).ok()
+}
+
+/// The task of a bounded latency on a disk; `None` if no disk could admit it.
+pub(crate) fn latency_task(
+    (disk, profile): (&Disk, &Profile),
+    requested: RequestedLatency,
+    range: Extent,
+) -> Option<Task> {
+    let RequestedLatency { within, interval, burst, size } = requested;
+    let cost = disk.block_cost(profile, range, size.bytes());
+    Task::sporadic(interval, within, burst, cost.whole, cost.longest).ok()
 }

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use engine::stream::{CounterOffers, Span, Violation};
-use input::size_text;
-use units::{Bytes, Instant};
+use engine::stream::{CounterOffers, LatencyOffers, Span, Violation};
+use input::{size_text, time_text};
+use units::{Bytes, Duration, Instant};
 
 /// Why a stream, or a reserve beside streams, is not admitted, and which stream would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,10 @@ pub struct AdmissionFailure {
     pub beside: Option<BlockingContract>,
     /// Counter-offers for a stream; none for a reserve.
     pub offers: CounterOffers,
+    /// Whether the contract that does not fit is a bounded latency.
+    pub is_latency: bool,
+    /// Counter-offers for a bounded latency; none for a stream or a reserve.
+    pub latency_offers: LatencyOffers,
 }
 
 /// A contract whose command blocks a deadline.
@@ -30,6 +34,8 @@ pub struct BlockingContract {
     pub reserves: bool,
     /// The bytes of a block, if it is a stream.
     pub block: Option<Bytes>,
+    /// Whether it is a bounded latency.
+    pub is_latency: bool,
 }
 
 /// A size in decimal units: `12.5MB`.
@@ -42,12 +48,43 @@ pub fn decimal(bytes: Bytes) -> String {
     format!("{}{name}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// A rate of at least one in an hour as the config has it, rounded down to three digits.
+fn rate_text(interval: Duration) -> String {
+    // The quotient of a tenth or less is written in thousandths.
+    let millihertz = 1_000_000_000_000 / interval.as_nanos().max(1);
+    let mut step = 1;
+    while millihertz / step >= 1_000 {
+        step *= 10;
+    }
+    let millihertz = millihertz / step * step;
+    let text = format!("{}.{:03}", millihertz / 1_000, millihertz % 1_000);
+    format!("{}/s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// What would fit in place of a bounded latency.
+fn latency_offers(f: &mut fmt::Formatter<'_>, offers: &LatencyOffers) -> fmt::Result {
+    let LatencyOffers { within, interval, burst, size } = *offers;
+    let rate = interval.map(rate_text).filter(|rate| rate != "0/s");
+    let offers = [
+        within.map(|within| format!("within = {}", time_text(within))),
+        rate.map(|rate| format!("requests = {rate}")),
+        burst.map(|burst| format!("burst = {burst}")),
+        size.map(|size| format!("size = {}", size_text(size.bytes()))),
+    ];
+    let offers: Vec<_> = offers.into_iter().flatten().collect();
+    if offers.is_empty() {
+        return Ok(());
+    }
+    write!(f, "; {} would fit", offers.join(", or "))
+}
+
 impl fmt::Display for AdmissionFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.violation {
             Violation::Blocked { interval, short, .. } => {
                 write!(f, "at L = {interval}, ")?;
                 match &self.beside {
+                    None if self.is_latency => f.write_str("beside its own requests")?,
                     None => f.write_str("beside its own blocks")?,
                     Some(blocker) => write!(f, "beside {blocker}")?,
                 }
@@ -76,7 +113,7 @@ impl fmt::Display for AdmissionFailure {
         let block = self.offers.block.map(|block| format!("blocks of {}", decimal(block)));
         let bandwidth = self.offers.bandwidth.map(|bytes| format!("{}/s", decimal(bytes)));
         match (block, bandwidth) {
-            (None, None) => Ok(()),
+            (None, None) => latency_offers(f, &self.latency_offers),
             (Some(one), None) | (None, Some(one)) => write!(f, "; {one} would fit"),
             (Some(block), Some(bandwidth)) => write!(f, "; {block} would fit, or {bandwidth}"),
         }
@@ -86,6 +123,7 @@ impl fmt::Display for AdmissionFailure {
 impl fmt::Display for BlockingContract {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.volume, self.block) {
+            (Some(name), _) if self.is_latency => write!(f, "the latency of {name}"),
             (Some(name), Some(block)) => write!(f, "stream {name}'s {} blocks", decimal(block)),
             (Some(name), None) => write!(f, "the reserve of {name}"),
             (None, _) if self.reserves => {

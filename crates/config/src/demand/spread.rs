@@ -9,12 +9,13 @@
 use core::num::NonZeroU64;
 
 use drive_profile::Profile;
-use engine::RateRequirement;
-use engine::stream::{RequestedStream, Task};
+use engine::stream::{RequestedLatency, RequestedStream, Task};
+use engine::{LatencyContract, RateRequirement};
 use units::{Bytes, Duration, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::limits::BLOCK_SECTORS;
 use volume::pool::{Layout, Zone};
 
+use super::cost::latency_task;
 use crate::limits::BLOCK_MIN;
 use crate::plan::{Disk, DiskIndex, PoolVolume};
 
@@ -49,7 +50,11 @@ impl<'a> Spread<'a> {
 
     /// The largest number of pieces of a client's block on `disk`.
     fn pieces(&self, block: Bytes, disk: DiskIndex) -> u64 {
-        let all = blocks_touched(block);
+        self.pieces_of(blocks_touched(block), disk)
+    }
+
+    /// The largest number of `all` pieces of a request that are on `disk`.
+    fn pieces_of(&self, all: u64, disk: DiskIndex) -> u64 {
         if self.layout != Layout::Stripe {
             return all;
         }
@@ -125,4 +130,27 @@ pub(crate) fn task(
     let period_of_piece = period / spread.pieces(requested.block, index);
     Task::new(period, cost.whole, cost.longest).ok()?;
     Task::new(period_of_piece, cost.whole, cost.longest).ok()
+}
+
+/// The bounded latency of a volume on a disk: that of the pieces of requests, of which each request
+/// has several where it crosses the end of a block. `None` if no disk could admit it.
+pub(crate) fn latency(
+    (disk, index, profile): (&Disk, DiskIndex, &Profile),
+    requested: RequestedLatency,
+    spread: &Spread<'_>,
+) -> Option<LatencyContract> {
+    // A request begins anywhere: at worst its first sector is the last one of a block.
+    let touched = 1 + (requested.size.0 - 1).div_ceil(BLOCK_SECTORS.0);
+    let pieces = spread.pieces_of(touched, index);
+    let size = piece(requested.size.bytes());
+    let burst = u64::from(requested.burst) * pieces;
+    let of_pieces = RequestedLatency {
+        // Rounded down, so that the pieces of all requests are within the rate.
+        interval: requested.interval / pieces,
+        burst: u32::try_from(burst).ok()?,
+        size,
+        ..requested
+    };
+    let task = latency_task((disk, profile), of_pieces, spread.reach(disk, index))?;
+    Some(LatencyContract { task, size })
 }

@@ -7,10 +7,15 @@
 use std::sync::Arc;
 
 use drive_profile::Profile;
+use engine::limits::LATENCY_MAX;
 use engine::stream::{
-    BlockingTask, Booking, CounterOffers, RequestedStream, Span, Task, TaskId, Timetable, Violation,
+    BlockingTask, Booking, CounterOffers, LatencyOffers, RequestedLatency, RequestedStream, Span,
+    Task, TaskId, Timetable, Violation,
 };
-use engine::{Admission, BEST_EFFORT_TASK, Contract, RESERVES_TASK, reserve_task};
+use engine::{
+    Admission, BEST_EFFORT_TASK, Contract, RESERVES_TASK, latency_task, reserve_task,
+    volume_of_task,
+};
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors, Share};
 
 use super::cost;
@@ -118,6 +123,36 @@ impl<'a> Contracts<'a> {
         }
     }
 
+    /// Its requested latency, if it has one.
+    fn requested_latency(self, number: usize) -> Option<RequestedLatency> {
+        match self {
+            Self::Volumes(volumes) => {
+                volumes.get(number)?.contract.latency.map(|latency| latency.requested())
+            }
+            Self::Pool(pool) => pool.volumes.get(number.checked_sub(POOL_VOLUMES)?)?.latency,
+        }
+    }
+
+    /// The task of its latency on a disk, if it requested `requested`.
+    fn latency_task(
+        self,
+        number: usize,
+        (disk, index, profile): (&Disk, DiskIndex, &Profile),
+        requested: RequestedLatency,
+    ) -> Option<Task> {
+        match self {
+            Self::Volumes(volumes) => {
+                cost::latency_task((disk, profile), requested, volumes.get(number)?.extent)
+            }
+            Self::Pool(pool) => {
+                let volume = pool.volumes.get(number.checked_sub(POOL_VOLUMES)?)?;
+                let on = (disk, index, profile);
+                let part = spread::latency(on, requested, &Spread::of(volume));
+                part.map(|latency| latency.task)
+            }
+        }
+    }
+
     /// The task of its stream on a disk, if it requested `requested`.
     fn task(
         self,
@@ -143,7 +178,7 @@ impl<'a> Contracts<'a> {
 impl Plan {
     /// The bookings of a disk, by the volumes' indices in the plan and [`BEST_EFFORT_TASK`]; on a
     /// disk of the pool by the indices of its volumes after two of the pool itself. `None` if the
-    /// disk's policy has no deadlines, and it has no stream.
+    /// disk's policy has no deadlines, and it has no stream and no bounded latency.
     pub fn timetable(&self, disk: DiskIndex) -> Option<Timetable> {
         let there = &self.disks[disk.0];
         let profile = there.profile().filter(|_| there.policy.keeps_streams())?;
@@ -216,14 +251,21 @@ impl<'a> Tasks<'a> {
         let before = self.timetable(fits);
         let (stretch, violation) = before.check_with(task, span).err()?;
         // The disk's own servers have no table to report.
-        let number = usize::try_from(id.0).ok().filter(|_| is_volume(id))?;
-        let offers =
-            self.contracts.requested(number).map_or_else(CounterOffers::default, |requested| {
-                self.offers(profile, (&before, span), (number, requested))
-            });
+        let (number, is_latency) = owner(id)?;
+        let requested = self.contracts.requested(number).filter(|_| !is_latency);
+        let offers = requested.map_or_else(CounterOffers::default, |requested| {
+            self.offers(profile, (&before, span), (number, requested))
+        });
+        let requested = self.contracts.requested_latency(number).filter(|_| is_latency);
+        let latency_offers = requested.map_or_else(LatencyOffers::default, |requested| {
+            let on = (self.disk, self.index, profile);
+            let task = |requested| self.contracts.latency_task(number, on, requested);
+            before.latency_offers(span, requested, task)
+        });
+        let beside = self.blocker(violation);
         Some((
             number,
-            AdmissionFailure { stretch, violation, beside: self.blocker(violation), offers },
+            AdmissionFailure { stretch, violation, beside, offers, is_latency, latency_offers },
         ))
     }
 
@@ -231,14 +273,16 @@ impl<'a> Tasks<'a> {
         let Violation::Blocked { beside: BlockingTask::Task(id), .. } = violation else {
             return None;
         };
-        let number = usize::try_from(id.0).ok().filter(|_| is_volume(id));
+        let (number, is_latency) = owner(id).unzip();
+        let is_latency = is_latency == Some(true);
         let volume = number.and_then(|number| self.contracts.name(number)).map(str::to_owned);
         let block = number
+            .filter(|_| !is_latency)
             .and_then(|number| self.contracts.requested(number))
             .map(|requested| requested.block);
         let pool = number.is_some() && volume.is_none();
         let reserves = id == RESERVES_TASK;
-        Some(BlockingContract { volume, pool, reserves, block })
+        Some(BlockingContract { volume, pool, reserves, block, is_latency })
     }
 
     /// What would fit over the whole of the span, rounded down to a readable bandwidth if that fits
@@ -262,30 +306,40 @@ impl<'a> Tasks<'a> {
     }
 }
 
-/// The bookings of a disk that keeps its reserves beside streams: the streams, after the reserves
-/// as one task; none without a stream.
+/// The bookings of a disk that keeps its reserves beside streams: the streams and the bounded
+/// latencies, after the reserves as one task; none without a stream or a latency.
 fn streams_beside_reserves(
     (disk, index): (&Disk, DiskIndex),
     contracts: Contracts<'_>,
     longest: DiskTime,
 ) -> Vec<Booking> {
-    let booked = contracts.contracts(index, disk).into_iter().filter_map(|(number, own, span)| {
-        let id = TaskId(u32::try_from(number).expect("volumes are few"));
-        own.stream.map(|stream| Booking { id, task: stream.task, span })
+    let booked = contracts.contracts(index, disk).into_iter().flat_map(|(number, own, span)| {
+        let number = u32::try_from(number).expect("volumes are few");
+        let stream = own.stream.map(|stream| (TaskId(number), stream.task, span));
+        let latency = own.latency;
+        let latency = latency.map(|latency| (latency_task(number), latency.task, Span::ALWAYS));
+        let both = stream.into_iter().chain(latency);
+        both.map(|(id, task, span)| Booking { id, task, span })
     });
     let streams: Vec<Booking> = booked.collect();
     if streams.is_empty() {
         return streams;
     }
-    let periods = streams.iter().map(|booking| booking.task.period());
+    // Beside a latency the period is that of the longest one: the room of the reserves is then the
+    // same for each that is offered.
+    let is_latency = |booking: &Booking| owner(booking.id).is_some_and(|(_, latency)| latency);
+    let longest_latency = streams.iter().any(is_latency).then_some(LATENCY_MAX);
+    let periods = streams.iter().map(|booking| booking.task.period()).chain(longest_latency);
     let reserves = reserve_task(contracts.reserved(index, disk), periods, longest);
     let reserves = reserves.map(|task| Booking { id: RESERVES_TASK, task, span: Span::ALWAYS });
     reserves.into_iter().chain(streams).collect()
 }
 
-/// Whether a task is a volume's, or the pool's.
-fn is_volume(id: TaskId) -> bool {
-    id != BEST_EFFORT_TASK && id != RESERVES_TASK
+/// The number of a task's owner, and whether the task is its bounded latency; `None` for the disk's
+/// own tasks.
+fn owner(id: TaskId) -> Option<(usize, bool)> {
+    let (number, is_latency) = volume_of_task(id)?;
+    Some((usize::try_from(number).ok()?, is_latency))
 }
 
 /// Rounds down to three digits.

@@ -14,7 +14,7 @@ pub use input::{Key, TableKeys};
 
 pub(crate) use disk::{BEST_EFFORT, DISK, FAULTS};
 pub(crate) use server::{LISTEN, LOG, NBD, TOP};
-pub(crate) use volume::{FROM, POOL, POOL_VOLUME, STREAM, VOLUME};
+pub(crate) use volume::{FROM, LATENCY, POOL, POOL_VOLUME, STREAM, VOLUME};
 pub(crate) use workload::{THINK, WORKLOAD};
 
 /// The tables of a config, in the order of the reference page.
@@ -29,6 +29,7 @@ pub fn all() -> Vec<&'static TableKeys> {
         &FAULTS,
         &VOLUME,
         &STREAM,
+        &LATENCY,
         &POOL,
         &POOL_VOLUME,
         &FROM,

@@ -1,9 +1,9 @@
 //! The tables of volumes and of the pool.
 
-use engine::limits::WEIGHT_MAX;
+use engine::limits::{LATENCY_MAX, LATENCY_MIN, TASK_BURST_MAX, WEIGHT_MAX};
 use input::{Key, TableKeys, size_text};
 
-use super::shapes::{BOOLEAN, Lazy, SHARE_OR_RATE, numbers, sizes};
+use super::shapes::{BOOLEAN, Lazy, SHARE_OR_RATE, numbers, sizes, times};
 use crate::defaults as d;
 use crate::limits as l;
 
@@ -59,6 +59,11 @@ fn contract() -> Vec<Key> {
         )
         .or("\"normal\""),
         Key::new("stream", "a table in braces", "A bandwidth whose blocks each meet a deadline."),
+        Key::new(
+            "latency",
+            "a table in braces",
+            "A time within which requests of a bounded rate are answered.",
+        ),
     ]
 }
 
@@ -115,6 +120,33 @@ pub(crate) static STREAM: Lazy = Lazy::new(|| {
     ];
     let about = "A bandwidth whose blocks each meet a deadline.";
     TableKeys::new("[[volume]] stream", about, keys)
+});
+
+pub(crate) static LATENCY: Lazy = Lazy::new(|| {
+    let keys = vec![
+        Key::new(
+            "within",
+            times(LATENCY_MIN, LATENCY_MAX),
+            "The time from the arrival of a request to its answer.",
+        )
+        .required(),
+        Key::new(
+            "requests",
+            "a rate such as 20/s",
+            "The rate of the reads and writes that are answered in time.",
+        )
+        .required(),
+        Key::new(
+            "burst",
+            numbers(1, TASK_BURST_MAX.into()),
+            "The number of requests that may arrive at once.",
+        )
+        .or("1"),
+        Key::new("size", sizes(l::BLOCK_MIN, l::BLOCK_MAX), "The largest request that counts.")
+            .required(),
+    ];
+    let about = "A time within which requests of a bounded rate are answered.";
+    TableKeys::new("[[volume]] latency", about, keys)
 });
 
 pub(crate) static POOL: Lazy = Lazy::new(|| {

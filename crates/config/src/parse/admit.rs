@@ -49,6 +49,7 @@ const PROMISES: [&str; 4] = ["reserve", "stream", "iops", "bandwidth"];
 
 /// An error about the first of the keys that has a value, or about the first of them.
 fn refused(table: &Table<'_>, keys: &[&str], disk: &Disk, unfit: AdmissionFailure) -> ConfigError {
+    let keys = if unfit.is_latency { &["latency"] } else { keys };
     let value = keys.iter().find_map(|key| table.value(key));
     let expected = format!("what fits on disk \"{}\" ({unfit})", disk.name);
     let error =

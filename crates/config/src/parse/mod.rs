@@ -5,6 +5,7 @@ mod deadlines;
 mod disk;
 mod execution;
 mod faults;
+mod latency;
 mod log;
 mod measured;
 mod memory;

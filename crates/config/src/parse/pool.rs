@@ -11,7 +11,7 @@ use input::{InputError, Table, Value, size_text};
 
 use super::names::Names;
 use super::volume as single_disk;
-use super::{deadlines, nbd, pool_stream, unkept};
+use super::{deadlines, latency, nbd, pool_stream, unkept};
 use crate::defaults;
 use crate::demand::{Spread, rate_of_pieces};
 use crate::keys::FROM;
@@ -72,6 +72,7 @@ pub(crate) fn check<'a>(
         let name = names.add(table)?.to_owned();
         let mut volume = parse_volume(table, name, (&pooled, &pool), disks)?;
         volume.stream = pool_stream::check(table, disks, &volume)?;
+        volume.latency = latency::check_pool(table, disks, &volume)?;
         let known = Known { table, disks, profiles: &profiles };
         for index in Spread::of(&volume).disks() {
             let part = part(&known, &mut volume, index, &mut admissions[index.0])?;
@@ -111,6 +112,7 @@ fn part(
         let spread = Spread::of(volume);
         contract.stream = Some(pool_stream::part(table, (disk, profile), stream, &spread, index)?);
     }
+    contract.latency = latency::part(table, (disk, index), volume)?;
     Ok(DiskContract { disk: index, contract, declared })
 }
 
@@ -162,6 +164,7 @@ fn parse_volume(
         priority,
         rate: None,
         stream: None,
+        latency: None,
         line,
     })
 }

@@ -5,7 +5,8 @@ use input::{InputError, Table, list};
 
 use crate::plan::Disk;
 
-/// The keys of a volume's contract and their features. A stream has its own check.
+/// The keys of a volume's contract and their features. A stream and a latency have checks of their
+/// own.
 const KEYS: [(&str, Feature); 6] = [
     ("reserve", Feature::Reserve),
     ("iops", Feature::Rate),
@@ -56,8 +57,11 @@ pub(crate) fn check_pool<'a>(
     Ok(())
 }
 
-fn expected(key: &str, feature: Feature, disk: &Disk) -> String {
+pub(crate) fn expected(key: &str, feature: Feature, disk: &Disk) -> String {
     let (policy, name) = (disk.policy, &disk.name);
+    if PolicyName::keeping(feature).next().is_none() {
+        return format!("no `{key}` on disk \"{name}\": no policy keeps one yet");
+    }
     let keeping = list(PolicyName::keeping(feature), '"');
     format!("no `{key}` on disk \"{name}\": its policy \"{policy}\" keeps none ({keeping} do)")
 }

@@ -11,7 +11,7 @@ use units::{Duration, Extent, Lba, Share};
 use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
 
 use super::names::Names;
-use super::{deadlines, stream, unkept};
+use super::{deadlines, latency, stream, unkept};
 use crate::defaults;
 use crate::demand::{MILLIONTH, SLIP, WHOLE, beyond_reserve};
 use crate::limits::{BLOCK_MAX, RUN_MAX};
@@ -74,6 +74,7 @@ pub(crate) fn check<'a>(
         let priority = priority(table, contract, &disks[disk], &mut admissions[disk])?;
         let stream = stream::check(table, &disks[disk], profiles[disk].as_ref(), extent)?;
         contract.stream = stream.map(|stream| stream.promised);
+        contract.latency = latency::check(table, &disks[disk], extent)?;
         let (disk, size, line) = (DiskIndex(disk), extent.len.bytes(), table.line());
         volumes.push(Volume {
             name,
@@ -258,6 +259,7 @@ pub(crate) fn contract(
         limit: limit.as_ref().map_or(Ok(Share::ALL), |value| share(value, disk))?,
         weight: weight(table)?,
         stream: None,
+        latency: None,
     };
     // A key that is absent cannot be at fault: a reserve of zero always fits, no limit is above
     // all.

@@ -7,7 +7,7 @@
 //!
 //! Either every disk of a volume admits its contract there, or none does.
 
-use engine::stream::{RequestedStream, Span};
+use engine::stream::{RequestedLatency, RequestedStream, Span};
 use engine::{Contract, Feature, Priority, RateContract, RateRequirement};
 use units::{Bytes, Extent, Lba, Sectors, Share};
 use volume::pool::format::Geometry;
@@ -75,6 +75,8 @@ pub struct PoolVolume {
     pub rate: Option<RateRequirement>,
     /// Its requested stream. The stream on one disk is in the contract of that disk.
     pub stream: Option<PoolStream>,
+    /// Its requested latency. That of its pieces on one disk is in the contract of that disk.
+    pub latency: Option<RequestedLatency>,
     /// The line of its table, from 1.
     pub line: usize,
 }

@@ -3,6 +3,7 @@
 mod disks;
 mod files;
 mod keys;
+mod latencies;
 mod names;
 mod nbd;
 mod policies;

@@ -25,6 +25,9 @@ fn demanding(policy: PolicyName, feature: Feature) -> String {
         Feature::Priority => "priority = \"high\"\n".to_owned(),
         Feature::Rate => "iops = \"10/s\"\nrun = 4\n".to_owned(),
         Feature::Stream => "stream = { bandwidth = \"1MB/s\", block = \"1MB\" }\n".to_owned(),
+        Feature::Latency => {
+            "latency = { within = \"200ms\", requests = \"5/s\", size = \"64KiB\" }\n".to_owned()
+        }
         Feature::Preemptible | Feature::Flash | Feature::Depth => String::new(),
     };
     format!(

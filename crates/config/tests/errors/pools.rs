@@ -87,7 +87,7 @@ fn with_an_unknown_key() {
          keys `name`, `clients`, \
          `size`, `disks`, `layout`, `zone`, `thin`, `from`, `iops`, `bandwidth`, `run`, `block`, \
          `reserve`, `limit`, `weight`, \
-         `priority`, `stream`"
+         `priority`, `stream`, `latency`"
     );
     assert_eq!(
         refused(&[DISKS, POOL], "[pool.volume]\nname = \"v\"\n"),

@@ -1,6 +1,7 @@
 //! Contracts: what is guaranteed to a volume.
 
 mod admission;
+mod latency;
 mod schedule;
 mod share_from_rate;
 
@@ -12,6 +13,7 @@ use crate::limits::WEIGHT_MAX;
 use crate::stream::Task;
 
 pub use admission::{Admission, Refusal};
+pub use latency::{LatencyContract, LatencyStats, Tokens};
 pub use schedule::ContractSchedule;
 pub use share_from_rate::{Mechanics, RateContract, RateRequirement};
 
@@ -35,6 +37,9 @@ pub struct Contract {
     /// deadlines](crate::PolicyName::has_deadlines); other policies serve the volume as best
     /// effort.
     pub stream: Option<StreamContract>,
+    /// A bounded latency of some of its requests, under a policy that [keeps
+    /// it](crate::Feature::Latency). The others are served as the rest of the contract says.
+    pub latency: Option<LatencyContract>,
 }
 
 /// A stream (Clockwise, RTAS 2000 §3.1) on one disk: blocks that arrive at a rate, each due a
@@ -104,8 +109,13 @@ impl Weight {
 
 impl Contract {
     /// Best effort: nothing guaranteed, nothing limited.
-    pub const BEST_EFFORT: Self =
-        Self { reserve: Share::NONE, limit: Share::ALL, weight: Weight::ONE, stream: None };
+    pub const BEST_EFFORT: Self = Self {
+        reserve: Share::NONE,
+        limit: Share::ALL,
+        weight: Weight::ONE,
+        stream: None,
+        latency: None,
+    };
 
     /// `reserve` and no limit.
     pub const fn reserve(reserve: Share) -> Self {

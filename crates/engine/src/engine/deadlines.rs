@@ -7,9 +7,9 @@ use units::DiskTime;
 
 use super::tasks::BEST_EFFORT_TASK;
 use super::{Engine, NO_SLOT};
-use crate::VolumeId;
 use crate::request::DeadlineStats;
 use crate::stream::TaskSet;
+use crate::{LatencyStats, VolumeId};
 
 impl Engine {
     /// The guarantees by deadlines: streams and reserves; or the streams alone, under a policy that
@@ -33,6 +33,12 @@ impl Engine {
     pub fn deadline_stats(&self, volume: VolumeId) -> Option<DeadlineStats> {
         debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
         self.policy.deadline_stats(volume)
+    }
+
+    /// The requests of `volume`'s bounded latency; `None` if it has had none.
+    pub fn latency_stats(&self, volume: VolumeId) -> Option<LatencyStats> {
+        debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
+        self.policy.latency_stats(volume)
     }
 
     /// Gives the profile to the policy and to admission.

@@ -25,7 +25,7 @@ mod volumes;
 
 pub use gather::CommandPieces;
 pub use idle::IdleReason;
-pub use tasks::{BEST_EFFORT_TASK, RESERVES_TASK, reserve_task};
+pub use tasks::{BEST_EFFORT_TASK, RESERVES_TASK, latency_task, reserve_task, volume_of_task};
 
 /// No request.
 const NO_SLOT: Slot = Slot::MAX;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Share};
 
-use crate::limits::STREAM_PERIOD_MAX;
+use crate::limits::{STREAM_PERIOD_MAX, VOLUMES_MAX};
 use crate::policy::WorstCase;
 use crate::stream::{SlackRange, Task, TaskId, TaskSet};
 use crate::{BestEffortServer, Contract, Execution, Refusal, Settings, VolumeId};
@@ -16,6 +16,25 @@ pub const BEST_EFFORT_TASK: TaskId = TaskId(u32::MAX);
 
 /// The id of the reserves of a disk whose policy keeps them beside streams.
 pub const RESERVES_TASK: TaskId = TaskId(u32::MAX - 1);
+
+/// The ids of bounded latencies are those of their volumes and this.
+const LATENCY_TASK: u32 = 1 << 31;
+const _: () = assert!((VOLUMES_MAX as u64) < LATENCY_TASK as u64);
+
+/// The id of the bounded latency of the volume of this number, which may have a reserve too.
+pub fn latency_task(volume: u32) -> TaskId {
+    debug_assert!(volume < LATENCY_TASK - 2, "no id has two meanings");
+    TaskId(LATENCY_TASK | volume)
+}
+
+/// The number of the volume of a task, and whether the task is its bounded latency; `None` for the
+/// disk's own tasks.
+pub fn volume_of_task(id: TaskId) -> Option<(u32, bool)> {
+    let is_latency = id.0 & LATENCY_TASK != 0;
+    let volume = id.0 & !LATENCY_TASK;
+    debug_assert!(is_latency || volume == id.0, "other ids are those of volumes");
+    (id != BEST_EFFORT_TASK && id != RESERVES_TASK).then_some((volume, is_latency))
+}
 
 /// The tasks of a disk whose policy keeps streams.
 #[derive(Debug)]
@@ -76,9 +95,9 @@ impl BestEffortServer {
 /// The reserves of a disk beside its streams as one task, for admission: together they take the
 /// share `reserved`, in commands of at most `longest`. `None` if nothing is reserved.
 ///
-/// The period is longer than every stream's (`periods`), so that the reserves demand their
-/// utilization and block the streams for one command, and no stream blocks them: they have no
-/// deadlines. It is long enough for `reserved` to accrue one command. So the streams admitted
+/// The period is longer than the deadlines of all streams (`periods`), so that the reserves demand
+/// their utilization and block the streams for one command, and no stream blocks them: they have
+/// no deadlines. It is long enough for `reserved` to accrue one command. So the streams admitted
 /// beside it leave a static slack of at least one command: in t below the period by condition (2)
 /// of [`crate::stream`], above it because room(t) ≥ t · (1 − U) ≥ t · `reserved`.
 pub fn reserve_task(

@@ -20,6 +20,8 @@ pub enum Feature {
     Rate,
     /// A bandwidth in blocks of which each has a deadline.
     Stream,
+    /// A time within which each request of a bounded rate is answered.
+    Latency,
     /// Requests that are executed as short commands, with preemption between them.
     Preemptible,
     /// A drive without an arm.
@@ -30,13 +32,14 @@ pub enum Feature {
 
 impl Feature {
     /// All of them, in the order of the reference page.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Reserve,
         Self::Limit,
         Self::Weight,
         Self::Priority,
         Self::Rate,
         Self::Stream,
+        Self::Latency,
         Self::Preemptible,
         Self::Flash,
         Self::Depth,
@@ -51,6 +54,7 @@ impl Feature {
             Self::Priority => "priority",
             Self::Rate => "iops, bandwidth",
             Self::Stream => "stream",
+            Self::Latency => "latency",
             Self::Preemptible => "preemptible",
             Self::Flash => "flash",
             Self::Depth => "depth above 1",
@@ -71,12 +75,14 @@ impl PolicyName {
     /// Priority is kept by the engine for every policy that serves no deadlines. `Edf` and `Lst`
     /// serve reserves and streams by deadline and [guarantee](Self::guarantees_deadlines) none.
     pub const fn keeps(self, feature: Feature) -> bool {
-        use Feature::{Depth, Flash, Limit, Preemptible, Priority, Rate, Reserve, Stream, Weight};
+        use Feature::{
+            Depth, Flash, Latency, Limit, Preemptible, Priority, Rate, Reserve, Stream, Weight,
+        };
         let keeps = match self {
             Self::Fcfs => matches!(feature, Priority | Preemptible | Flash | Depth),
-            Self::Throughput => !matches!(feature, Rate | Stream),
-            Self::Spindle => true,
-            Self::Utilization => !matches!(feature, Stream),
+            Self::Throughput => !matches!(feature, Rate | Stream | Latency),
+            Self::Spindle => !matches!(feature, Latency),
+            Self::Utilization => !matches!(feature, Stream | Latency),
             Self::Edf | Self::Lst | Self::DeltaL | Self::DeltaStar => {
                 matches!(feature, Reserve | Weight | Rate | Stream | Preemptible)
             }
@@ -90,7 +96,6 @@ impl PolicyName {
 
     /// The policies that keep `feature`.
     pub fn keeping(feature: Feature) -> impl Iterator<Item = Self> + Clone {
-        debug_assert!(Self::DEFAULT.keeps(feature), "the default policy keeps all");
         debug_assert!(Feature::ALL.contains(&feature), "every feature is listed");
         Self::ALL.into_iter().filter(move |policy| policy.keeps(feature))
     }

@@ -8,7 +8,7 @@ use units::{DiskTime, Instant, Operation, Sectors};
 use super::switch_costs::Positioning;
 use crate::accounting::estimate::Class;
 use crate::request::{DeadlineStats, ServiceDemand};
-use crate::{Contract, Settings, VolumeId};
+use crate::{Contract, LatencyStats, Settings, VolumeId};
 
 /// The volume whose head goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,12 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
 
     /// The deadlines met and missed by a stream; `None` if the policy keeps none for it.
     fn deadline_stats(&self, volume: VolumeId) -> Option<DeadlineStats> {
+        let _ = volume;
+        None
+    }
+
+    /// The requests of a bounded latency; `None` if the policy keeps none for the volume.
+    fn latency_stats(&self, volume: VolumeId) -> Option<LatencyStats> {
         let _ = volume;
         None
     }

@@ -4,7 +4,7 @@ use units::{Bytes, Duration, Sectors};
 
 use super::demand_bound::Candidate;
 use super::{Task, TaskSet};
-use crate::limits::STREAM_PERIOD_MAX;
+use crate::limits::{LATENCY_MAX, STREAM_PERIOD_MAX};
 
 /// The bandwidth and block size that a stream requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ fn shortest_latency(
     fits: &mut impl FnMut(RequestedLatency, Candidate) -> bool,
 ) -> Option<Duration> {
     const STEP: u64 = Duration::from_millis(1).as_nanos();
-    let longest = STREAM_PERIOD_MAX.as_nanos();
+    let longest = LATENCY_MAX.as_nanos();
     let with = |nanos| RequestedLatency { within: Duration::from_nanos(nanos), ..asked };
     let first = first_true(asked.within.as_nanos(), longest + 1, |nanos| {
         fits(with(nanos), Candidate::OnlyDemands)

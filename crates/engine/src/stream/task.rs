@@ -146,11 +146,13 @@ impl Task {
 
     /// D: the time from a request's release to its deadline; T for streams and reserves.
     pub const fn deadline(&self) -> Duration {
+        debug_assert!(self.deadline.as_nanos() > 0, "a deadline is in the future");
         self.deadline
     }
 
     /// The most requests that may be released at one instant.
     pub const fn burst(&self) -> u32 {
+        debug_assert!(self.burst > 0, "a task releases requests");
         self.burst
     }
 
