@@ -70,6 +70,7 @@ clients:
 bench:
 	$(CARGO) bench --locked -p spindle-engine --bench engine
 	$(CARGO) bench --locked -p spindle-engine --bench admission
+	$(CARGO) bench --locked -p spindle-engine --bench streams
 	$(CARGO) bench --locked -p spindle-sim --bench sim
 	$(CARGO) bench --locked -p spindle-api --bench api
 	$(CARGO) bench --locked -p spindle-volume --bench pool

@@ -14,6 +14,12 @@ use crate::resources::contract::ContractKind;
 pub(super) const WORTH: (&str, &str) =
     ("worth_ratio", "Worth of its reserve over the last 10 to 20 s, estimated.");
 
+/// Of volumes with a bounded latency, after its first answer.
+pub(super) const CLOSEST: (&str, &str) = (
+    "latency_closest_seconds",
+    "Least time that an answer within its bounded latency left to its deadline.",
+);
+
 /// Of volumes with a stream.
 pub(super) const STREAM: (&str, &str) =
     ("stream_bytes_per_second", "Bandwidth that its stream guarantees.");
@@ -21,7 +27,7 @@ pub(super) const STREAM: (&str, &str) =
 /// One metric, which is 1, for the `kind` and the `priority` of each contract.
 pub(super) const CONTRACT: (&str, &str) = (
     "contract_info",
-    "Its contract: best-effort, reserve, rate or stream, with its priority. The value is 1.",
+    "Its contract: best-effort, reserve, rate, stream or latency, and its priority. Always 1.",
 );
 pub(super) const CONTRACT_LABELS: &[&str] = &["device", "disk", "kind", "priority"];
 

@@ -24,8 +24,8 @@ use nbd::ExportId;
 use units::{DiskTime, Duration, Share};
 
 use crate::contract_metrics::{
-    CONTRACT, CONTRACT_LABELS, DiskShares, STREAM, VolumeContract, WORTH, disk_shares, planned,
-    volume_contract,
+    CLOSEST, CONTRACT, CONTRACT_LABELS, DiskShares, STREAM, VolumeContract, WORTH, disk_shares,
+    planned, volume_contract,
 };
 
 /// The media type of the text.
@@ -212,6 +212,14 @@ const VOLUME: &[Family<Volume>] = &[
         "Largest time from a deadline to its block's reply.",
         |v| Value::Part(v.status.kept.max_lateness.as_secs_f64()),
     ),
+    counter(
+        "latency_requests_total",
+        "Requests within its bounded latency that were answered.",
+        |v| Value::Whole(v.status.bounded.unwrap_or_default().answered),
+    ),
+    counter("latency_late_total", "Those of them that were answered after their deadlines.", |v| {
+        Value::Whole(v.status.bounded.unwrap_or_default().late)
+    }),
 ];
 
 /// Of volumes whose policy has balances.
@@ -356,6 +364,7 @@ pub fn metrics() -> Vec<Metric> {
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, STREAM);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, BALANCE);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, WORTH);
+    one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, CLOSEST);
     list(&mut all, POOL_PREFIX, POOL_LABELS, POOL);
     all
 }
@@ -552,18 +561,19 @@ impl Text {
     }
 
     fn balances(&mut self, volumes: &[Labelled<Volume>]) {
-        let name = format!("{VOLUME_PREFIX}{}", BALANCE.0);
-        self.head(&name, MetricKind::Gauge, BALANCE.1);
-        for (labels, Volume { status, .. }) in volumes {
-            if let Some(balance) = status.balance {
-                self.sample(&name, labels, &charged(balance));
-            }
-        }
-        let name = format!("{VOLUME_PREFIX}{}", WORTH.0);
-        self.head(&name, MetricKind::Gauge, WORTH.1);
-        for (labels, Volume { status, .. }) in volumes {
-            if let Some(worth) = status.worth {
-                self.sample(&name, labels, &Value::Part(worth));
+        type Optional = fn(&VolumeStatus) -> Option<Value>;
+        let families: [(_, Optional); 3] = [
+            (BALANCE, |status| status.balance.map(charged)),
+            (WORTH, |status| status.worth.map(Value::Part)),
+            (CLOSEST, |status| status.bounded?.closest.map(time)),
+        ];
+        for ((suffix, help), value) in families {
+            let name = format!("{VOLUME_PREFIX}{suffix}");
+            self.head(&name, MetricKind::Gauge, help);
+            for (labels, Volume { status, .. }) in volumes {
+                if let Some(value) = value(status) {
+                    self.sample(&name, labels, &value);
+                }
             }
         }
     }

@@ -243,6 +243,7 @@ pub(crate) fn contract(volume: &Volume) -> String {
         (ContractKind::Rate, Some(rate), _) => {
             format!("{reserve} for {:.0}/s in runs of {} x {}", rate.iops, rate.run, rate.block)
         }
+        (ContractKind::Latency, ..) => format!("latency, reserve {reserve}"),
         (ContractKind::BestEffort, ..) => "best effort".to_owned(),
         _ => reserve.clone(),
     }

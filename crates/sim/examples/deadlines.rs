@@ -23,9 +23,12 @@ fn main() {
         sum.kept.met += found.kept.met;
         sum.kept.missed += found.kept.missed;
         sum.kept.max_lateness = sum.kept.max_lateness.max(found.kept.max_lateness);
+        sum.bounded += found.bounded;
+        sum.covered += found.covered;
+        sum.late += found.late;
         sum.best_effort += found.best_effort;
         sum.latency += found.latency;
-        if found.kept.missed > 0 {
+        if found.kept.missed + found.late > 0 {
             missed += 1;
             first.get_or_insert(seed);
         }
@@ -33,11 +36,15 @@ fn main() {
     let mean = sum.latency.as_nanos().checked_div(sum.best_effort).map(Duration::from_nanos);
     println!(
         "{name}: {count} cases from seed {from} on, {} streams, {} deadlines met, \
-         {} missed in {missed} cases (by {} at most); {} best-effort requests, {} on the mean",
+         {} missed in {missed} cases (by {} at most); {} bounded latencies, {} requests, {} late; \
+         {} best-effort requests, {} on the mean",
         sum.streams,
         sum.kept.met,
         sum.kept.missed,
         sum.kept.max_lateness,
+        sum.bounded,
+        sum.covered,
+        sum.late,
         sum.best_effort,
         mean.unwrap_or_default(),
     );

@@ -12,8 +12,8 @@
 use engine::stream::{SlackRange, Task};
 use engine::{
     Action, BestEffortServer, Command, CommandBound, Contract, DeadlineStats, Deadlines, Engine,
-    Event, Execution, Outcome, PolicyName, Preemptible, Priority, Request, RequestId, Settings,
-    StreamContract, VolumeId,
+    Event, Execution, LatencyContract, Outcome, PolicyName, Preemptible, Priority, Request,
+    RequestId, Settings, StreamContract, VolumeId,
 };
 use units::{DiskTime, Duration, Extent, Instant, Lba, Operation, Sectors, Share};
 
@@ -44,6 +44,12 @@ pub struct SearchResult {
     pub streams: u64,
     /// Deadlines met and missed.
     pub kept: DeadlineStats,
+    /// The number of admitted bounded latencies.
+    pub bounded: u64,
+    /// The requests that they cover.
+    pub covered: u64,
+    /// Those answered late.
+    pub late: u64,
     /// The number of best-effort requests answered.
     pub best_effort: u64,
     /// The sum of their latencies.
@@ -77,6 +83,13 @@ enum Kind {
         /// The earliest next release, as computed from the arrivals; unknown for a stream
         /// that joins later.
         expected: Option<Instant>,
+    },
+    /// Requests of a bounded latency: bursts at its rate, or at twice that.
+    Bounded {
+        contract: LatencyContract,
+        twice: bool,
+        /// A token bucket in ns, of which a request takes an interval, and when it was filled last.
+        level: (u64, Instant),
     },
     /// Requests of this length at an interval, or the next one at the answer of the last.
     Load { sectors: u64, every: Duration, closed: bool },
@@ -157,6 +170,19 @@ impl TaskDistribution {
         Some(StreamContract { task, block: Sectors(sectors), range: None })
     }
 
+    /// A bounded latency; its request's cost is its number of sectors in ms.
+    fn latency(&self, rng: &mut SeededRng) -> Option<LatencyContract> {
+        let (least, spread) = self.periods;
+        let interval = ms((least + rng.below(spread)) * one_of(rng, &[1, 2, 5]));
+        let within = ms(least + rng.below(2 * spread + 40));
+        let sectors = 1 + rng.below(self.costs_max.min(8));
+        let cost = disk_time(sectors + self.positioning);
+        let longest = self.chunk.map_or(cost, |chunk| disk_time(chunk + self.positioning));
+        let burst = one_of(rng, &[1, 1, 2, 4]);
+        let task = Task::sporadic(interval, within, burst, cost, longest.min(cost)).ok()?;
+        Some(LatencyContract { task, size: Sectors(sectors) })
+    }
+
     fn settings(&self, parameters: SearchParameters, rng: &mut SeededRng) -> Settings {
         let best_effort = (rng.below(8) == 0).then(|| {
             let share = Share::from_percent(one_of(rng, &[2, 5, 10]));
@@ -203,10 +229,15 @@ impl Case {
             rng: rng.clone(),
         };
         case.generate_streams(&tasks, &mut rng);
+        if !settings.policy.has_deadlines() {
+            case.generate_bounded(&tasks, &mut rng);
+        }
         case.generate_load(&settings, &mut rng);
         if !settings.policy.has_deadlines() && tasks.chunk.is_none() {
             case.generate_requests(SeededRng::new(seed, STREAM + 1));
         }
+        // Guarantees begin with the first decision.
+        case.poll();
         case
     }
 
@@ -259,6 +290,25 @@ impl Case {
                 client.requests = one_of(&mut rng, &[1, 1, 2, 3, 8]);
                 client.blocks = one_of(&mut rng, &[1, 1, 2, 3]);
             }
+        }
+    }
+
+    /// Generates volumes with a bounded latency.
+    fn generate_bounded(&mut self, tasks: &TaskDistribution, rng: &mut SeededRng) {
+        for _ in 0..rng.below(6) {
+            let Some(latency) = tasks.latency(rng) else { continue };
+            let contract = Contract { latency: Some(latency), ..Contract::BEST_EFFORT };
+            let contract =
+                if rng.below(3) == 0 { generate_shares(contract, rng) } else { contract };
+            let Ok(volume) = self.engine.add_volume(contract, Instant::ZERO) else { continue };
+            let full = latency.interval().as_nanos() * u64::from(latency.burst());
+            let (twice, level) = (rng.below(2) == 0, (full, Instant::ZERO));
+            let kind = Kind::Bounded { contract: latency, twice, level };
+            let next = Instant::ZERO + ms(20 + rng.below(2) * rng.below(40));
+            let left = 5 + rng.below(BLOCKS_MAX);
+            let own = SeededRng::new(rng.below(u64::MAX), STREAM);
+            self.clients.push(Client::new(volume, kind, (next, left), own));
+            self.result.bounded += 1;
         }
     }
 
@@ -317,11 +367,16 @@ impl Case {
         for index in 0..self.clients.len() {
             self.add_up(self.clients[index].volume);
         }
-        assert!(self.missed <= self.result.kept.missed, "the engine counts every miss");
+        let counted = self.result.kept.missed + self.result.late;
+        assert!(self.missed <= counted, "the engine counts every miss");
         self.result
     }
 
     fn add_up(&mut self, volume: VolumeId) {
+        if let Some(latency) = self.engine.latency_stats(volume) {
+            self.result.covered += latency.answered;
+            self.result.late += latency.late;
+        }
         let Some(kept) = self.engine.deadline_stats(volume) else { return };
         let sum = &mut self.result.kept;
         sum.met += kept.met;
@@ -489,6 +544,25 @@ impl Client {
                 let every = if *closed { Instant::FAR_FUTURE.since(now) } else { *every };
                 self.next = now + every;
                 (*sectors, None)
+            }
+            Kind::Bounded { contract, twice, level } => {
+                let interval = contract.interval();
+                let full = interval.as_nanos() * u64::from(contract.burst());
+                let filled = level.0.saturating_add(now.since(level.1).as_nanos()).min(full);
+                let is_covered = filled >= interval.as_nanos();
+                let taken = if is_covered { interval.as_nanos() } else { 0 };
+                *level = (filled - taken, now);
+                let rate = if *twice { 2 } else { 1 };
+                // Whole bursts, single requests, and pauses in which the bucket fills.
+                let together = u64::from(contract.burst()) * rate;
+                self.next = match self.rng.below(8) {
+                    0 => now + interval * 5,
+                    1..=3 if !self.sent.is_multiple_of(together) => now,
+                    1..=3 => now + interval * u64::from(contract.burst()),
+                    _ => now + interval / rate,
+                };
+                let due = is_covered.then(|| now + contract.within());
+                (contract.size.0, due)
             }
             Kind::Stream { task, block, pattern, expected } => {
                 let period = task.period();

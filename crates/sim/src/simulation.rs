@@ -8,8 +8,8 @@ use engine::{
     Reply, Request, SEQUENTIAL_WITHIN, SegmentId, Settings, VolumeId,
 };
 use stats::{
-    DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency, LatencyMs, Runs, SCHEMA,
-    VolumeReport,
+    BoundedLatencyReport, DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency,
+    LatencyMs, Runs, SCHEMA, VolumeReport,
 };
 use trace::TraceError;
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Op, Operation, Share};
@@ -320,6 +320,7 @@ impl Simulation {
                 waiting_ms: volume.waiting.millis(),
                 deadline_misses: kept.map_or(0, |kept| kept.missed),
                 deadlines: kept.map(DeadlinesReport::from),
+                bounded_latency: engine.latency_stats(volume.id).map(BoundedLatencyReport::from),
                 dropped: volume.dropped,
                 estimate_error_ms: volume.error.error(),
                 declared: volume
@@ -487,6 +488,9 @@ impl Simulation {
         }
         if let Some(kept) = disk.engine.deadline_stats(volume.id) {
             assert_deadlines_kept(kept, &disk.settings, &volume.name, self.now);
+        }
+        if let Some(stats) = disk.engine.latency_stats(volume.id) {
+            assert_eq!(stats.late, 0, "at {}: a request of {} was late", self.now, volume.name);
         }
         load.in_flight -= 1;
         let volume = load.volume;

@@ -1,42 +1,13 @@
 //! Streams beside shares under the policy `spindle`: one disk keeps both.
 
-use std::fmt::Write as _;
-use std::path::Path;
+mod common;
 
-use config::Plan;
-use spindle_sim::Simulation;
+use common::{BACKLOG, CAMERA, RECORDING, run};
 use stats::VolumeReport;
-use units::Instant;
-
-const BACKLOG: &str = "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 16";
-const CAMERA: &str = "stream = { bandwidth = \"1.45MB/s\", block = \"1MB\" }";
-const RECORDING: &str = "op = \"write\"\naccess = \"stream\"";
-
-/// A disk of these keys, and volumes: each with its contract and its workload, in 100 GiB.
-fn parse(disk: &str, volumes: &[(String, &str)]) -> Result<Plan, config::ConfigError> {
-    let mut text = format!("duration = \"30s\"\n[[disk]]\nname = \"d\"\n{disk}\n");
-    for (index, (contract, workload)) in volumes.iter().enumerate() {
-        write!(
-            text,
-            "[[volume]]\nname = \"v{index}\"\ndisk = \"d\"\nsize = \"100GiB\"\n{contract}\n\
-             [[workload]]\nvolume = \"v{index}\"\n{workload}\n"
-        )
-        .expect("a string takes all");
-    }
-    Plan::parse(&text, "plan.toml", Path::new(""))
-}
-
-fn run(disk: &str, volumes: &[(String, &str)]) -> Vec<VolumeReport> {
-    let plan = parse(disk, volumes).expect("a sound scenario");
-    let mut simulation = Simulation::new(&plan);
-    simulation.run_until(Instant::ZERO + plan.duration.expect("a length"));
-    simulation.report().volumes
-}
 
 /// `cameras` cameras, and then these volumes.
-fn cameras(cameras: usize, others: &[(&str, &'static str)]) -> Vec<(String, &'static str)> {
-    let others = others.iter().map(|(contract, load)| ((*contract).to_owned(), *load));
-    (0..cameras).map(|_| (CAMERA.to_owned(), RECORDING)).chain(others).collect()
+fn cameras<'a>(cameras: usize, others: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    (0..cameras).map(|_| (CAMERA, RECORDING)).chain(others.iter().copied()).collect()
 }
 
 /// The blocks met by the streams.

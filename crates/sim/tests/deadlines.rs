@@ -10,12 +10,13 @@ fn all(policy: PolicyName, range: SlackRange, seeds: core::ops::Range<u64>) -> (
         let found = search::run(seed, SearchParameters { policy, range });
         let never = policy.guarantees_deadlines() && range == SlackRange::All;
         assert!(
-            !never || found.kept.missed == 0,
+            !never || found.kept.missed + found.late == 0,
             "{found:?}\nrepeat with: cargo run --release -p spindle-sim --example deadlines -- \
              {policy} {seed} 1"
         );
         cases += u64::from(found.kept.missed > 0);
         sum.kept.met += found.kept.met;
+        sum.covered += found.covered;
         sum.best_effort += found.best_effort;
     }
     (sum, cases)
@@ -33,9 +34,10 @@ fn no_block_is_late_with_slack_of_every_state_or_of_the_present_one() {
 }
 
 #[test]
-fn no_block_is_late_beside_reserves_limits_priorities_and_best_effort() {
+fn no_block_and_no_bounded_request_is_late_beside_reserves_limits_priorities_and_best_effort() {
     let (beside, _) = all(PolicyName::Spindle, SlackRange::All, 0..2_000);
-    assert!(beside.kept.met > 200_000 && beside.best_effort > 20_000, "{beside:?}");
+    assert!(beside.kept.met > 100_000 && beside.best_effort > 20_000, "{beside:?}");
+    assert!(beside.covered > 20_000, "{beside:?}");
 }
 
 /// Each of these seeds once missed a deadline: a refill spent in a job that had begun before it,

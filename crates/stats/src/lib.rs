@@ -17,6 +17,7 @@ pub use latency::{ErrorMs, Latency, LatencyMs};
 pub use request::{DroppedReport, MeanwhileReport, RequestReport};
 pub use runs::Runs;
 pub use shapes::{
-    DeadlinesReport, DiskReport, ExecutionReport, ReadAheadReport, SCHEMA, VolumeReport,
+    BoundedLatencyReport, DeadlinesReport, DiskReport, ExecutionReport, ReadAheadReport, SCHEMA,
+    VolumeReport,
 };
 pub use worth::WorthReport;

@@ -95,6 +95,27 @@ pub struct StreamBytesReport {
     pub not_gathered: u64,
 }
 
+/// The requests of a bounded latency.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BoundedLatencyReport {
+    /// Requests within the contract that were answered.
+    pub answered: u64,
+    /// Those of them that were answered after their deadlines.
+    pub late: u64,
+    /// Reads and writes beyond the contract: of its rate, or of its size.
+    pub beyond: u64,
+    /// The least time that an answer left to its deadline, in milliseconds; absent before one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closest_ms: Option<f64>,
+}
+
+impl From<engine::LatencyStats> for BoundedLatencyReport {
+    fn from(stats: engine::LatencyStats) -> Self {
+        let engine::LatencyStats { answered, late, beyond, closest } = stats;
+        Self { answered, late, beyond, closest_ms: closest.map(units::Duration::as_millis_f64) }
+    }
+}
+
 impl From<engine::DeadlineStats> for DeadlinesReport {
     fn from(kept: engine::DeadlineStats) -> Self {
         let lateness_max_ms = kept.max_lateness.as_millis_f64();
@@ -144,6 +165,9 @@ pub struct VolumeReport {
     /// The same in full, of a volume that has a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadlines: Option<DeadlinesReport>,
+    /// The requests of its bounded latency, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bounded_latency: Option<BoundedLatencyReport>,
     /// Requests of an open loop that found the backlog full and were not sent.
     pub dropped: u64,
     /// The error of the service-time estimates of its requests; `None` without estimates.

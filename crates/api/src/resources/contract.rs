@@ -16,6 +16,9 @@ pub enum ContractKind {
     Rate,
     /// A bandwidth in blocks of which each has a deadline.
     Stream,
+    /// A time within which each request of a bounded rate is answered, beside its reserve if it has
+    /// one.
+    Latency,
 }
 
 impl ContractKind {
@@ -26,6 +29,7 @@ impl ContractKind {
             Self::Reserve => "reserve",
             Self::Rate => "rate",
             Self::Stream => "stream",
+            Self::Latency => "latency",
         }
     }
 
@@ -33,6 +37,8 @@ impl ContractKind {
     pub(crate) fn of(contract: &Contract, has_stream: bool, has_rate: bool) -> Self {
         if has_stream || contract.stream.is_some() {
             Self::Stream
+        } else if contract.latency.is_some() {
+            Self::Latency
         } else if has_rate {
             Self::Rate
         } else if contract.reserve.is_none() {

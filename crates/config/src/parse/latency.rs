@@ -10,6 +10,7 @@ use engine::{Feature, LatencyContract};
 use input::{InputError, Table, Value, size_text, time_text};
 use units::{Bytes, Extent};
 
+use super::deadlines::unbounded;
 use super::real;
 use super::unkept;
 use crate::demand::{Spread, latency_on_pool_disk, latency_task};
@@ -115,13 +116,10 @@ fn bounded(value: &Value<'_>, disk: &Disk) -> Result<(), InputError> {
         };
         return Err(value.refuse(expected));
     }
-    if disk.depth > 1 {
-        return Err(value.refuse(format_args!(
-            "no latency on disk \"{name}\", or its depth = 1: the order inside the drive is the \
-             drive's, and knows no deadlines"
-        )));
+    match unbounded(disk) {
+        Some(reason) => Err(value.refuse(format_args!("{reason}, for a latency on \"{name}\""))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn too_long(value: &Value<'_>) -> InputError {

@@ -272,6 +272,7 @@ impl VolumeTable {
                 runs: entry.runs,
                 declared: entry.declared,
                 kept: engine.deadline_stats(volume).unwrap_or_default(),
+                bounded: engine.latency_stats(volume),
                 read_ahead,
             };
             (entry.export, snapshot)

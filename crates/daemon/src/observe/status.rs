@@ -2,9 +2,12 @@
 
 use backend::{Health, IoMethod, ServiceTimes};
 use config::DiskIndex;
-use engine::{Contract, DeadlineStats, PreemptionStats, RateContract, ReadAheadUsage, VolumeUsage};
+use engine::{
+    Contract, DeadlineStats, LatencyStats, PreemptionStats, RateContract, ReadAheadUsage,
+    VolumeUsage,
+};
 use nbd::ExportId;
-use stats::{DeclaredReport, Latency, ReadAheadReport, Runs, VolumeReport};
+use stats::{BoundedLatencyReport, DeclaredReport, Latency, ReadAheadReport, Runs, VolumeReport};
 use units::{Bytes, DiskTime, Duration, Instant};
 
 use super::traffic::{TimeSum, Traffic};
@@ -51,6 +54,7 @@ pub(crate) struct VolumeSnapshot {
     pub(crate) runs: Runs,
     pub(crate) declared: Option<RateContract>,
     pub(crate) kept: DeadlineStats,
+    pub(crate) bounded: Option<LatencyStats>,
     pub(crate) read_ahead: ReadAheadUsage,
 }
 
@@ -76,6 +80,8 @@ impl VolumeSnapshot {
         self.kept.missed += other.kept.missed;
         self.kept.bytes += other.kept.bytes;
         self.kept.max_lateness = self.kept.max_lateness.max(other.kept.max_lateness);
+        let both = self.bounded.zip(other.bounded).map(|(one, two)| one.merged(&two));
+        self.bounded = both.or(self.bounded).or(other.bounded);
         self.read_ahead = self.read_ahead + other.read_ahead;
         self
     }
@@ -173,6 +179,8 @@ pub struct VolumeStatus {
     pub declared: Option<RateContract>,
     /// The deadlines of its streams that were met and missed.
     pub kept: DeadlineStats,
+    /// The requests of its bounded latency, if it has one.
+    pub bounded: Option<LatencyStats>,
     /// What was read ahead for it.
     pub read_ahead: ReadAheadUsage,
 }
@@ -249,6 +257,7 @@ impl VolumeStatus {
             runs: sum.runs,
             declared: sum.declared,
             kept: sum.kept,
+            bounded: sum.bounded,
             read_ahead: sum.read_ahead,
         }
     }
@@ -299,6 +308,7 @@ impl VolumeStatus {
             waiting_ms: self.waiting.millis(),
             deadline_misses: self.kept.missed - earlier.map_or(0, |earlier| earlier.kept.missed),
             deadlines: (self.kept != DeadlineStats::default()).then(|| self.kept.into()),
+            bounded_latency: self.bounded.map(BoundedLatencyReport::from),
             dropped: 0,
             estimate_error_ms: self.error.error(),
             declared: self.declared_since(earlier),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drive_profile::Profile;
-use units::DiskTime;
+use units::{DiskTime, Instant};
 
 use super::tasks::BEST_EFFORT_TASK;
 use super::{Engine, NO_SLOT};
@@ -67,7 +67,7 @@ impl Engine {
 
     /// Notes whether there are guarantees by deadlines. The heads that the policy knows are those
     /// that are issued from now on: what a request's next command is depends on it.
-    pub(super) fn update_guarded(&mut self) {
+    pub(super) fn update_guarded(&mut self, now: Instant) {
         let policy = self.settings.policy;
         let streams = self.tasks.as_ref().is_some_and(|tasks| !tasks.set.is_empty());
         let guarded = policy.has_deadlines() || policy.keeps_streams() && streams;
@@ -79,7 +79,7 @@ impl Engine {
             if slot != NO_SLOT {
                 let head = self.next_piece(slot);
                 let volume = VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits"));
-                self.policy.head_changed(volume, &head);
+                self.policy.head_changed(volume, &head, now);
             }
         }
         assert_eq!(self.guarded, guarded, "a guarantee is noted once");

@@ -173,8 +173,12 @@ impl Engine {
             self.end((volume, urgent), next.map(|(slot, _)| slot));
             ended += 1;
         }
-        // Derived from the list link: the request itself is cold.
-        let next = next.map(|(_, operation)| {
+        // Derived from the list link: the request itself is cold. One that another went ahead of
+        // may have begun.
+        let next = next.map(|(slot, operation)| {
+            if self.is_guarded() {
+                return self.next_piece(slot);
+            }
             let owes_flush = self.owes_flush(&operation);
             let remainder = Remainder { operation, issued: Sectors::ZERO, owes_flush };
             remainder.piece(&self.pieces())

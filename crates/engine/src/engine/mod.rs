@@ -15,6 +15,7 @@ use crate::request::{Action, Command, CommandId, Event, Outcome, Reply, Request,
 use crate::{Admission, Contract, PreemptionStats, Priority, Purpose, Settings, VolumeId};
 use drive_profile::Profile;
 
+mod ahead;
 mod deadlines;
 mod dispatch;
 mod gather;
@@ -106,6 +107,8 @@ pub struct Engine {
     active: Option<ActiveRequest>,
     /// Whether requests have deadlines.
     guarded: bool,
+    /// The last request of each volume's queue that goes ahead of others.
+    ahead: Vec<Slot>,
 }
 
 impl Engine {
@@ -140,6 +143,7 @@ impl Engine {
             executor: None,
             active: None,
             guarded: settings.policy.has_deadlines(),
+            ahead: Vec::new(),
         }
     }
 
@@ -322,6 +326,11 @@ impl Engine {
         assert_eq!(self.contracts.len(), self.volumes.len(), "each volume has a contract");
         assert_eq!(self.priorities.len(), self.volumes.len(), "each volume has a priority");
         assert_eq!(self.slack.len(), self.volumes.len(), "each volume has a slack account");
+        assert_eq!(
+            self.ahead.len(),
+            self.volumes.len(),
+            "each volume has a place for such requests"
+        );
         assert!(self.vacant.len() <= self.volumes.len(), "a vacant number was a volume's");
         for volume in &self.volumes {
             let is_empty = volume.first == NO_SLOT;
@@ -400,6 +409,10 @@ impl Engine {
         assert!(self.queued <= self.requests(), "a queued request is a request");
         if urgent {
             self.urgent.push_back(request.volume);
+        }
+        if self.is_guarded() && self.policy.goes_ahead(request.volume, &request.operation, now) {
+            self.queue_ahead(slot, now);
+            return;
         }
         let entry = &mut self.volumes[request.volume.0 as usize];
         let last = core::mem::replace(&mut entry.last, slot);
@@ -494,6 +507,9 @@ impl Engine {
     /// Makes `first` the head of `volume`'s queue: the previous head has left.
     fn advance(&mut self, volume: VolumeId, first: Option<Slot>) {
         let entry = &mut self.volumes[volume.0 as usize];
+        if self.guarded && self.ahead[volume.0 as usize] == entry.first {
+            self.ahead[volume.0 as usize] = NO_SLOT;
+        }
         entry.first = first.unwrap_or(NO_SLOT);
         if first.is_none() {
             entry.last = NO_SLOT;

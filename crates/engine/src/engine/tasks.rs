@@ -144,10 +144,13 @@ impl Tasks {
         self.beside
     }
 
-    /// The task of a contract in the set.
+    /// The task of a contract in the set. Beside shares a contract has a stream or a bounded
+    /// latency, not both.
     fn task_of(&self, contract: Contract) -> Option<Task> {
         if self.beside {
-            return contract.stream.map(|stream| stream.task);
+            let latency = contract.latency.map(|latency| latency.task);
+            debug_assert!(latency.is_none() || contract.stream.is_none(), "one promise");
+            return contract.stream.map(|stream| stream.task).or(latency);
         }
         contract.task(self.period, self.longest)
     }
@@ -155,7 +158,8 @@ impl Tasks {
     /// The reserves beside the set, `reserved` in all; `None` if there are none.
     fn reserves(&self, set: &TaskSet, candidate: Option<Task>, reserved: Share) -> Option<Task> {
         let reserved = reserved.checked_add(self.server).unwrap_or(Share::ALL);
-        let periods = set.iter().map(|(_, task)| task).chain(candidate).map(|task| task.period());
+        let periods = set.iter().map(|(_, task)| task).chain(candidate);
+        let periods = periods.map(|task| task.period().max(task.deadline()));
         debug_assert!(self.beside, "a policy with deadlines has a task for each reserve");
         reserve_task(reserved, periods, self.longest)
     }

@@ -41,8 +41,9 @@ impl Engine {
             self.contracts.push(contract);
             self.priorities.push(Priority::Normal);
             self.slack.push(DiskTime::ZERO);
+            self.ahead.push(NO_SLOT);
             self.policy.add_volume(contract, now);
-            self.update_guarded();
+            self.update_guarded(now);
             return Ok(volume);
         }
         let before = &self.volumes[volume.0 as usize];
@@ -52,8 +53,9 @@ impl Engine {
         self.contracts[volume.0 as usize] = contract;
         self.priorities[volume.0 as usize] = Priority::Normal;
         self.slack[volume.0 as usize] = DiskTime::ZERO;
+        self.ahead[volume.0 as usize] = NO_SLOT;
         self.policy.reset_volume(volume, contract, now);
-        self.update_guarded();
+        self.update_guarded(now);
         Ok(volume)
     }
 
@@ -110,8 +112,9 @@ impl Engine {
             tasks.admit(volume, contract, promised).expect("a change is checked before");
         }
         assert!(self.admission.reserved() >= contract.reserve, "the reserve is counted");
+        self.ahead[volume.0 as usize] = NO_SLOT;
         self.policy.change_contract(volume, contract, now);
-        self.update_guarded();
+        self.update_guarded(now);
     }
 
     pub(super) fn remove_volume(&mut self, volume: VolumeId, now: Instant) {
@@ -130,7 +133,7 @@ impl Engine {
             tasks.release(volume);
         }
         self.policy.reset_volume(volume, Contract::BEST_EFFORT, now);
-        self.update_guarded();
+        self.update_guarded(now);
         self.vacant.push(volume);
         debug_assert!(self.vacant.len() <= self.volumes.len(), "a vacant number was a volume's");
     }

@@ -81,7 +81,7 @@ impl PolicyName {
         let keeps = match self {
             Self::Fcfs => matches!(feature, Priority | Preemptible | Flash | Depth),
             Self::Throughput => !matches!(feature, Rate | Stream | Latency),
-            Self::Spindle => !matches!(feature, Latency),
+            Self::Spindle => true,
             Self::Utilization => !matches!(feature, Stream | Latency),
             Self::Edf | Self::Lst | Self::DeltaL | Self::DeltaStar => {
                 matches!(feature, Reserve | Weight | Rate | Stream | Preemptible)

@@ -108,10 +108,18 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         now: Instant,
     );
 
-    /// The head of `volume`'s queue is another command of the same request from now on: guarantees
-    /// by deadlines have begun or ended.
-    fn head_changed(&mut self, volume: VolumeId, head: &Operation) {
-        let _ = (volume, head);
+    /// Whether the request for `operation`, which arrives in `volume`'s queue now, is covered by a
+    /// guarantee of its own: then it goes ahead of those that are not. Asked once, before
+    /// [`Policy::queued`].
+    fn goes_ahead(&mut self, volume: VolumeId, operation: &Operation, now: Instant) -> bool {
+        let _ = (volume, operation, now);
+        false
+    }
+
+    /// The head of `volume`'s queue is another one from now on: guarantees by deadlines have begun
+    /// or ended, or a request has gone ahead.
+    fn head_changed(&mut self, volume: VolumeId, head: &Operation, now: Instant) {
+        let _ = (volume, head, now);
     }
 
     /// The volume whose head goes next, given that the drive can take a command and that `running`

@@ -21,22 +21,31 @@
 //! is real time, at the latest, and streams take no more than their worst cases of any longer time.
 //! What a reserve waits for in a burst its bucket keeps.
 //!
-//! Without streams the guard is vacuous: nothing is looked up, and nothing has a worst case.
+//! A bounded latency ([`super::latency`]) is guarded in the same way; but its requests stay with
+//! the selector as well, which may serve them earlier: their clients wait for the answers.
+//!
+//! Without streams and bounded latencies the guard is vacuous: nothing is looked up, and nothing
+//! has a worst case.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
 use super::byte_blocks::ByteBlocks;
+use super::latency::Latency;
 use crate::policy::deadline::{DemandForecast, Rate, Releases, WorstCase};
 use crate::policy::indexed_heap::IndexedHeap;
 use crate::request::DeadlineStats;
 use crate::stream::Task;
-use crate::{Execution, Settings, StreamContract, VolumeId};
+use crate::{Contract, Execution, LatencyStats, Settings, VolumeId};
 
 /// Commands of the selector for which a burst ends: with one, the positioning there and back costs
 /// the service of three more ([`crate::policy::deadline`] has the measurement).
 const BURST_COMMANDS: usize = 4;
+/// In a burst the slack is computed again after this many real-time commands at the latest. It
+/// grows by what they take less than their worst cases, and by releases that come later than they
+/// could: the latter alone would not be noticed.
+const LOOK_AGAIN: u32 = 16;
 
 /// The guarantee of one stream.
 #[derive(Debug)]
@@ -62,9 +71,12 @@ struct InService {
     volume: VolumeId,
     is_real: bool,
     worst: DiskTime,
+    /// Whether a bounded latency covers its request, and when that is due, if it ends with it.
+    is_covered: bool,
+    due: Option<Instant>,
 }
 
-/// The streams of a disk, and the slack that they leave.
+/// The streams and bounded latencies of a disk, and the slack that they leave.
 #[derive(Debug)]
 pub(super) struct Guard {
     preemption: DiskTime,
@@ -72,8 +84,10 @@ pub(super) struct Guard {
     command_max: Sectors,
     gathers: bool,
     streams: BTreeMap<VolumeId, Stream>,
+    latencies: BTreeMap<VolumeId, Latency>,
     /// The deadlines met and missed, of past streams too.
     stats: BTreeMap<VolumeId, DeadlineStats>,
+    latency_stats: BTreeMap<VolumeId, LatencyStats>,
     /// Real-time heads, by deadline.
     real: IndexedHeap<Instant>,
     /// Heads that will be real time, or no longer withheld, by when that may be.
@@ -86,6 +100,8 @@ pub(super) struct Guard {
     /// A lower bound of the dynamic slack, and when it was computed.
     known_slack: Option<(Instant, DiskTime)>,
     burst: bool,
+    /// What the slack of a burst is at most, and the real-time commands for which that is believed.
+    most: Option<(DiskTime, u32)>,
     last_served: Option<VolumeId>,
     /// The volume whose head was picked as real time.
     picked: Option<VolumeId>,
@@ -94,7 +110,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// A guard of no streams. A preemption costs what the settings say.
+    /// A guard of nothing. A preemption costs what the settings say.
     pub(super) fn new(settings: &Settings) -> Self {
         let preemption = settings.deadlines.preemption;
         assert!(preemption >= DiskTime::ZERO, "a positioning takes time");
@@ -103,7 +119,9 @@ impl Guard {
             command_max: settings.command_max,
             gathers: settings.execution == Execution::Whole { split: None },
             streams: BTreeMap::new(),
+            latencies: BTreeMap::new(),
             stats: BTreeMap::new(),
+            latency_stats: BTreeMap::new(),
             real: IndexedHeap::new(),
             future: IndexedHeap::new(),
             activating: BTreeSet::new(),
@@ -111,6 +129,7 @@ impl Guard {
             slack_left: DiskTime::ZERO,
             known_slack: None,
             burst: false,
+            most: None,
             last_served: None,
             picked: None,
             in_service: None,
@@ -120,7 +139,18 @@ impl Guard {
 
     /// Whether there is nothing to guard.
     pub(super) fn is_vacuous(&self) -> bool {
-        self.streams.is_empty()
+        self.streams.is_empty() && self.latencies.is_empty()
+    }
+
+    /// Whether `volume` has a stream or a bounded latency.
+    pub(super) fn has_promise(&self, volume: VolumeId) -> bool {
+        self.has_stream(volume) || self.latencies.contains_key(&volume)
+    }
+
+    /// The number of streams and bounded latencies.
+    fn promises(&self) -> usize {
+        debug_assert!(self.stats.len() >= self.streams.len(), "a stream has counts");
+        self.streams.len() + self.latencies.len()
     }
 
     /// Whether `volume` has a stream.
@@ -144,29 +174,39 @@ impl Guard {
     /// Notes that the next decision is for the head of `volume` as a real-time block, or for that
     /// of another volume.
     pub(super) fn pick(&mut self, volume: Option<VolumeId>) {
-        debug_assert!(volume.is_none_or(|volume| self.is_real(volume)), "its head is real time");
+        debug_assert!(volume.is_none_or(|volume| self.real.contains(volume)), "it is real time");
         self.picked = volume;
     }
 
-    /// Whether `volume`'s head is real time.
-    pub(super) fn is_real(&self, volume: VolumeId) -> bool {
-        self.streams.get(&volume).is_some_and(|stream| stream.due.is_some())
-    }
-
-    /// Gives `volume` a stream in place of its previous one, with `queued` requests in its queue
-    /// and a head of the worst case `head`. It is activated when no block is real time and the
-    /// drive is idle: then nothing that began before can delay it.
+    /// Gives `volume` the stream and the bounded latency of `contract` in place of its previous
+    /// ones, with `queued` requests in its queue and a head of the worst case `head`. They are
+    /// activated when nothing is real time and the drive is idle: then nothing that began before
+    /// can delay them. Requests that are queued already are not covered.
     pub(super) fn replace(
         &mut self,
         volume: VolumeId,
-        contract: Option<StreamContract>,
+        contract: Contract,
         (queued, head): (u32, Option<DiskTime>),
         now: Instant,
     ) {
+        let (latency, contract) = (contract.latency, contract.stream);
+        self.latencies.remove(&volume);
+        if let Some(in_service) = &mut self.in_service
+            && in_service.volume == volume
+        {
+            (in_service.is_covered, in_service.due) = (false, None);
+        }
+        if let Some(latency) = latency {
+            self.latencies.insert(volume, Latency::new(latency));
+            self.latency_stats.entry(volume).or_default();
+        }
         self.real.remove(volume);
         self.future.remove(volume);
         self.activating.remove(&volume);
         self.streams.remove(&volume);
+        if latency.is_some() {
+            self.activating.insert(volume);
+        }
         if let Some(contract) = contract {
             let blocks = ByteBlocks::new(contract, self.command_max, self.gathers);
             let mut blocks = Box::new(blocks);
@@ -180,14 +220,15 @@ impl Guard {
             self.activating.insert(volume);
         }
         self.charge_preemptions();
-        self.known_slack = None;
-        assert!(self.activating.len() <= self.streams.len(), "streams are activated");
+        (self.known_slack, self.most) = (None, None);
+        assert!(self.activating.len() <= self.promises(), "promises are activated");
     }
 
     /// The number of a removed volume is given to another.
     pub(super) fn forget(&mut self, volume: VolumeId, now: Instant) {
-        self.replace(volume, None, (0, None), now);
+        self.replace(volume, Contract::BEST_EFFORT, (0, None), now);
         self.stats.remove(&volume);
+        self.latency_stats.remove(&volume);
         debug_assert!(!self.has_stream(volume), "a removed volume has no stream");
     }
 
@@ -196,19 +237,36 @@ impl Guard {
         assert!(slack >= DiskTime::ZERO, "slack is not negative");
         self.slack = slack;
         self.slack_left = self.slack_left.min(slack);
-        self.known_slack = None;
+        (self.known_slack, self.most) = (None, None);
     }
 
-    /// A request arrives in the queue of a stream's volume.
+    /// Whether a bounded latency covers a request that arrives now.
+    pub(super) fn covers(&mut self, volume: VolumeId, operation: &Operation, now: Instant) -> bool {
+        let Some(latency) = self.latencies.get_mut(&volume) else { return false };
+        let stats = self.latency_stats.entry(volume).or_default();
+        let covers = latency.covers(operation, stats, now);
+        debug_assert!(!covers || latency.due().is_some(), "a covered request is due");
+        covers
+    }
+
+    /// A request arrives in the queue of a volume with a promise.
     pub(super) fn on_arrival(&mut self, volume: VolumeId, operation: &Operation, now: Instant) {
-        let stream = self.streams.get_mut(&volume).expect("the volume has a stream");
+        let Some(stream) = self.streams.get_mut(&volume) else { return };
         let stats = self.stats.entry(volume).or_default();
         stream.blocks.on_arrival(operation, stats, now);
         debug_assert!(!self.real.contains(volume) || stream.due.is_some(), "as its state says");
     }
 
-    /// The head of a stream's volume is one with this worst case.
+    /// The head of a volume with a promise is one with this worst case.
     pub(super) fn set_head(&mut self, volume: VolumeId, head: Option<DiskTime>, now: Instant) {
+        debug_assert!(self.has_promise(volume), "the volume has a promise");
+        if let Some(latency) = self.latencies.get_mut(&volume) {
+            match latency.set_head(head) {
+                Some(due) => self.real.set(volume, due),
+                None => self.real.remove(volume),
+            }
+            return;
+        }
         let stream = self.streams.get_mut(&volume).expect("the volume has a stream");
         stream.head = head;
         debug_assert!(head.is_none_or(|cost| cost >= DiskTime::ZERO), "a command takes time");
@@ -250,13 +308,17 @@ impl Guard {
         if self.real.len() > 0 {
             return BTreeSet::new();
         }
-        (self.slack_left, self.burst) = (self.slack, false);
+        (self.slack_left, self.burst, self.most) = (self.slack, false, None);
         if self.activating.is_empty() {
             return BTreeSet::new();
         }
         self.known_slack = None;
         let activated = core::mem::take(&mut self.activating);
         for &volume in &activated {
+            if let Some(latency) = self.latencies.get_mut(&volume) {
+                latency.activate();
+                continue;
+            }
             let stream = self.streams.get_mut(&volume).expect("an activated stream exists");
             assert!(!stream.is_active, "a stream is activated once");
             stream.is_active = true;
@@ -268,7 +330,7 @@ impl Guard {
 
     /// The real-time head that goes first.
     pub(super) fn first_real(&self) -> Option<VolumeId> {
-        debug_assert!(self.real.len() <= self.streams.len(), "a real-time head is a stream's");
+        debug_assert!(self.real.len() <= self.promises(), "a real-time head is promised");
         self.real.first().map(|(_, volume)| volume)
     }
 
@@ -285,9 +347,13 @@ impl Guard {
         let commands = if in_burst { ready.clamp(1, BURST_COMMANDS) } else { 1 };
         let commands = i64::try_from(commands).expect("a few");
         let wanted = DiskTime::from_nanos(worst.as_nanos().saturating_mul(commands));
+        if in_burst && self.most.is_some_and(|(most, left)| left > 0 && most < wanted) {
+            return false;
+        }
         let available = self.dynamic_slack(wanted, now) - self.preemption_cost();
         let permits = available >= wanted;
         self.burst = !permits;
+        self.most = (!permits).then_some((available, LOOK_AGAIN));
         permits
     }
 
@@ -306,8 +372,10 @@ impl Guard {
     /// The cost of a command beyond its own service time: the positioning back to a block that it
     /// interrupts.
     fn preemption_cost(&self) -> DiskTime {
-        let begun =
-            |volume| self.streams.get(&volume).is_some_and(|stream| stream.blocks.is_begun());
+        let begun = |volume| {
+            self.streams.get(&volume).is_some_and(|stream| stream.blocks.is_begun())
+                || self.latencies.get(&volume).is_some_and(Latency::is_begun)
+        };
         debug_assert!(self.preemption >= DiskTime::ZERO, "a positioning takes time");
         if self.last_served.is_some_and(begun) { self.preemption } else { DiskTime::ZERO }
     }
@@ -330,7 +398,10 @@ impl Guard {
             let stats = self.stats.entry(volume).or_default();
             stream.blocks.on_dispatch(command, (ended, is_real), stats, now);
         }
-        self.in_service = Some(InService { volume, is_real, worst });
+        let latency = self.latencies.get_mut(&volume).filter(|latency| latency.due().is_some());
+        let is_covered = latency.is_some();
+        let due = latency.and_then(|latency| latency.on_dispatch(ended > 0));
+        self.in_service = Some(InService { volume, is_real, worst, is_covered, due });
         is_real
     }
 
@@ -348,6 +419,16 @@ impl Guard {
         assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
         if !in_service.is_real {
             self.slack_left -= took - in_service.worst;
+        } else if let Some((most, left)) = &mut self.most {
+            *most += (in_service.worst - took).max(DiskTime::ZERO);
+            *left = left.saturating_sub(1);
+        }
+        if let Some(due) = in_service.due {
+            self.latency_stats.entry(volume).or_default().count_answer(due, now);
+        } else if in_service.is_covered
+            && let Some(latency) = self.latencies.get_mut(&volume)
+        {
+            latency.on_partial_service(took, self.preemption);
         }
         if let Some(stream) = self.streams.get_mut(&volume) {
             let stats = self.stats.entry(volume).or_default();
@@ -364,6 +445,13 @@ impl Guard {
         stats
     }
 
+    /// The requests of `volume`'s bounded latencies; `None` if it has had none.
+    pub(super) fn latency_stats(&self, volume: VolumeId) -> Option<LatencyStats> {
+        let stats = self.latency_stats.get(&volume).copied();
+        debug_assert!(stats.is_some() || !self.latencies.contains_key(&volume), "it has counts");
+        stats
+    }
+
     /// Notes that `volume` is served. A block that is begun and does not continue now will need
     /// positioning again.
     fn set_last_served(&mut self, volume: VolumeId) {
@@ -372,10 +460,10 @@ impl Guard {
         else {
             return;
         };
-        if let Some(stream) = self.streams.get_mut(&before)
-            && stream.blocks.preempt()
-            && let Some((_, known_slack)) = &mut self.known_slack
-        {
+        let stream = self.streams.get_mut(&before);
+        let mut interrupted = stream.is_some_and(|stream| stream.blocks.preempt());
+        interrupted |= self.latencies.get_mut(&before).is_some_and(Latency::preempt);
+        if interrupted && let Some((_, known_slack)) = &mut self.known_slack {
             *known_slack -= preemption;
         }
         debug_assert_eq!(self.last_served, Some(volume), "the head is where that command ends");
@@ -399,7 +487,7 @@ impl Guard {
 
     /// Collects the demand of the streams from now on.
     fn look_ahead(&mut self, now: Instant) {
-        debug_assert!(self.activating.len() <= self.streams.len(), "streams are activated");
+        debug_assert!(self.activating.len() <= self.promises(), "promises are activated");
         self.forecast.clear();
         for stream in self.streams.values().filter(|stream| stream.is_active) {
             let task = stream.blocks.stream.task;
@@ -417,24 +505,37 @@ impl Guard {
             };
             self.forecast.add_releases(releases, now);
         }
+        for latency in self.latencies.values().filter(|latency| latency.is_active()) {
+            latency.forecast(&mut self.forecast, self.preemption, now);
+        }
     }
 
     /// Charges each stream for preempting those that can be preempted, as admission does.
     fn charge_preemptions(&mut self) {
         let preemption = self.preemption;
-        let task = |stream: &Stream| stream.blocks.stream.task;
-        let preempted = self.streams.values().map(task).filter(Task::is_preemptible);
-        let longest = preempted.map(|task| task.period()).max().unwrap_or_default();
+        let streams = self.streams.values().map(|stream| stream.blocks.stream.task);
+        let tasks = streams.chain(self.latencies.values().map(|latency| latency.contract().task));
+        let preempted = tasks.filter(Task::is_preemptible);
+        let longest = preempted.map(|task| task.deadline()).max().unwrap_or_default();
         let longest = if preemption == DiskTime::ZERO { Duration::ZERO } else { longest };
         for stream in self.streams.values_mut() {
             let task = stream.blocks.stream.task;
             stream.extra = if task.period() < longest { preemption } else { DiskTime::ZERO };
             stream.rate = Rate::of(task.cost() + stream.extra, task.period());
         }
-        debug_assert!(longest == Duration::ZERO || !self.streams.is_empty(), "a stream's period");
+        for latency in self.latencies.values_mut() {
+            let pays = latency.contract().within() < longest;
+            latency.charge(if pays { preemption } else { DiskTime::ZERO });
+        }
+        debug_assert!(longest == Duration::ZERO || self.promises() > 0, "a promise's deadline");
     }
 
     pub(super) fn invariants(&self) {
+        for (volume, latency) in &self.latencies {
+            assert_eq!(self.real.contains(*volume), latency.due().is_some(), "as it is due");
+            assert_eq!(self.activating.contains(volume), !latency.is_active(), "or is activated");
+            assert!(!self.has_stream(*volume), "a volume has one promise");
+        }
         for (volume, stream) in &self.streams {
             assert_eq!(self.real.contains(*volume), stream.due.is_some(), "deadlines are ordered");
             assert!(stream.due.is_none() || stream.head.is_some(), "what is due is queued");
@@ -443,6 +544,14 @@ impl Guard {
             assert!(self.stats.contains_key(volume), "a stream has counts");
         }
         let real = self.streams.values().filter(|stream| stream.due.is_some()).count();
-        assert_eq!(self.real.len(), real, "each deadline is a stream's");
+        let due = self.latencies.values().filter(|latency| latency.due().is_some()).count();
+        assert_eq!(self.real.len(), real + due, "each deadline is promised");
     }
+}
+
+/// Whether `contract` has a part that is kept by deadlines.
+pub(super) fn is_promised(contract: &Contract) -> bool {
+    let (stream, latency) = (contract.stream.is_some(), contract.latency.is_some());
+    debug_assert!(!stream || !latency, "a contract has one promise");
+    stream || latency
 }

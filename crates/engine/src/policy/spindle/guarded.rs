@@ -9,23 +9,23 @@ use crate::policy::interface::{Dispatch, DispatchRecord, Pick};
 use crate::{Contract, VolumeId};
 
 impl Spindle {
-    /// Gives `volume` the stream of its contract, if it has one, in place of its previous one.
-    pub(super) fn replace_stream(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
+    /// Gives `volume` the promises of its contract in place of its previous ones.
+    pub(super) fn replace_promises(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         let entry = &self.volumes[volume.0 as usize];
         let queued = (entry.queued, entry.head.map(|head| self.worst.of(&head)));
-        self.guard.replace(volume, contract.stream, queued, now);
+        self.guard.replace(volume, contract, queued, now);
         self.update_withheld(volume, now);
         debug_assert_eq!(self.guard.has_stream(volume), contract.stream.is_some(), "as agreed");
     }
 
-    /// A request arrives while the disk has streams.
-    pub(super) fn on_stream_arrival(
+    /// A request arrives while the disk has promises.
+    pub(super) fn on_promised_arrival(
         &mut self,
         volume: VolumeId,
         operation: &Operation,
         now: Instant,
     ) {
-        if !self.guard.has_stream(volume) {
+        if !self.guard.has_promise(volume) {
             return;
         }
         self.guard.on_arrival(volume, operation, now);
@@ -33,9 +33,9 @@ impl Spindle {
         debug_assert!(self.volume(volume).head.is_some(), "a queued request gives a head");
     }
 
-    /// Informs the guard of the head of a stream's volume.
+    /// Informs the guard of the head of a volume with a promise.
     pub(super) fn update_head(&mut self, volume: VolumeId, now: Instant) {
-        debug_assert!(self.guard.has_stream(volume), "the volume has a stream");
+        debug_assert!(self.guard.has_promise(volume), "the volume has a promise");
         self.guard.set_head(volume, self.head_cost(volume), now);
         self.update_withheld(volume, now);
     }
@@ -145,7 +145,7 @@ impl Spindle {
         } else {
             self.dispatch_displaced(dispatch, now)
         };
-        if self.guard.has_stream(volume) {
+        if self.guard.has_promise(volume) {
             self.update_head(volume, now);
         }
         debug_assert!(record.estimate >= DiskTime::ZERO, "an estimate is not negative");
@@ -167,7 +167,7 @@ impl Spindle {
         record
     }
 
-    /// A stream's block: it is charged to its volume, and to no bucket.
+    /// A real-time command: it is charged to its volume, and to no bucket.
     fn dispatch_real(&mut self, dispatch: &Dispatch<'_>, worst: DiskTime) -> DispatchRecord {
         if let Some(quantum) = &mut self.quantum {
             quantum.lingering = false;

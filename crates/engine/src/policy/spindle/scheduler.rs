@@ -5,6 +5,7 @@ use std::sync::Arc;
 use drive_profile::Profile;
 use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
+use super::guard::is_promised;
 use super::learned::SERVICE_DIVISOR;
 use super::positioning::Distance;
 use super::quantum::{End, Quantum, Switch};
@@ -16,7 +17,7 @@ use crate::policy::deadline::WorstCase;
 use crate::policy::interface::{Dispatch, DispatchRecord, Pick, Policy};
 use crate::policy::switch_costs::Positioning;
 use crate::request::DeadlineStats;
-use crate::{Contract, ServiceDemand, Settings, VolumeId};
+use crate::{Contract, LatencyStats, ServiceDemand, Settings, VolumeId};
 
 /// The time whose share is the deepest debt that slack leaves.
 const SLACK_DEBT: DiskTime = DiskTime::from_millis(100);
@@ -313,8 +314,8 @@ impl Policy for Spindle {
         let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
         self.volumes.push(fresh);
         self.round_robin.add();
-        if contract.stream.is_some() {
-            self.replace_stream(volume, contract, now);
+        if is_promised(&contract) {
+            self.replace_promises(volume, contract, now);
         }
     }
 
@@ -336,8 +337,8 @@ impl Policy for Spindle {
         let fresh = self.fresh(contract, now);
         *self.volume(volume) = fresh;
         self.guard.forget(volume, now);
-        if contract.stream.is_some() {
-            self.replace_stream(volume, contract, now);
+        if is_promised(&contract) {
+            self.replace_promises(volume, contract, now);
         }
     }
 
@@ -361,8 +362,8 @@ impl Policy for Spindle {
         let entry = self.volume(volume);
         entry.account.change_contract(contract, period, now);
         entry.update_quantum(own_part);
-        if contract.stream.is_some() || self.guard.has_stream(volume) {
-            self.replace_stream(volume, contract, now);
+        if is_promised(&contract) || self.guard.has_promise(volume) {
+            self.replace_promises(volume, contract, now);
         }
         self.place(volume, now);
     }
@@ -380,14 +381,27 @@ impl Policy for Spindle {
         self.guard.stats(volume)
     }
 
+    fn latency_stats(&self, volume: VolumeId) -> Option<LatencyStats> {
+        self.guard.latency_stats(volume)
+    }
+
     fn gather(&self, volume: VolumeId) -> Option<Sectors> {
         debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
         self.guard.gathered(volume).map(|command| command.extent.len)
     }
 
-    fn head_changed(&mut self, volume: VolumeId, head: &Operation) {
-        assert!(self.volume(volume).head.is_some(), "a head is a queued request's");
-        self.volume(volume).head = Some(*head);
+    fn goes_ahead(&mut self, volume: VolumeId, operation: &Operation, now: Instant) -> bool {
+        self.guard.covers(volume, operation, now)
+    }
+
+    fn head_changed(&mut self, volume: VolumeId, head: &Operation, now: Instant) {
+        let entry = self.volume(volume);
+        assert!(entry.head.is_some(), "a head is a queued request's");
+        entry.head = Some(*head);
+        entry.sequential = is_sequential(head, entry.last_end);
+        if self.guard.has_promise(volume) {
+            self.update_head(volume, now);
+        }
     }
 
     fn queued(
@@ -430,7 +444,7 @@ impl Policy for Spindle {
             self.place(volume, now);
         }
         if !self.guard.is_vacuous() {
-            self.on_stream_arrival(volume, asked, now);
+            self.on_promised_arrival(volume, asked, now);
         }
     }
 
@@ -458,7 +472,7 @@ impl Policy for Spindle {
     ) -> DiskTime {
         self.scale_back(now);
         let is_real = self.guard.on_completion(volume, took, &self.worst, now);
-        if self.guard.has_stream(volume) {
+        if self.guard.has_promise(volume) {
             self.update_head(volume, now);
         }
         if is_real {
