@@ -2,10 +2,10 @@
 //! streams`.
 //!
 //! Streams of periods from 1 to 5 s and blocks of 256 KiB use six tenths of the disk's time by
-//! their worst cases; four volumes without streams keep sixteen requests outstanding each. A command
-//! takes two thirds of its worst case. The figure is the time per command, with the time of the
-//! simulated drive and of the clients; the median of the rounds counts. Each round measures both
-//! policies.
+//! their worst cases; four volumes without streams keep sixteen requests outstanding each. A
+//! command takes two thirds of its worst case. The figure is the time per command, with the time of
+//! the simulated drive and of the clients; the median of the rounds counts. Each round measures
+//! both policies.
 //!
 //! It fails if a decision under `spindle` takes more than [`DECISION_MAX_US`], or more than
 //! [`RATIO_MAX`] times as long as one under `delta-star`. `-- --json` prints one JSON object. As a
