@@ -11,7 +11,6 @@ use input::{InputError, Table, Value, size_text, time_text};
 use units::{Bytes, Extent};
 
 use super::deadlines::unbounded;
-use super::real;
 use super::unkept;
 use crate::demand::{Spread, latency_on_pool_disk, latency_task};
 use crate::keys::LATENCY;
@@ -106,15 +105,6 @@ fn bounded(value: &Value<'_>, disk: &Disk) -> Result<(), InputError> {
     let name = &disk.name;
     if !disk.policy.keeps(Feature::Latency) {
         return Err(value.refuse(unkept::expected("latency", Feature::Latency, disk)));
-    }
-    if disk.profile().is_none() {
-        let model = &disk.drive.model;
-        let expected = if real::is_unmeasured(model) {
-            format!("no latency on disk \"{name}\", or {}", real::HELP_MEASURE_PROFILE)
-        } else {
-            format!("no latency on disk \"{name}\": nothing bounds what its commands take")
-        };
-        return Err(value.refuse(expected));
     }
     match unbounded(disk) {
         Some(reason) => Err(value.refuse(format_args!("{reason}, for a latency on \"{name}\""))),
