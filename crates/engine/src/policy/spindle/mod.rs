@@ -68,9 +68,9 @@ mod volume;
 const SHALLOW_ACTIVE_FOR: Duration = Duration::from_secs(1);
 /// The most and the fewest commands of a deep volume in the drive at that time.
 const DEPTH_BESIDE_SHALLOW: core::ops::RangeInclusive<i64> = 2..=8;
-/// The longest quantum of a deep volume on its reserve, so that two halves of a disk alternate
-/// twice a second: half of that costs two sequential readers on hgst-7k8 another 5 % of their
-/// throughput, twice of that makes their 99th percentile half a second.
+/// The longest quantum of a deep volume on its reserve while another one waits, so that two halves
+/// of a disk alternate twice a second: half of that costs two sequential readers on hgst-7k8
+/// another 5 % of their throughput, twice of that makes their 99th percentile half a second.
 const DEEP_QUANTUM_MAX: DiskTime = DiskTime::from_millis(250);
 /// The number of volumes that are looked at for one whose bucket pays for its quantum.
 const VERIFIED: u32 = 2;
@@ -270,9 +270,19 @@ impl Spindle {
             Depth::Shallow => entry.shallow_quantum(),
             Depth::Deep => {
                 let least = DiskTime::from_nanos(slack.as_nanos() / 2);
-                entry.account.reserve_cap().min(DEEP_QUANTUM_MAX).max(least) - entry.overrun
+                let cap = entry.account.reserve_cap();
+                let most = if self.has_deep_rival(quantum.volume) { DEEP_QUANTUM_MAX } else { cap };
+                cap.min(most).max(least) - entry.overrun
             }
         }
+    }
+
+    /// Whether another deep volume with a reserve has a request: `volume` is the current one.
+    /// Shallow volumes do not wait for the end of a deep quantum.
+    fn has_deep_rival(&self, volume: VolumeId) -> bool {
+        let own = usize::from(self.orders.deadlines.contains(volume));
+        debug_assert!(!self.shallow.contains(volume), "the current volume is not listed");
+        self.orders.deadlines.len() > self.shallow.len() + own
     }
 
     /// Whether the current quantum goes on, with a command or by waiting for one, or what ends it.
