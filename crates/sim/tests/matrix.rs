@@ -67,6 +67,18 @@ fn a_bounded_latency() {
     assert!(volumes[0].latency_ms.p99 <= 80.0, "{:?}", volumes[0].latency_ms);
 }
 
+/// Admission of the config and of the engine agree on what reserves take beside a burst.
+#[test]
+fn a_burst_within_a_latency_beside_a_large_reserve() {
+    let latency =
+        "latency = { within = \"200ms\", requests = \"5/s\", burst = 4, size = \"64KiB\" }";
+    let bursts = "op = \"read\"\naccess = \"random\"\nblock = \"64KiB\"\nrate = \"4/s\"";
+    let volumes = run(HARD_DISK, &[(latency, bursts), ("reserve = \"60%\"", BACKLOG)]);
+    let stats = volumes[0].bounded_latency.expect("it is counted");
+    assert!(stats.answered > 100 && stats.late == 0, "{stats:?}");
+    assert!(volumes[1].disk_time_share >= 0.595, "{}", volumes[1].disk_time_share);
+}
+
 /// Reads in chunks, with a decision between any two.
 #[test]
 fn preemptible_execution() {

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use drive_profile::Profile;
-use engine::limits::LATENCY_MAX;
 use engine::stream::{
     BlockingTask, Booking, CounterOffers, LatencyOffers, RequestedLatency, RequestedStream, Span,
     Task, TaskId, Timetable, Violation,
@@ -325,12 +324,8 @@ fn streams_beside_reserves(
     if streams.is_empty() {
         return streams;
     }
-    // Beside a latency the period is that of the longest one: the room of the reserves is then the
-    // same for each that is offered.
-    let is_latency = |booking: &Booking| owner(booking.id).is_some_and(|(_, latency)| latency);
-    let longest_latency = streams.iter().any(is_latency).then_some(LATENCY_MAX);
-    let periods = streams.iter().map(|booking| booking.task.period()).chain(longest_latency);
-    let reserves = reserve_task(contracts.reserved(index, disk), periods, longest);
+    let tasks = streams.iter().map(|booking| booking.task);
+    let reserves = reserve_task(contracts.reserved(index, disk), tasks, longest);
     let reserves = reserves.map(|task| Booking { id: RESERVES_TASK, task, span: Span::ALWAYS });
     reserves.into_iter().chain(streams).collect()
 }

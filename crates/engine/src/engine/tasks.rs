@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Share};
 
-use crate::limits::{STREAM_PERIOD_MAX, VOLUMES_MAX};
+use crate::limits::{LATENCY_MAX, STREAM_PERIOD_MAX, VOLUMES_MAX};
 use crate::policy::WorstCase;
 use crate::stream::{SlackRange, Task, TaskId, TaskSet};
 use crate::{BestEffortServer, Contract, Execution, Refusal, Settings, VolumeId};
@@ -95,19 +95,25 @@ impl BestEffortServer {
 /// The reserves of a disk beside its streams as one task, for admission: together they take the
 /// share `reserved`, in commands of at most `longest`. `None` if nothing is reserved.
 ///
-/// The period is longer than the deadlines of all streams (`periods`), so that the reserves demand
-/// their utilization and block the streams for one command, and no stream blocks them: they have
-/// no deadlines. It is long enough for `reserved` to accrue one command. So the streams admitted
-/// beside it leave a static slack of at least one command: in t below the period by condition (2)
-/// of [`crate::stream`], above it because room(t) ≥ t · (1 − U) ≥ t · `reserved`.
+/// The period is longer than the deadlines of all `tasks`, the streams and bounded latencies, so
+/// that the reserves demand their utilization and block the others for one command, and no other
+/// blocks them: they have no deadlines. It is long enough for `reserved` to accrue one command. So
+/// the tasks admitted beside it leave a static slack of at least one command: in t below the period
+/// by condition (2) of [`crate::stream`], above it because room(t) ≥ t · (1 − U) ≥ t · `reserved`.
+///
+/// Beside a bounded latency the period is that of the longest one, so that the room of the reserves
+/// is the same for each latency that is offered instead.
 pub fn reserve_task(
     reserved: Share,
-    periods: impl Iterator<Item = Duration>,
+    tasks: impl Iterator<Item = Task>,
     longest: DiskTime,
 ) -> Option<Task> {
     debug_assert!(longest >= DiskTime::ZERO, "a worst case is not negative: {longest}");
     let accrues = reserved.time_to_accrue(longest)?;
-    let longer = periods.max().unwrap_or_default() + Duration::from_millis(1);
+    let deadline = |task: Task| {
+        if task.has_implicit_deadline() { task.period() } else { LATENCY_MAX }
+    };
+    let longer = tasks.map(deadline).max().unwrap_or_default() + Duration::from_millis(1);
     let period = longer.max(accrues).min(STREAM_PERIOD_MAX);
     Task::new(period, reserved.of(period).max(longest), longest).ok()
 }
@@ -158,10 +164,9 @@ impl Tasks {
     /// The reserves beside the set, `reserved` in all; `None` if there are none.
     fn reserves(&self, set: &TaskSet, candidate: Option<Task>, reserved: Share) -> Option<Task> {
         let reserved = reserved.checked_add(self.server).unwrap_or(Share::ALL);
-        let periods = set.iter().map(|(_, task)| task).chain(candidate);
-        let periods = periods.map(|task| task.period().max(task.deadline()));
+        let tasks = set.iter().map(|(_, task)| task).chain(candidate);
         debug_assert!(self.beside, "a policy with deadlines has a task for each reserve");
-        reserve_task(reserved, periods, self.longest)
+        reserve_task(reserved, tasks, self.longest)
     }
 
     /// Whether the streams of `set`, and `candidate`, fit beside reserves of `reserved` in all.

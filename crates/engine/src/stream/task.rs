@@ -158,7 +158,7 @@ impl Task {
 
     /// Whether each request is due when the next one may be released, so that its demand is ⌊t ÷
     /// T⌋·C.
-    pub(super) fn has_implicit_deadline(&self) -> bool {
+    pub(crate) fn has_implicit_deadline(&self) -> bool {
         debug_assert!(self.burst > 0, "a task releases requests");
         self.deadline == self.period && self.burst == 1
     }

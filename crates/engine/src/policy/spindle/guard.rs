@@ -15,7 +15,7 @@
 //!                dispatched
 //! ```
 //!
-//! **Why reserves hold beside streams.** Admission ([`crate::stream::reserve_task`]) keeps the sum
+//! **Why reserves hold beside streams.** Admission ([`crate::reserve_task`]) keeps the sum
 //! of the streams' worst cases and of the reserves below the whole, and the static slack of the
 //! streams alone above the longest command. So whatever the selector picks fits as soon as no block
 //! is real time, at the latest, and streams take no more than their worst cases of any longer time.
