@@ -24,6 +24,7 @@ mod read_ahead;
 mod request;
 mod settings;
 pub mod stream;
+mod write_buffer;
 
 pub use accounting::estimate::{
     DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
@@ -46,3 +47,7 @@ pub use request::{
     ServiceDemand, StreamBytes, VolumeUsage,
 };
 pub use settings::{BestEffortServer, CommandBound, Deadlines, Settings};
+pub use write_buffer::{
+    BufferedPart, Destage, DestageId, Handling, PieceId, WriteBuffer, WriteBufferAction,
+    WriteBufferSettings, WriteBufferUsage,
+};

@@ -10,7 +10,7 @@ mod deadline;
 mod factory;
 mod fcfs;
 mod features;
-mod indexed_heap;
+pub(crate) mod indexed_heap;
 mod interface;
 mod name;
 mod round_robin;

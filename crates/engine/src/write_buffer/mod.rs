@@ -1,0 +1,443 @@
+//! The write buffers of one disk: for each volume a bounded one, volatile as a drive's is. Sans-IO,
+//! without bytes.
+//!
+//! A drive's own buffer answers a write before the work is done. The work falls into the time of
+//! the volume that comes next, and a flush of one volume waits for the writes of all. So the buffer
+//! is here: it stands between the clients' requests and the engine of one disk, and sends what a
+//! volume wrote to the disk as *destages*, forced writes of that volume, which the engine schedules
+//! and charges as any other.
+//!
+//! ```text
+//!  client's write ──▶ submit ──▶ Buffered: the driver keeps the bytes, and answers
+//!                        └─────▶ Waits: no memory; poll says Accept later
+//!  poll ──▶ Destage ──▶ the engine ──▶ destaged ──▶ poll says Answer to a flush, Drop, Accept
+//! ```
+//!
+//! A destage is due when a flush or a forced write waits for it, when half of the volume's memory
+//! is in use, or when the data is old; else it goes when the disk has nothing to do. Data goes in
+//! the order of its sectors, from where the last destage ended and around, and neighbours in one
+//! write.
+//!
+//! Invariants:
+//! - A flush is answered when all that its volume was answered before it is on the medium, and
+//!   waits for no other volume. A forced write is answered when it is there itself.
+//! - Two writes of one sector reach the disk in their order: a part goes when none that overlaps
+//!   it is in the engine.
+//! - What is not flushed may be lost with the power, in any subset: a sector then holds one of the
+//!   writes since the last flush, or the last one before that.
+//! - A request that goes past the buffer (a long write, a trim, a write of zeroes) waits for what
+//!   it overlaps. A read sees the newest data.
+//! - A volume's memory is bounded by its part of the disk's, so a full buffer makes one client
+//!   wait. Beside it a volume's destages hold copies of at most half as much at the default depth.
+
+use std::collections::VecDeque;
+
+use units::{Extent, Instant, Op, Sectors};
+
+use self::interface::WRITE_BUFFER_PARTS_MAX;
+use self::parts::{Part, Since};
+use self::volume::{Then, Urgency, Volume, WaitingWrite};
+use crate::VolumeId;
+use crate::policy::indexed_heap::IndexedHeap;
+use crate::request::{Outcome, Request};
+
+mod interface;
+mod parts;
+mod volume;
+
+pub use interface::{
+    BufferedPart, Destage, DestageId, Handling, PieceId, WriteBufferAction, WriteBufferSettings,
+    WriteBufferUsage,
+};
+
+/// The bytes of one write.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// Its memory: that of the whole write until none of it is needed.
+    len: Sectors,
+    /// The sectors of it that parts hold.
+    held: Sectors,
+}
+
+/// The write buffers of one disk.
+#[derive(Debug)]
+pub struct WriteBuffer {
+    settings: WriteBufferSettings,
+    used: Sectors,
+    volumes: Vec<Option<Volume>>,
+    present: u64,
+    pieces: Vec<Piece>,
+    free: Vec<PieceId>,
+    /// Volumes that may have a destage, an answer, or a write to accept.
+    listed: VecDeque<VolumeId>,
+    actions: VecDeque<WriteBufferAction>,
+    /// The volumes that have data which may go to the disk, by the instant of the oldest.
+    ages: IndexedHeap<Instant>,
+    /// Volumes whose first waiting write fits their own bound, and not the memory that others,
+    /// whose bounds became smaller, have not given back yet.
+    starved: Vec<VolumeId>,
+    next: u64,
+}
+
+impl WriteBuffer {
+    /// Without volumes.
+    ///
+    /// # Panics
+    /// On settings outside their bounds.
+    pub fn new(settings: WriteBufferSettings) -> Self {
+        settings.assert_valid();
+        Self {
+            settings,
+            used: Sectors::ZERO,
+            volumes: Vec::new(),
+            present: 0,
+            pieces: Vec::new(),
+            free: Vec::new(),
+            listed: VecDeque::new(),
+            actions: VecDeque::new(),
+            ages: IndexedHeap::new(),
+            starved: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// A volume's writes are buffered from now on.
+    ///
+    /// # Panics
+    /// If they are already.
+    pub fn add_volume(&mut self, volume: VolumeId) {
+        let index = volume.0 as usize;
+        if index >= self.volumes.len() {
+            self.volumes.resize_with(index + 1, || None);
+        }
+        assert!(self.volumes[index].is_none(), "volume {} is added once", volume.0);
+        self.volumes[index] = Some(Volume::default());
+        self.present += 1;
+        self.divide();
+    }
+
+    /// A volume is removed; it was flushed and has no requests.
+    ///
+    /// # Panics
+    /// If it has data.
+    pub fn remove_volume(&mut self, volume: VolumeId) {
+        let gone = self.volumes.get_mut(volume.0 as usize).and_then(Option::take);
+        assert!(gone.is_some_and(|gone| gone.is_empty()), "a volume is flushed before it goes");
+        self.present -= 1;
+        self.divide();
+    }
+
+    /// Divides the memory among the volumes.
+    fn divide(&mut self) {
+        let part = Sectors(self.settings.memory.0 / self.present.max(1));
+        let bound = part.min(self.settings.volume);
+        debug_assert!(bound.0 * self.present <= self.settings.memory.0, "parts of the memory");
+        for volume in self.volumes.iter_mut().flatten() {
+            volume.usage.bound = bound;
+        }
+    }
+
+    /// The memory in use.
+    pub fn used(&self) -> Sectors {
+        debug_assert!(self.used <= self.settings.memory, "the memory is bounded");
+        self.used
+    }
+
+    /// What was done for a volume so far.
+    pub fn usage(&self, volume: VolumeId) -> WriteBufferUsage {
+        let there = self.volumes.get(volume.0 as usize).and_then(Option::as_ref);
+        there.map_or_else(WriteBufferUsage::default, |there| there.usage)
+    }
+
+    /// Whether nothing of a volume is buffered, in the engine, or waiting.
+    pub fn is_empty(&self, volume: VolumeId) -> bool {
+        let there = self.volumes.get(volume.0 as usize).and_then(Option::as_ref);
+        there.is_none_or(Volume::is_empty)
+    }
+
+    /// When [`Self::poll`] is to be called at the latest, if nothing happens before.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        let (oldest, _) = self.ages.first()?;
+        Some(oldest + self.settings.age)
+    }
+
+    /// Notes a client's request of a volume, and says how it is handled.
+    ///
+    /// # Panics
+    /// If the volume was not added.
+    pub fn submit(&mut self, request: &Request, now: Instant) -> Handling {
+        let Request { id, volume, operation } = *request;
+        let there = self.volume(volume);
+        match operation.op {
+            Op::Write => self.write(request, now),
+            Op::Read => there.read(operation.extent),
+            Op::Flush => match there.flush(id) {
+                Some(outcome) => Handling::Flushed(outcome),
+                None => self.waits(volume),
+            },
+            Op::Trim | Op::WriteZeroes => self.past(request),
+            Op::Seek => Handling::Disk,
+        }
+    }
+
+    fn write(&mut self, request: &Request, now: Instant) -> Handling {
+        let Request { id, volume, operation } = *request;
+        let extent = operation.extent;
+        let there = self.volume(volume);
+        if extent.len > there.usage.bound || extent.is_empty() {
+            return self.past(request);
+        }
+        if !there.waiting.is_empty() || !self.fits(volume, extent.len) {
+            let there = self.volume(volume);
+            there.usage.waits += 1;
+            let write = WaitingWrite { request: id, extent, forced: operation.fua };
+            there.waiting.push_back(write);
+            return self.waits(volume);
+        }
+        let piece = self.accept(volume, extent, now);
+        if !operation.fua {
+            return Handling::Buffered(piece);
+        }
+        self.volume(volume).wait_for(id, extent, Then::Answer);
+        Handling::Forced(piece)
+    }
+
+    /// A request that goes past the buffer.
+    fn past(&mut self, request: &Request) -> Handling {
+        let Request { id, volume, operation } = *request;
+        debug_assert_ne!(operation.op, Op::Read, "reads see the buffer");
+        let there = self.volume(volume);
+        if !there.is_dirty(operation.extent) {
+            return Handling::Disk;
+        }
+        there.wait_for(id, operation.extent, Then::Submit);
+        self.waits(volume)
+    }
+
+    fn waits(&mut self, volume: VolumeId) -> Handling {
+        self.list(volume);
+        Handling::Waits
+    }
+
+    /// Whether a write of this length may be accepted.
+    fn fits(&mut self, volume: VolumeId, len: Sectors) -> bool {
+        let there = self.volumes[volume.0 as usize].as_ref().expect("the volume was added");
+        // A write adds itself, and divides at most one part in two.
+        let has_parts = there.parts.len() + 2 <= WRITE_BUFFER_PARTS_MAX;
+        if there.usage.used + len > there.usage.bound || !has_parts {
+            return false;
+        }
+        let fits = self.used + len <= self.settings.memory;
+        if !fits && !self.starved.contains(&volume) {
+            self.starved.push(volume);
+        }
+        fits
+    }
+
+    fn accept(&mut self, volume: VolumeId, extent: Extent, now: Instant) -> PieceId {
+        let piece = self.new_piece(extent.len);
+        let there = self.volumes[volume.0 as usize].as_mut().expect("the volume was added");
+        let mut replaced: Option<Since> = None;
+        let Self { pieces, used, actions, .. } = self;
+        let usage = &mut there.usage;
+        let all = |_: &Part| true;
+        there.parts.remove(extent, all, |part| {
+            if part.destage.is_none() {
+                usage.overwritten += part.extent.len;
+                let since = replaced.map_or(part.since, |oldest| oldest.min(part.since));
+                replaced = Some(since);
+            }
+            release(&part, pieces, (used, &mut usage.used), actions);
+        });
+        let since = there.accepted(replaced, now);
+        let offset = Sectors::ZERO;
+        there.parts.insert(Part { extent, piece, offset, since, destage: None });
+        there.usage.used += extent.len;
+        there.usage.writes += 1;
+        self.used += extent.len;
+        debug_assert!(since.at <= now, "a part is of the past");
+        self.list(volume);
+        piece
+    }
+
+    fn new_piece(&mut self, len: Sectors) -> PieceId {
+        let piece = Piece { len, held: len };
+        if let Some(id) = self.free.pop() {
+            self.pieces[id.0 as usize] = piece;
+            return id;
+        }
+        self.pieces.push(piece);
+        PieceId(u32::try_from(self.pieces.len() - 1).expect("pieces are bounded by the memory"))
+    }
+
+    fn volume(&mut self, volume: VolumeId) -> &mut Volume {
+        let there = self.volumes.get_mut(volume.0 as usize).and_then(Option::as_mut);
+        there.expect("the volume was added")
+    }
+
+    /// Puts a volume on the list of those to look at.
+    fn list(&mut self, volume: VolumeId) {
+        let there = self.volume(volume);
+        if !core::mem::replace(&mut there.is_listed, true) {
+            self.listed.push_back(volume);
+        }
+    }
+
+    /// What the buffer holds of an extent of a volume, in order: the parts that a read copies, or
+    /// the whole of a destage that [`Self::poll`] has just returned.
+    pub fn parts(&self, volume: VolumeId, extent: Extent) -> impl Iterator<Item = BufferedPart> {
+        let there = self.volumes.get(volume.0 as usize).and_then(Option::as_ref);
+        let parts = there.into_iter().flat_map(move |there| there.parts.within(extent));
+        parts.map(|Part { piece, offset, extent, .. }| BufferedPart { piece, offset, extent })
+    }
+
+    /// The next action; `is_idle` says that the disk has nothing to do.
+    pub fn poll(&mut self, is_idle: bool, now: Instant) -> Option<WriteBufferAction> {
+        while let Some((oldest, volume)) = self.ages.first()
+            && oldest + self.settings.age <= now
+        {
+            // What is old is on its way, or goes when the volume is looked at next.
+            self.ages.remove(volume);
+            self.list(volume);
+        }
+        loop {
+            if let Some(action) = self.next_action() {
+                return Some(action);
+            }
+            let Some(volume) = self.listed.front().copied() else { break };
+            self.look_at(volume, now);
+            if self.actions.is_empty() {
+                self.listed.pop_front();
+                self.unlist(volume);
+            }
+        }
+        let (_, volume) = self.ages.first().filter(|_| is_idle)?;
+        self.destage(volume, Urgency::Idle, now)?;
+        self.next_action()
+    }
+
+    fn next_action(&mut self) -> Option<WriteBufferAction> {
+        let action = self.actions.pop_front()?;
+        if let WriteBufferAction::Drop(piece) = action {
+            // Its number is another's only after the driver has released the bytes.
+            self.free.push(piece);
+        }
+        Some(action)
+    }
+
+    /// A volume has nothing to do for now.
+    fn unlist(&mut self, volume: VolumeId) {
+        let depth = self.settings.depth;
+        let Some(there) = self.volumes[volume.0 as usize].as_mut() else { return };
+        there.is_listed = false;
+        match there.oldest(depth) {
+            Some(oldest) => self.ages.set(volume, oldest),
+            None => self.ages.remove(volume),
+        }
+    }
+
+    /// Finds the next action of a volume, if it has one.
+    fn look_at(&mut self, volume: VolumeId, now: Instant) {
+        debug_assert!(self.actions.is_empty(), "one volume's actions at a time");
+        let Some(there) = self.volumes[volume.0 as usize].as_mut() else { return };
+        if let Some((request, then, outcome)) = there.next_answer() {
+            self.actions.push_back(match then {
+                Then::Answer => WriteBufferAction::Answer { request, outcome },
+                Then::Submit => WriteBufferAction::Submit(request),
+            });
+            return;
+        }
+        let next = there.waiting.front().copied();
+        if let Some(WaitingWrite { request, extent, forced }) = next
+            && self.fits(volume, extent.len)
+        {
+            self.volume(volume).waiting.pop_front();
+            let piece = self.accept(volume, extent, now);
+            if forced {
+                self.volume(volume).wait_for(request, extent, Then::Answer);
+            }
+            self.actions.push_back(WriteBufferAction::Accept { request, piece, forced });
+            return;
+        }
+        self.destage(volume, Urgency::Due, now);
+    }
+
+    fn destage(&mut self, volume: VolumeId, urgency: Urgency, now: Instant) -> Option<()> {
+        let (id, bounds) = (DestageId(self.next), (self.settings.depth, self.settings.age));
+        let extent = self.volume(volume).destage((id, urgency), bounds, now)?;
+        self.next += 1;
+        debug_assert!(!extent.is_empty(), "a destage writes a sector");
+        self.actions.push_back(WriteBufferAction::Destage(Destage { id, volume, extent }));
+        Some(())
+    }
+
+    /// A destage has ended.
+    ///
+    /// # Panics
+    /// If it is not in the engine.
+    pub fn destaged(&mut self, destage: &Destage, outcome: Outcome) {
+        let Destage { id, volume, .. } = *destage;
+        let there = self.volumes[volume.0 as usize].as_mut().expect("the volume was added");
+        let extent = there.destaged(id, outcome);
+        let Self { pieces, used, actions, .. } = self;
+        let usage = &mut there.usage;
+        let own = |part: &Part| part.destage == Some(id);
+        there.parts.remove(extent, own, |part| {
+            release(&part, pieces, (used, &mut usage.used), actions);
+        });
+        there.find_oldest();
+        self.list(volume);
+        while let Some(starved) = self.starved.pop() {
+            if self.volumes[starved.0 as usize].is_some() {
+                self.list(starved);
+            }
+        }
+    }
+
+    /// Checks the invariants; for tests and simulations.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn invariants(&self) {
+        assert!(self.used <= self.settings.memory, "the memory is bounded");
+        let volumes = || self.volumes.iter().flatten();
+        volumes().for_each(Volume::invariants);
+        let held = volumes().flat_map(|there| there.parts.from(0)).map(|part| part.extent.len.0);
+        let pieces = self.pieces.iter().map(|piece| piece.held.0);
+        assert_eq!(held.sum::<u64>(), pieces.sum::<u64>(), "a piece is held by its parts");
+        let used = self.pieces.iter().filter(|piece| piece.held.0 > 0).map(|piece| piece.len.0);
+        assert_eq!(used.sum::<u64>(), self.used.0, "memory is that of the pieces");
+        let used = volumes().map(|there| there.usage.used.0).sum::<u64>();
+        assert_eq!(used, self.used.0, "the memory is the volumes'");
+    }
+}
+
+/// A part is not held any more; its piece goes with the last one.
+fn release(
+    part: &Part,
+    pieces: &mut [Piece],
+    (used, own): (&mut Sectors, &mut Sectors),
+    actions: &mut VecDeque<WriteBufferAction>,
+) {
+    let piece = &mut pieces[part.piece.0 as usize];
+    assert!(piece.held >= part.extent.len, "a part is held once");
+    piece.held = piece.held - part.extent.len;
+    if piece.held == Sectors::ZERO {
+        *used = *used - piece.len;
+        *own = *own - piece.len;
+        actions.push_back(WriteBufferAction::Drop(part.piece));
+    }
+}
+
+impl Volume {
+    /// How a read of this extent is handled.
+    fn read(&self, extent: Extent) -> Handling {
+        let held: u64 = self.parts.within(extent).map(|part| part.extent.len.0).sum();
+        debug_assert!(held <= extent.len.0, "parts do not overlap");
+        match held {
+            0 => Handling::Disk,
+            held if held == extent.len.0 => Handling::Memory,
+            _ => Handling::Overlaid,
+        }
+    }
+}
