@@ -84,6 +84,8 @@ pub const OUTSTANDING_DISK_MAX: u32 = 1 << 19;
 const _: () = assert!(OUTSTANDING_DISK_MAX as usize <= engine::limits::REQUESTS_MAX / 2);
 /// Requests of a sequential run before a jump.
 pub const RUN_MAX: u64 = 1_000_000_000;
+/// Writes of a workload between two flushes.
+pub const FLUSH_EVERY_MAX: u32 = 1_000_000;
 /// Requests that an elevator sorts at a time.
 pub const ELEVATOR_MAX: u64 = 65_536;
 

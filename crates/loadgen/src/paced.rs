@@ -118,8 +118,13 @@ mod tests {
     use super::*;
 
     fn pacer(arrival: Arrival) -> Pacer {
-        let drawn =
-            Synthetic { mix: Mix::Read, access: Access::Random, block: Bytes(4_096), arrival };
+        let drawn = Synthetic {
+            mix: Mix::Read,
+            access: Access::Random,
+            block: Bytes(4_096),
+            arrival,
+            flush_every: None,
+        };
         let generator = Generator::new(&drawn, Sectors(8_000), SeededRng::new(1, 0));
         Pacer::new(generator, Instant::ZERO).expect("a closed loop")
     }

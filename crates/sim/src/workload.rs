@@ -1,6 +1,8 @@
 //! The workload generator of Zygaria (RTAS 2008, §4.1): the location and the arrival time of the
 //! next request.
 
+use core::num::NonZeroU32;
+
 use config::{Access, Arrival, Mix, Synthetic, ThinkTime};
 use units::{Duration, Extent, Lba, Op, Operation, Sectors};
 
@@ -19,6 +21,9 @@ pub struct Generator {
     run_block: u64,
     run_left: Option<u64>,
     arrival: Arrival,
+    /// Writes between two flushes, and the number of them left before the next flush.
+    flush_every: Option<NonZeroU32>,
+    writes_left: u32,
     /// Blocks that the elevator has not visited yet in this batch, the next one last.
     sorted: Vec<u64>,
     rng: SeededRng,
@@ -42,6 +47,7 @@ impl Generator {
             Access::Within { .. } | Access::Random | Access::Elevator { .. } => None,
         };
         let (mix, access, arrival) = (drawn.mix, drawn.access, drawn.arrival);
+        let flush_every = drawn.flush_every;
         Self {
             mix,
             access,
@@ -51,6 +57,8 @@ impl Generator {
             run_block: 0,
             run_left,
             arrival,
+            flush_every,
+            writes_left: flush_every.map_or(0, NonZeroU32::get),
             sorted: Vec::new(),
             rng,
         }
@@ -58,6 +66,11 @@ impl Generator {
 
     /// The next request.
     pub fn operation(&mut self) -> Operation {
+        if self.is_flush_next() {
+            self.writes_left = self.flush_every.map_or(0, NonZeroU32::get);
+            return Operation::flush();
+        }
+        self.writes_left = self.writes_left.saturating_sub(1);
         let block = self.next_block();
         let extent = Extent::new(self.first + Sectors(block * self.block.0), self.block);
         let reads = match self.mix {
@@ -68,14 +81,22 @@ impl Generator {
         Operation { op: if reads { Op::Read } else { Op::Write }, extent, fua: false }
     }
 
+    /// Whether all writes before a flush have been sent.
+    fn is_flush_next(&self) -> bool {
+        self.flush_every.is_some() && self.writes_left == 0
+    }
+
     /// The number of outstanding requests, or of requests of a burst; `None` in an open loop.
     pub fn outstanding(&self) -> Option<u32> {
         self.arrival.outstanding()
     }
 
     /// The time before the next request: after an answer in a closed loop, after the previous
-    /// request in an open loop.
+    /// request in an open loop. A client sends a flush without thinking.
     pub fn pause(&mut self) -> Duration {
+        if self.is_flush_next() {
+            return Duration::ZERO;
+        }
         match self.arrival {
             Arrival::Closed { think, .. } | Arrival::Bursts { think, .. } => match think {
                 ThinkTime::Fixed(time) => time,
@@ -136,7 +157,7 @@ mod tests {
 
     fn generator(access: Access, mix: Mix) -> Generator {
         let arrival = Arrival::closed(1);
-        let drawn = Synthetic { mix, access, block: Bytes(4_096), arrival };
+        let drawn = Synthetic { mix, access, block: Bytes(4_096), arrival, flush_every: None };
         Generator::new(&drawn, Sectors(8 * 1_000), SeededRng::new(1, 0))
     }
 
@@ -144,12 +165,28 @@ mod tests {
     fn exponential_think_times_have_their_mean() {
         let think = ThinkTime::Exponential { mean: Duration::from_millis(2) };
         let arrival = Arrival::Closed { outstanding: 1, think };
-        let drawn =
-            Synthetic { mix: Mix::Read, access: Access::Random, block: Bytes(4_096), arrival };
+        let (mix, access) = (Mix::Read, Access::Random);
+        let drawn = Synthetic { mix, access, block: Bytes(4_096), arrival, flush_every: None };
         let mut generator = Generator::new(&drawn, Sectors(8_000), SeededRng::new(1, 0));
         let sum: f64 = (0..100_000).map(|_| generator.pause().as_millis_f64()).sum();
         let mean = sum / 1e5;
         assert!((mean - 2.0).abs() < 0.02, "{mean} ms");
+    }
+
+    #[test]
+    fn a_flush_follows_each_of_so_many_writes_at_once() {
+        let think = ThinkTime::Fixed(Duration::from_millis(2));
+        let arrival = Arrival::Closed { outstanding: 1, think };
+        let (mix, access) = (Mix::Write, Access::Sequential { run: None });
+        let flush_every = NonZeroU32::new(2);
+        let drawn = Synthetic { mix, access, block: Bytes(4_096), arrival, flush_every };
+        let mut generator = Generator::new(&drawn, Sectors(8_000), SeededRng::new(1, 0));
+        let sent: Vec<(Duration, Op)> =
+            (0..6).map(|_| (generator.pause(), generator.operation().op)).collect();
+        let (pause, none) = (Duration::from_millis(2), Duration::ZERO);
+        let round = [(pause, Op::Write), (pause, Op::Write), (none, Op::Flush)];
+        assert_eq!(sent, [round, round].concat());
+        assert_eq!(generator.operation().extent.start, Lba(32), "the writes go on in order");
     }
 
     #[test]

@@ -50,6 +50,13 @@ fn synthetic() -> Vec<Key> {
             "Random requests that are generated at a time and sent in the order of their \
              locations.",
         ),
+        Key::new(
+            "flush_every",
+            numbers(1, l::FLUSH_EVERY_MAX.into()),
+            "Writes after which a flush is sent, as by `fsync`, as soon as the last of them is \
+             completed; with op = \"write\" and outstanding = 1.",
+        )
+        .or("no flushes"),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! `[[workload]]` tables.
 
-use core::num::NonZeroU64;
+use core::num::{NonZeroU32, NonZeroU64};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use super::names::Names;
 use super::replay;
 use crate::keys::THINK;
 use crate::limits::{
-    BLOCK_MAX, BLOCK_MIN, ELEVATOR_MAX, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX, RUN_MAX, TIME_MAX,
+    BLOCK_MAX, BLOCK_MIN, ELEVATOR_MAX, FLUSH_EVERY_MAX, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX,
+    RUN_MAX, TIME_MAX,
 };
 use crate::plan::{
     Access, Arrival, Mix, Requests, Synthetic, ThinkTime, Volume, VolumeIndex, Workload,
@@ -18,7 +19,7 @@ use crate::plan::{
 use input::{InputError, Table, size_text, time_text};
 
 /// The keys of generated requests, which a trace does not use.
-const DRAWN_KEYS: [&str; 10] = [
+const DRAWN_KEYS: [&str; 11] = [
     "op",
     "read_share",
     "run",
@@ -29,6 +30,7 @@ const DRAWN_KEYS: [&str; 10] = [
     "rate",
     "arrivals",
     "elevator",
+    "flush_every",
 ];
 /// The keys of a trace, which generated requests do not use.
 const TRACE_KEYS: [&str; 5] = ["file", "format", "device", "scale", "remap"];
@@ -109,7 +111,23 @@ fn requests(table: &Table<'_>, volume: &Volume, base_dir: &Path) -> Result<Reque
     }
     let (mix, access) = (mix(table)?, access(table)?);
     let (block, arrival) = (block(table, volume)?, arrival(table)?);
-    Ok(Requests::Synthetic(Synthetic { mix, access, block, arrival }))
+    let flush_every = flush_every(table, mix, arrival)?;
+    Ok(Requests::Synthetic(Synthetic { mix, access, block, arrival, flush_every }))
+}
+
+/// The number of writes between two flushes, of a client that waits for each of its answers.
+fn flush_every(
+    table: &Table<'_>,
+    mix: Mix,
+    arrival: Arrival,
+) -> Result<Option<NonZeroU32>, InputError> {
+    let Some(value) = table.value("flush_every") else { return Ok(None) };
+    if mix != Mix::Write || !matches!(arrival, Arrival::Closed { outstanding: 1, .. }) {
+        return Err(value.refuse("no such field, or op = \"write\" and outstanding = 1"));
+    }
+    let writes =
+        u32::try_from(value.integer(1..=FLUSH_EVERY_MAX.into(), "")?).expect("within its range");
+    Ok(NonZeroU32::new(writes))
 }
 
 /// Reads or writes the volume's stream: consecutive blocks of its range, one in each period.
@@ -118,7 +136,18 @@ fn played(table: &Table<'_>, volume: &Volume) -> Result<Synthetic, InputError> {
     let Some(stream) = volume.stream else {
         return Err(table.require("access", EXPECTED)?.refuse(EXPECTED));
     };
-    for key in ["run", "block", "outstanding", "burst", "think", "rate", "arrivals", "elevator"] {
+    const SAID: [&str; 9] = [
+        "run",
+        "block",
+        "outstanding",
+        "burst",
+        "think",
+        "rate",
+        "arrivals",
+        "elevator",
+        "flush_every",
+    ];
+    for key in SAID {
         if let Some(value) = table.value(key) {
             return Err(value.refuse("no such field: the stream of the volume says it"));
         }
@@ -128,6 +157,7 @@ fn played(table: &Table<'_>, volume: &Volume) -> Result<Synthetic, InputError> {
         access: Access::Within { range: stream.range },
         block: stream.requested.block.sectors_floor().bytes(),
         arrival: Arrival::Open { interval: stream.promised.task.period() },
+        flush_every: None,
     })
 }
 

@@ -1,6 +1,6 @@
 //! The load that a simulation puts on a volume.
 
-use core::num::NonZeroU64;
+use core::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -48,6 +48,9 @@ pub struct Synthetic {
     pub block: Bytes,
     /// Their arrival times.
     pub arrival: Arrival,
+    /// Writes between two flushes, each of which follows the answer to the write before it at once.
+    /// Only a closed loop of one request outstanding that writes has them. `None`: no flushes.
+    pub flush_every: Option<NonZeroU32>,
 }
 
 /// Requests of a trace, sent at the trace's times in an open loop.

@@ -44,7 +44,7 @@ fn an_unknown_key_of_a_workload_which_is_named_by_its_number() {
         "plan.toml:1: [[workload]] #1: field `size`: found `size`, expected one of the keys \
          `volume`, \
          `op`, `read_share`, `access`, `run`, `block`, `outstanding`, `burst`, `think`, \
-         `rate`, `arrivals`, `elevator`, \
+         `rate`, `arrivals`, `elevator`, `flush_every`, \
          `start`, `stop`, \
          `file`, `format`, `device`, `scale`, `remap`"
     );

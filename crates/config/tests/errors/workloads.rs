@@ -136,6 +136,19 @@ fn with_think_times_that_are_none() {
 }
 
 #[test]
+fn that_flush_without_waiting_for_each_write() {
+    let at = "2: [[workload]] #1: field `flush_every`";
+    let expected = "no such field, or op = \"write\" and outstanding = 1";
+    expect(&workload("outstanding = 1\nflush_every = 1\n"), at, "`1`", expected);
+    let write = WORKLOAD.replace("\"read\"", "\"write\"");
+    let writing = |lines: &str| refused(&[DISK, VOLUME, &write], lines);
+    expect(&writing("outstanding = 2\nflush_every = 1\n"), at, "`1`", expected);
+    expect(&writing("rate = \"60/s\"\nflush_every = 1\n"), at, "`1`", expected);
+    let expected = "a whole number from 1 to 1000000";
+    expect(&writing("outstanding = 1\nflush_every = 0\n"), at, "`0`", expected);
+}
+
+#[test]
 fn with_bursts_that_are_none() {
     let message = workload("outstanding = 2\nburst = 2\n");
     let expected = "one of `outstanding` or `burst` (closed loops) or `rate` (an open loop), \

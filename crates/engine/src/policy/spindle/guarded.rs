@@ -4,7 +4,6 @@ use units::{DiskTime, Instant, Operation};
 
 use super::quantum::Switch;
 use super::{Spindle, State};
-use crate::accounting::estimate::is_sequential;
 use crate::policy::interface::{Dispatch, DispatchRecord, Pick};
 use crate::{Contract, VolumeId};
 
@@ -176,12 +175,9 @@ impl Spindle {
         debug_assert_eq!(entry.account.state(), State::Empty, "the selector does not serve it");
         entry.running += 1;
         entry.queued -= dispatch.ended;
-        entry.in_run = entry.sequential;
-        let extent = dispatch.command.extent;
-        let end = if extent.is_empty() { entry.last_end } else { Some(extent.end()) };
-        entry.last_end = end;
-        entry.sequential = dispatch.next.is_some_and(|next| is_sequential(next, end));
+        entry.note_command(dispatch.command, dispatch.next);
         entry.head = dispatch.next.copied();
+        let end = entry.last_end;
         self.last_end = end.or(self.last_end);
         self.distances = None;
         self.displaced = true;

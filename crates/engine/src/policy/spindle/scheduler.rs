@@ -11,7 +11,6 @@ use super::positioning::Distance;
 use super::quantum::{End, Quantum, Switch};
 use super::volume::{Depth, Volume};
 use super::{Spindle, State};
-use crate::accounting::estimate::is_sequential;
 use crate::limits::DEPTH_MAX;
 use crate::policy::deadline::WorstCase;
 use crate::policy::interface::{Dispatch, DispatchRecord, Pick, Policy};
@@ -280,12 +279,8 @@ impl Spindle {
         entry.running += 1;
         debug_assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
         entry.queued -= ended;
-        entry.in_run = entry.sequential;
         let own_end = entry.last_end;
-        if !command.extent.is_empty() {
-            entry.last_end = Some(command.extent.end());
-        }
-        entry.sequential = next.is_some_and(|next| is_sequential(next, entry.last_end));
+        entry.note_command(command, next);
         entry.head = next.copied();
         if next.is_none() {
             entry.account.set_empty();
@@ -398,7 +393,7 @@ impl Policy for Spindle {
         let entry = self.volume(volume);
         assert!(entry.head.is_some(), "a head is a queued request's");
         entry.head = Some(*head);
-        entry.sequential = is_sequential(head, entry.last_end);
+        entry.sequential = entry.continues(head);
         if self.guard.has_promise(volume) {
             self.update_head(volume, now);
         }
@@ -426,7 +421,7 @@ impl Policy for Spindle {
         if let Some(head) = head {
             entry.arrives_within_linger =
                 entry.running > 0 || now.since(entry.last_completion) <= run_linger;
-            entry.sequential = is_sequential(head, entry.last_end);
+            entry.sequential = entry.continues(head);
             entry.head = Some(*head);
             entry.account.set_ready();
             entry.waiting_since = now;

@@ -1,11 +1,12 @@
 //! The state of one volume under the scheduler of all contracts.
 
-use units::{DiskTime, Duration, Instant, Lba, Operation, Share};
+use units::{DiskTime, Duration, Instant, Lba, Op, Operation, Share};
 
 use super::learned::{ServiceTimes, ThinkTime};
 use super::positioning::Base;
 use super::switches::SHARED;
 use crate::accounting::bucket::SignedInstant;
+use crate::accounting::estimate::is_sequential;
 use crate::policy::share::{Eligibility, ShareAccount, State};
 use crate::{Contract, ServiceDemand};
 
@@ -49,7 +50,7 @@ pub(super) enum Depth {
 pub(super) struct Volume {
     pub(super) account: ShareAccount,
     pub(super) depth: Depth,
-    /// Whether the head continues where the volume's last command ended.
+    /// Whether the head continues the volume's sequential run: [`Volume::continues`].
     pub(super) sequential: bool,
     /// Whether its last command continued a sequential run.
     pub(super) in_run: bool,
@@ -81,6 +82,8 @@ pub(super) struct Volume {
     /// Since when its head waits for a quantum.
     pub(super) waiting_since: Instant,
     pub(super) last_end: Option<Lba>,
+    /// Whether a flush followed the command that ended there.
+    is_flushed: bool,
     /// The epoch if there was none: no volume is anticipated before its first command.
     pub(super) last_completion: Instant,
 }
@@ -108,6 +111,7 @@ impl Volume {
             idle_level: DiskTime::ZERO,
             waiting_since: now,
             last_end: None,
+            is_flushed: false,
             last_completion: Instant::ZERO,
         };
         volume.update_quantum(DiskTime::ZERO);
@@ -134,6 +138,25 @@ impl Volume {
         debug_assert_eq!(volume.outstanding(), 0, "a client that thinks has no request");
         volume.account.forfeit_above(most, now);
         volume
+    }
+
+    /// Whether `head` continues where its last command ended, so that the drive has read it ahead,
+    /// or gathers it with the write before it. A write after a flush, or a forced one, does not:
+    /// what precedes it is on the medium, and the disk has turned on.
+    pub(super) fn continues(&self, head: &Operation) -> bool {
+        let is_apart = head.op == Op::Write && (head.fua || self.is_flushed);
+        is_sequential(head, self.last_end) && !is_apart
+    }
+
+    /// `command` goes to the drive, and `next` is the head after it.
+    pub(super) fn note_command(&mut self, command: &Operation, next: Option<&Operation>) {
+        self.in_run = self.sequential;
+        self.is_flushed = command.op == Op::Flush;
+        if !command.extent.is_empty() {
+            self.last_end = Some(command.extent.end());
+        }
+        self.sequential = next.is_some_and(|next| self.continues(next));
+        debug_assert!(!self.sequential || self.last_end.is_some(), "a run has a beginning");
     }
 
     /// Whether it continues a sequential run, as far as is known.

@@ -114,7 +114,13 @@ impl Point {
             Low::Synthetic { op, access, block } => {
                 let arrival = Arrival::closed(1);
                 let mix = if *op == Op::Write { Mix::Write } else { Mix::Read };
-                Requests::Synthetic(Synthetic { mix, access: *access, block: *block, arrival })
+                Requests::Synthetic(Synthetic {
+                    mix,
+                    access: *access,
+                    block: *block,
+                    arrival,
+                    flush_every: None,
+                })
             }
             Low::Listed(operations) => Requests::Listed(Arc::clone(operations)),
             Low::None => Requests::Listed(Arc::new([])),
