@@ -34,6 +34,18 @@ const DRAWN_KEYS: [&str; 11] = [
 ];
 /// The keys of a trace, which generated requests do not use.
 const TRACE_KEYS: [&str; 5] = ["file", "format", "device", "scale", "remap"];
+/// The keys that the stream of a volume says.
+const PLAYED_KEYS: [&str; 9] = [
+    "run",
+    "block",
+    "outstanding",
+    "burst",
+    "think",
+    "rate",
+    "arrivals",
+    "elevator",
+    "flush_every",
+];
 const ACCESS_EXPECTED: &str = "\"sequential\", \"random\", \"stream\" or \"trace\"";
 
 /// Checks the tables, in the file's order.
@@ -136,18 +148,7 @@ fn played(table: &Table<'_>, volume: &Volume) -> Result<Synthetic, InputError> {
     let Some(stream) = volume.stream else {
         return Err(table.require("access", EXPECTED)?.refuse(EXPECTED));
     };
-    const SAID: [&str; 9] = [
-        "run",
-        "block",
-        "outstanding",
-        "burst",
-        "think",
-        "rate",
-        "arrivals",
-        "elevator",
-        "flush_every",
-    ];
-    for key in SAID {
+    for key in PLAYED_KEYS {
         if let Some(value) = table.value(key) {
             return Err(value.refuse("no such field: the stream of the volume says it"));
         }
