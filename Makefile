@@ -14,11 +14,11 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 SPINDLE := $(TARGET)/release/spindle
 LAB := $(TARGET)/release/spindle-lab
 # The clients of the live tests.
-CLIENTS := fio libnbd-bin nbd-client openssl qemu-system-common qemu-utils
+CLIENTS := fio libnbd-bin nbd-client openssl qemu-system-common qemu-utils sqlite3
 LENGTH ?= 20
 
 .PHONY: demo test unit determinism guest clients bench shares preempt pool clockwise connections \
-  soak fuzz fuzz-guided ci format lint doc deny clean build
+  live-clients soak fuzz fuzz-guided ci format lint doc deny clean build
 
 demo: build
 	$(SPINDLE) demo --seconds $(LENGTH) --out out
@@ -51,12 +51,13 @@ determinism: build
 	  || { echo "experiments: debug and release differ"; exit 1; }
 	@echo "debug and release give the same JSON"
 
-# ext4 in a Linux guest: on an exported volume, on one of a pool that grows and is relocated, and on
-# one whose daemon restarts.
-guest: build
+# ext4 in a Linux guest: on an exported volume, on one of a pool that grows and is relocated, on one
+# whose daemon restarts, and under SQLite beside a backup.
+guest: build clients
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/run.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/pool.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/restart.sh
+	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/clients.sh sample
 
 clients:
 	@missing=(); for p in $(CLIENTS); do dpkg -s $$p >/dev/null 2>&1 || missing+=($$p); done; \
@@ -80,6 +81,12 @@ shares: build clients
 	$(LAB) bench shares --seconds $(LENGTH)
 	$(LAB) bench vdisk
 	$(LAB) bench insulation
+
+# The worth of reserves to clients that wait for each answer, live: with fio, and in a Linux guest
+# to SQLite, fio and a recorder. About 25 minutes; wants a machine that does nothing else.
+live-clients: build clients
+	$(LAB) bench clients
+	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/clients.sh
 
 # Shares with 256 connections to 64 volumes, and while clients attack: about seven minutes.
 connections: build clients

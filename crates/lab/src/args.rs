@@ -61,6 +61,9 @@ pub(crate) enum Bench {
     /// Shares and insulation with fio: two exports at 50/50, 70/30 and 90/10, against each job
     /// alone.
     Shares(Shares),
+    /// The worth of reserves to clients that wait for each answer, with fio: a single reader beside
+    /// a backlog, and a database and a log that flush each write beside a backup.
+    Clients(Clients),
     /// The waiting time of a high-priority reader beside long reads, with and without preemption,
     /// at 1 and 10 requests per second.
     Preempt(Preempt),
@@ -187,6 +190,13 @@ pub(crate) struct Pooled {
 pub(crate) struct Shares {
     /// The duration of each fio run, in seconds.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=600))]
+    pub(crate) seconds: u64,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Clients {
+    /// The duration of each of the nine runs, in seconds.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..=600))]
     pub(crate) seconds: u64,
 }
 

@@ -45,6 +45,7 @@ fn run(command: Command, json: bool) -> anyhow::Result<ExitStatus> {
 fn bench(command: &Bench, json: bool) -> anyhow::Result<ExitStatus> {
     match command {
         Bench::Shares(args) => bench::shares(args, json),
+        Bench::Clients(args) => bench::clients(args, json),
         Bench::Preempt(args) => bench::preempt(args, json),
         Bench::Clockwise(args) => bench::clockwise(args, json),
         Bench::Vdisk(args) => bench::vdisk(args, json),

@@ -1,6 +1,7 @@
 //! `spindle-lab bench`: measurements of a live daemon with real clients.
 
 mod attack;
+mod clients;
 mod clockwise;
 mod connections;
 mod insulation;
@@ -14,6 +15,7 @@ mod shares;
 mod vdisk;
 
 pub(crate) use attack::attack;
+pub(crate) use clients::clients;
 pub(crate) use clockwise::clockwise;
 pub(crate) use connections::connections;
 pub(crate) use insulation::insulation;
