@@ -385,7 +385,10 @@ impl ByteBlocks {
         if head.covered && is_short && self.queue.is_empty() && waits {
             stats.bytes.not_gathered += command.extent.len;
         }
-        let goes_on = self.queue.front().is_some_and(|next| next.covered);
+        // Where a block is one request, none of its time is left for the next: the pieces of that
+        // may be longer than those that the slack has served.
+        let is_next = ended > 0 && !self.gathers;
+        let goes_on = !is_next && self.queue.front().is_some_and(|next| next.covered);
         if !is_real && let Some(block) = self.block.take_if(|_| !goes_on) {
             // The slack has served what was left of a block.
             stats.answered(block.release + self.stream.task.period(), now);
