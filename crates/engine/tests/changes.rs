@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use common::{Closed, Timeline, block, ms, percent, reserve};
 use proptest::prelude::*;
+use spindle_engine::stream::Task;
 use spindle_engine::{
-    Action, BestEffortServer, Command, Contract, Deadlines, Event, Outcome, PolicyName, Priority,
-    RequestId, Settings, VolumeId, Weight,
+    Action, BestEffortServer, Command, CommandBound, Contract, Deadlines, Event, LatencyContract,
+    Outcome, PolicyName, Priority, RequestId, Settings, VolumeId, Weight,
 };
-use units::{DiskTime, Duration, Share};
+use units::{DiskTime, Duration, Sectors, Share};
 
 /// One step of a generated history; indices are taken modulo the number of candidates.
 #[derive(Clone, Debug)]
@@ -284,4 +285,29 @@ fn under_throughput_a_reserve_that_is_changed_holds_too_and_weights_share_the_sl
     disk.go_on(ms(10_000));
     let share = share_of_first(&mut disk, ms(40_000));
     assert!((share - 0.80).abs() < 0.02, "four to one by weight, the share is {share}");
+}
+
+#[test]
+fn a_change_of_its_weight_or_reserve_leaves_the_latency_that_a_queued_request_was_promised() {
+    let worst = CommandBound { positioning: DiskTime::ZERO, sector: DiskTime::from_millis(1) };
+    let deadlines = Deadlines { worst, ..Deadlines::default() };
+    let policy = PolicyName::Spindle;
+    let settings = Settings { policy, command_max: Sectors(20), deadlines, ..Settings::default() };
+    let cost = DiskTime::from_millis(8);
+    let task = Task::sporadic(ms(50), ms(100), 2, cost, cost).expect("a task");
+    let latency = Some(LatencyContract { task, size: Sectors(8) });
+    let promised = Contract { latency, ..Contract::BEST_EFFORT };
+    let mut disk = Timeline::new(settings, &[promised]);
+    // The promise begins with the first decision.
+    disk.quiet();
+    let weight = Weight::new(3).expect("a weight");
+    for contract in [Contract { weight, ..promised }, Contract { reserve: percent(10), ..promised }]
+    {
+        disk.submit(0, block(1));
+        let volume = VolumeId(0);
+        disk.engine.handle(Event::ContractChanged { volume, contract }, disk.now);
+        disk.serve(ms(8));
+    }
+    let stats = disk.engine.latency_stats(VolumeId(0)).expect("it has a latency");
+    assert_eq!((stats.answered, stats.late, stats.beyond), (2, 0, 0), "{stats:?}");
 }

@@ -104,15 +104,17 @@ impl Engine {
 
     pub(super) fn change(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         debug_assert!(!self.vacant.contains(&volume), "the volume has not been removed");
-        let entry = &mut self.contracts[volume.0 as usize];
-        self.admission.release(core::mem::replace(entry, contract));
+        let before = core::mem::replace(&mut self.contracts[volume.0 as usize], contract);
+        self.admission.release(before);
         self.admission.admit(contract).expect("a change is checked before");
         if let Some(tasks) = &mut self.tasks {
             let promised = self.admission.promised();
             tasks.admit(volume, contract, promised).expect("a change is checked before");
         }
         assert!(self.admission.reserved() >= contract.reserve, "the reserve is counted");
-        self.ahead[volume.0 as usize] = NO_SLOT;
+        if before.latency != contract.latency {
+            self.ahead[volume.0 as usize] = NO_SLOT;
+        }
         self.policy.change_contract(volume, contract, now);
         self.update_guarded(now);
     }

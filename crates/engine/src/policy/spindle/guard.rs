@@ -37,7 +37,7 @@ use crate::policy::deadline::{DemandForecast, Rate, Releases, WorstCase};
 use crate::policy::indexed_heap::IndexedHeap;
 use crate::request::DeadlineStats;
 use crate::stream::Task;
-use crate::{Contract, Execution, LatencyStats, Settings, VolumeId};
+use crate::{Contract, Execution, LatencyStats, Settings, StreamContract, VolumeId};
 
 /// Commands of the selector for which a burst ends: with one, the positioning there and back costs
 /// the service of three more ([`crate::policy::deadline`] has the measurement).
@@ -50,6 +50,7 @@ const LOOK_AGAIN: u32 = 16;
 /// The guarantee of one stream.
 #[derive(Debug)]
 struct Stream {
+    contract: StreamContract,
     blocks: Box<ByteBlocks>,
     /// Whether it releases blocks.
     is_active: bool,
@@ -214,7 +215,8 @@ impl Guard {
             let rate = Rate::of(contract.task.cost(), contract.task.period());
             let extra = DiskTime::ZERO;
             let (is_active, due, is_withheld) = (false, None, false);
-            let stream = Stream { blocks, is_active, rate, extra, head, due, is_withheld };
+            let stream =
+                Stream { contract, blocks, is_active, rate, extra, head, due, is_withheld };
             self.streams.insert(volume, stream);
             self.stats.entry(volume).or_default();
             self.activating.insert(volume);
@@ -222,6 +224,15 @@ impl Guard {
         self.charge_preemptions();
         (self.known_slack, self.most) = (None, None);
         assert!(self.activating.len() <= self.promises(), "promises are activated");
+    }
+
+    /// Whether `volume` has the stream and the bounded latency of `contract` already: a change of
+    /// its other terms leaves them, and what is queued, as they are.
+    pub(super) fn has_promises_of(&self, volume: VolumeId, contract: &Contract) -> bool {
+        let latency = self.latencies.get(&volume).map(Latency::contract);
+        let stream = self.streams.get(&volume).map(|stream| &stream.contract);
+        debug_assert!(latency.is_none() || stream.is_none(), "a contract has one promise");
+        latency == contract.latency.as_ref() && stream == contract.stream.as_ref()
     }
 
     /// The number of a removed volume is given to another.

@@ -230,14 +230,27 @@ impl Spindle {
         level >= entry.need(allowance, self.estimates.random)
     }
 
+    /// The deep volume that has been due for longest, if that is longer than a period: its bucket
+    /// holds a period's worth and more. Shallow volumes that spend credit, each by its bucket, then
+    /// wait for it. Otherwise a small reserve beside large ones would wait until all of them have
+    /// spent their credit, and earn it back beside the little that they leave.
+    fn overdue_deep(&self, now: Instant) -> Option<VolumeId> {
+        let (due, volume) = self.orders.deadlines.first()?;
+        debug_assert!(self.period > Duration::ZERO, "shares are kept over a period");
+        let is_overdue = now.since(Instant::ZERO) >= self.period
+            && due <= SignedInstant::at(now.saturating_sub(self.period));
+        (is_overdue && !self.volumes[volume.0 as usize].is_shallow()).then_some(volume)
+    }
+
     /// Whether the due shallow `volume` is served before the current quantum ends. The quantum of a
-    /// shallow volume is interrupted only if it is a long one and the other's are short.
-    fn may_interrupt(&self, quantum: Quantum, volume: VolumeId) -> bool {
+    /// shallow volume is interrupted only if it is a long one and the other's are short, and that
+    /// of a deep volume only while that is not overdue.
+    fn may_interrupt(&self, quantum: Quantum, volume: VolumeId, now: Instant) -> bool {
         debug_assert_ne!(quantum.volume, volume, "a volume does not interrupt itself");
         let holder = &self.volumes[quantum.volume.0 as usize];
         let other = &self.volumes[volume.0 as usize];
         quantum.from_slack
-            || quantum.depth == Depth::Deep
+            || quantum.depth == Depth::Deep && self.overdue_deep(now) != Some(quantum.volume)
             || holder.fills_quanta() && other.has_short_quanta()
     }
 

@@ -35,6 +35,9 @@ impl Spindle {
 
     /// The volume that goes next, after the current quantum.
     fn next_volume(&mut self, ended: Option<VolumeId>, now: Instant) -> Option<VolumeId> {
+        if let Some(volume) = self.overdue_deep(now).filter(|volume| Some(*volume) != ended) {
+            return Some(volume);
+        }
         if let Some(volume) = self.due_shallow(ended, now) {
             return Some(volume);
         }
@@ -224,7 +227,7 @@ impl Spindle {
         let mut ended = None;
         if let Some(quantum) = self.quantum {
             if let Some(volume) = self.due_shallow(None, now)
-                && self.may_interrupt(quantum, volume)
+                && self.may_interrupt(quantum, volume, now)
             {
                 return self.after_drain(volume, running);
             }
@@ -357,7 +360,7 @@ impl Policy for Spindle {
         let entry = self.volume(volume);
         entry.account.change_contract(contract, period, now);
         entry.update_quantum(own_part);
-        if is_promised(&contract) || self.guard.has_promise(volume) {
+        if !self.guard.has_promises_of(volume, &contract) {
             self.replace_promises(volume, contract, now);
         }
         self.place(volume, now);
