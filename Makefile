@@ -113,6 +113,7 @@ soak: fuzz
 	  -- --nocapture
 	$(CARGO) run --release --locked -p spindle-sim --example deadlines -- delta-l 0 1000000
 	$(CARGO) run --release --locked -p spindle-sim --example deadlines -- delta-star 0 1000000
+	$(CARGO) run --release --locked -p spindle-sim --example deadlines -- spindle 0 1000000
 	$(CARGO) run --release --locked -p spindle-profiler --example maps -- all 1 12
 	$(CARGO) run --release --locked -p spindle-profiler --example maps -- random-zones 1 60
 	SPINDLE_CASES=50000 $(CARGO) test --release --locked -p spindle-engine --test promises

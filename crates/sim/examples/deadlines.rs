@@ -1,6 +1,6 @@
 //! The search for missed deadlines: `cargo run --release -p spindle-sim --example deadlines --
 //! POLICY FROM COUNT`. The policy `paper` is `delta-l` with the range of intervals of Clockwise
-//! (RTAS 2000). Exit code 1 if a policy that never misses has missed.
+//! (RTAS 2000). Exit code 1 if a policy that never misses has missed, or a reserve was short.
 
 use engine::PolicyName;
 use engine::stream::SlackRange;
@@ -18,7 +18,10 @@ fn main() {
     };
     let (mut sum, mut missed, mut first) = (SearchResult::default(), 0_u64, None);
     for seed in from..from.saturating_add(count) {
-        let found = search::run(seed, parameters);
+        let Ok(found) = std::panic::catch_unwind(|| search::run(seed, parameters)) else {
+            eprintln!("repeat with: {}", command(name, seed));
+            std::process::exit(1);
+        };
         sum.streams += found.streams;
         sum.kept.met += found.kept.met;
         sum.kept.missed += found.kept.missed;
@@ -28,6 +31,8 @@ fn main() {
         sum.late += found.late;
         sum.best_effort += found.best_effort;
         sum.latency += found.latency;
+        sum.promises += found.promises;
+        sum.changes += found.changes;
         if found.kept.missed + found.late > 0 {
             missed += 1;
             first.get_or_insert(seed);
@@ -37,7 +42,7 @@ fn main() {
     println!(
         "{name}: {count} cases from seed {from} on, {} streams, {} deadlines met, \
          {} missed in {missed} cases (by {} at most); {} bounded latencies, {} requests, {} late; \
-         {} best-effort requests, {} on the mean",
+         {} changes, {} checks of reserves; {} best-effort requests, {} on the mean",
         sum.streams,
         sum.kept.met,
         sum.kept.missed,
@@ -45,16 +50,20 @@ fn main() {
         sum.bounded,
         sum.covered,
         sum.late,
+        sum.changes,
+        sum.promises,
         sum.best_effort,
         mean.unwrap_or_default(),
     );
     let never = parameters.policy.guarantees_deadlines() && parameters.range == SlackRange::All;
     if let Some(seed) = first {
-        let command =
-            format!("cargo run --release -p spindle-sim --example deadlines -- {name} {seed} 1");
-        eprintln!("the first of them: {command}");
+        eprintln!("the first of them: {}", command(name, seed));
         std::process::exit(i32::from(never));
     }
+}
+
+fn command(name: &str, seed: u64) -> String {
+    format!("cargo run --release -p spindle-sim --example deadlines -- {name} {seed} 1")
 }
 
 fn read(arguments: &[String]) -> Option<(&str, SearchParameters, u64, u64)> {

@@ -8,34 +8,34 @@
 //!
 //! Half of the cases are adversarial: all streams release together just after a best-effort
 //! request, or a request of the stream with the longest block, has begun.
+//!
+//! Under a policy that keeps shares beside streams, contracts, priorities and the period change in
+//! a case, volumes come and go, and the oracle of reserves checks each volume that has one.
 
-use engine::stream::{SlackRange, Task};
 use engine::{
-    Action, BestEffortServer, Command, CommandBound, Contract, DeadlineStats, Deadlines, Engine,
-    Event, Execution, LatencyContract, Outcome, PolicyName, Preemptible, Priority, Request,
-    RequestId, Settings, StreamContract, VolumeId,
+    Action, Command, Contract, DeadlineStats, Engine, Event, Outcome, Request, RequestId, Settings,
+    VolumeId,
 };
 use units::{DiskTime, Duration, Extent, Instant, Lba, Operation, Sectors, Share};
 
+use self::client::{BLOCKS_MAX, Client, Kind, stream_client};
+use self::shares::{Changes, Shares};
+use self::tasks::{TaskDistribution, generate_shares};
+pub use self::terms::SearchParameters;
+use self::terms::{STREAM, ms, one_of};
 use crate::SeededRng;
 
-/// The random-number stream of the search.
-const STREAM: u64 = 1 << 41;
+mod changes;
+mod client;
+mod reserves;
+mod shares;
+mod tasks;
+mod terms;
+
 const TASKS_MAX: u64 = 10;
-/// The most blocks that one stream requests in a case.
-const BLOCKS_MAX: u64 = 60;
 
 /// Where the first stream begins whose requests follow each other, and the sectors of each.
 const FOLLOWING: u64 = 1 << 32;
-
-/// What is searched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SearchParameters {
-    /// The policy.
-    pub policy: PolicyName,
-    /// The intervals that ΔL is computed over.
-    pub range: SlackRange,
-}
 
 /// The result of one case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,58 +54,10 @@ pub struct SearchResult {
     pub best_effort: u64,
     /// The sum of their latencies.
     pub latency: Duration,
-}
-
-/// A client that sends requests.
-#[derive(Debug)]
-struct Client {
-    volume: VolumeId,
-    kind: Kind,
-    /// When the next request arrives.
-    next: Instant,
-    left: u64,
-    rng: SeededRng,
-    sent: u64,
-    /// Of a stream: the requests in which it asks for a block, and for how many blocks at once. One
-    /// of each where requests have deadlines.
-    requests: u64,
-    blocks: u64,
-    /// The sectors that it asked for in other requests than blocks: these follow each other.
-    asked: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Stream {
-        task: Task,
-        block: Sectors,
-        pattern: ArrivalPattern,
-        /// The earliest next release, as computed from the arrivals; unknown for a stream
-        /// that joins later.
-        expected: Option<Instant>,
-    },
-    /// Requests of a bounded latency: bursts at its rate, or at twice that.
-    Bounded {
-        contract: LatencyContract,
-        twice: bool,
-        /// A token bucket in ns, of which a request takes an interval, and when it was filled last.
-        level: (u64, Instant),
-    },
-    /// Requests of this length at an interval, or the next one at the answer of the last.
-    Load { sectors: u64, every: Duration, closed: bool },
-}
-
-/// The arrival pattern of a stream.
-#[derive(Clone, Copy, Debug)]
-enum ArrivalPattern {
-    /// One request in each period.
-    Periodic,
-    /// At least one period apart.
-    Sporadic,
-    /// Several at once, ahead of their periods.
-    Early,
-    /// An idle time, then one request in each period.
-    Resting,
+    /// Checks of volumes with a reserve that had been backlogged for two periods or more.
+    pub promises: u64,
+    /// Changes of contracts, priorities and periods, and volumes that came or left.
+    pub changes: u64,
 }
 
 /// A running case.
@@ -127,84 +79,9 @@ struct Case {
     /// A stream that joins later. Below it: a volume that changes to best effort.
     later: Option<(Instant, Client, Contract)>,
     leaves: Option<(Instant, VolumeId)>,
-}
-
-const fn ms(n: u64) -> Duration {
-    Duration::from_millis(n)
-}
-
-fn disk_time(millis: u64) -> DiskTime {
-    ms(millis).into()
-}
-
-fn one_of<T: Copy>(rng: &mut SeededRng, of: &[T]) -> T {
-    of[usize::try_from(rng.below(of.len() as u64)).expect("an index")]
-}
-
-/// The distribution of the generated tasks.
-struct TaskDistribution {
-    chunk: Option<u64>,
-    positioning: u64,
-    periods: (u64, u64),
-    costs_max: u64,
-}
-
-impl TaskDistribution {
-    fn new(rng: &mut SeededRng) -> Self {
-        let chunk = (rng.below(5) == 0).then(|| 1 + rng.below(4));
-        let positioning = if chunk.is_some() { rng.below(3) } else { 0 };
-        let periods = one_of(rng, &[(10, 20), (10, 20), (14, 16), (10, 90), (5, 300), (40, 10)]);
-        Self { chunk, positioning, periods, costs_max: one_of(rng, &[3, 5, 8, 14, 40]) }
-    }
-
-    /// A stream's contract; its block's cost is its number of sectors in ms.
-    fn stream(&self, rng: &mut SeededRng) -> Option<StreamContract> {
-        let (least, spread) = self.periods;
-        // Some periods are no whole number of milliseconds: rounding matters.
-        let odd = Duration::from_nanos(one_of(rng, &[0, 0, 1, 500_001]));
-        let period = ms(least + rng.below(spread)) + odd;
-        let sectors = 1 + rng.below(self.costs_max);
-        let cost = disk_time(sectors + self.positioning);
-        let longest = self.chunk.map_or(cost, |chunk| disk_time(chunk + self.positioning));
-        let task = Task::new(period, cost, longest.min(cost)).ok()?;
-        Some(StreamContract { task, block: Sectors(sectors), range: None })
-    }
-
-    /// A bounded latency; its request's cost is its number of sectors in ms.
-    fn latency(&self, rng: &mut SeededRng) -> Option<LatencyContract> {
-        let (least, spread) = self.periods;
-        let interval = ms((least + rng.below(spread)) * one_of(rng, &[1, 2, 5]));
-        let within = ms(least + rng.below(2 * spread + 40));
-        let sectors = 1 + rng.below(self.costs_max.min(8));
-        let cost = disk_time(sectors + self.positioning);
-        let longest = self.chunk.map_or(cost, |chunk| disk_time(chunk + self.positioning));
-        let burst = one_of(rng, &[1, 1, 2, 4]);
-        let task = Task::sporadic(interval, within, burst, cost, longest.min(cost)).ok()?;
-        Some(LatencyContract { task, size: Sectors(sectors) })
-    }
-
-    fn settings(&self, parameters: SearchParameters, rng: &mut SeededRng) -> Settings {
-        let best_effort = (rng.below(8) == 0).then(|| {
-            let share = Share::from_percent(one_of(rng, &[2, 5, 10]));
-            BestEffortServer { share, period: ms(one_of(rng, &[100, 400])) }
-        });
-        let preemption = disk_time(self.positioning);
-        let worst = CommandBound { positioning: preemption, sector: disk_time(1) };
-        let chunk = self.chunk.map(Sectors);
-        let how = Preemptible { chunk, jit: None, ..Preemptible::default() };
-        let settings = Settings {
-            policy: parameters.policy,
-            period: ms(one_of(rng, &[100, 200])),
-            batch: Duration::ZERO,
-            execution: match chunk {
-                Some(_) => Execution::Preemptible(how),
-                None => Execution::Whole { split: None },
-            },
-            deadlines: Deadlines { worst, preemption, slack_range: parameters.range, best_effort },
-            ..Settings::default()
-        };
-        if parameters.policy.has_deadlines() { settings } else { beside_shares(&settings, rng) }
-    }
+    /// Under a policy that keeps shares beside streams.
+    shares: Option<Shares>,
+    changes: Option<Changes>,
 }
 
 impl Case {
@@ -227,7 +104,12 @@ impl Case {
             later: None,
             leaves: None,
             rng: rng.clone(),
+            shares: None,
+            changes: None,
         };
+        if !settings.policy.has_deadlines() {
+            case.shares = Some(Shares::new(&settings));
+        }
         case.generate_streams(&tasks, &mut rng);
         if !settings.policy.has_deadlines() {
             case.generate_bounded(&tasks, &mut rng);
@@ -235,6 +117,10 @@ impl Case {
         case.generate_load(&settings, &mut rng);
         if !settings.policy.has_deadlines() && tasks.chunk.is_none() {
             case.generate_requests(SeededRng::new(seed, STREAM + 1));
+        }
+        if !settings.policy.has_deadlines() {
+            case.changes = Some(Changes::new(SeededRng::new(seed, STREAM + 2), tasks));
+            case.shares_changed();
         }
         // Guarantees begin with the first decision.
         case.poll();
@@ -302,7 +188,7 @@ impl Case {
                 if rng.below(3) == 0 { generate_shares(contract, rng) } else { contract };
             let Ok(volume) = self.engine.add_volume(contract, Instant::ZERO) else { continue };
             let full = latency.interval().as_nanos() * u64::from(latency.burst());
-            let (twice, level) = (rng.below(2) == 0, (full, Instant::ZERO));
+            let (twice, level) = (rng.below(2) == 0, Some((full, Instant::ZERO)));
             let kind = Kind::Bounded { contract: latency, twice, level };
             let next = Instant::ZERO + ms(20 + rng.below(2) * rng.below(40));
             let left = 5 + rng.below(BLOCKS_MAX);
@@ -333,7 +219,7 @@ impl Case {
             };
             let Ok(volume) = self.engine.add_volume(contract, Instant::ZERO) else { continue };
             if !settings.policy.has_deadlines() && rng.below(8) == 0 {
-                self.engine.set_priority(volume, Priority::High);
+                self.raise_priority(volume);
             }
             let sectors = match rng.below(5) {
                 0 => 1,
@@ -362,10 +248,14 @@ impl Case {
                 let completed = Event::Completed { command: command.id, outcome: Outcome::Done };
                 self.engine.handle(completed, self.now);
             }
+            self.check_shares();
         }
         self.engine.invariants();
         for index in 0..self.clients.len() {
-            self.add_up(self.clients[index].volume);
+            if !self.clients[index].is_removed() {
+                self.add_up(self.clients[index].volume);
+            }
+            self.result.promises += self.clients[index].reserve.checked;
         }
         let counted = self.result.kept.missed + self.result.late;
         assert!(self.missed <= counted, "the engine counts every miss");
@@ -393,6 +283,7 @@ impl Case {
             self.leaves.map(|(at, _)| at),
             self.running.as_ref().map(|(_, done)| *done),
             self.engine.next_wakeup(),
+            self.changes.as_ref().and_then(Changes::next_at),
         ];
         clients.map(|client| client.next).chain(changes.into_iter().flatten()).min()
     }
@@ -400,13 +291,13 @@ impl Case {
     fn arrivals(&mut self) {
         if let Some((_, volume)) = self.leaves.take_if(|(at, _)| *at <= self.now) {
             let contract = Contract::BEST_EFFORT;
-            self.engine.handle(Event::ContractChanged { volume, contract }, self.now);
             let index = self.clients.iter().position(|client| client.volume == volume);
             let index = index.expect("the volume has a client");
-            self.clients[index].left = 0;
-            // The requests still queued were admitted under the old contract.
-            for (_, _, due) in self.sent.iter_mut().filter(|(client, ..)| *client == index) {
-                *due = None;
+            if !self.clients[index].leaves {
+                self.engine.handle(Event::ContractChanged { volume, contract }, self.now);
+                self.clients[index].left = 0;
+                self.forget_deadlines(index);
+                self.shares_changed();
             }
         }
         if let Some((_, mut client, contract)) = self.later.take_if(|(at, ..)| *at <= self.now)
@@ -414,11 +305,20 @@ impl Case {
         {
             client.volume = volume;
             self.clients.push(client);
+            self.shares_changed();
         }
+        self.apply_changes();
         for index in 0..self.clients.len() {
             while self.clients[index].left > 0 && self.clients[index].next <= self.now {
                 self.send(index);
             }
+        }
+    }
+
+    /// The requests still queued were sent under another contract than the present one.
+    fn forget_deadlines(&mut self, index: usize) {
+        for (_, _, due) in self.sent.iter_mut().filter(|(client, ..)| *client == index) {
+            *due = None;
         }
     }
 
@@ -445,6 +345,7 @@ impl Case {
         let id = RequestId(self.sent.len() as u64);
         let (volume, operation) = (self.clients[index].volume, Operation::read(extent));
         self.sent.push((index, self.now, due));
+        self.clients[index].outstanding += 1;
         self.engine.handle(Event::Submit(Request { id, volume, operation }), self.now);
     }
 
@@ -452,7 +353,11 @@ impl Case {
         while let Some(action) = self.engine.poll(self.now) {
             match action {
                 Action::Issue(command) => {
-                    let done = self.now + self.service_time(&command);
+                    let took = self.service_time(&command);
+                    let done = self.now + took;
+                    if let Some(shares) = &mut self.shares {
+                        shares.longest = shares.longest.max(took);
+                    }
                     assert!(
                         self.running.replace((command, done)).is_none(),
                         "one command at a time"
@@ -474,113 +379,24 @@ impl Case {
         let index = usize::try_from(request.0).expect("few are sent");
         let (client, sent, due) = self.sent[index];
         self.missed += u64::from(due.is_some_and(|due| self.now > due));
-        let client = &mut self.clients[client];
+        let number = client;
+        let client = &mut self.clients[number];
+        client.outstanding -= 1;
         if let Kind::Load { closed, .. } = client.kind {
             self.result.best_effort += 1;
             self.result.latency += self.now.since(sent);
-            if closed {
+            // Some clients send before the next decision, and the others just after it.
+            if closed && client.left > 0 && self.shares.is_some() && number.is_multiple_of(2) {
+                self.send(number);
+            } else if closed {
                 client.next = self.now;
             }
         }
-    }
-}
-
-/// Further settings of a policy that keeps streams beside shares. Its longest command bounds what
-/// may be reserved beside streams.
-fn beside_shares(settings: &Settings, rng: &mut SeededRng) -> Settings {
-    Settings {
-        command_max: Sectors(one_of(rng, &[4, 12, 40])),
-        batch: one_of(rng, &[ms(0), settings.period / 4, settings.period]),
-        linger: ms(one_of(rng, &[0, 2, 8, 20])),
-        ..*settings
-    }
-}
-
-/// The shares of a contract on a disk that keeps them beside streams.
-fn generate_shares(contract: Contract, rng: &mut SeededRng) -> Contract {
-    let reserve = match rng.below(3) {
-        0 => contract.reserve,
-        1 => Share::from_percent(one_of(rng, &[1, 5, 10, 20])),
-        _ => Share::from_percent(one_of(rng, &[30, 40, 50, 60])),
-    };
-    let beyond = Share::from_percent(one_of(rng, &[1, 10, 40]));
-    let limit = reserve.checked_add(beyond).filter(|_| rng.below(4) == 0);
-    Contract { reserve, limit: limit.unwrap_or(Share::ALL), ..contract }
-}
-
-fn stream_client(
-    volume: VolumeId,
-    stream: StreamContract,
-    next: Instant,
-    rng: &mut SeededRng,
-) -> Client {
-    let patterns = [
-        ArrivalPattern::Periodic,
-        ArrivalPattern::Periodic,
-        ArrivalPattern::Sporadic,
-        ArrivalPattern::Early,
-        ArrivalPattern::Resting,
-    ];
-    let pattern = one_of(rng, &patterns);
-    let (task, block) = (stream.task, stream.block);
-    let kind = Kind::Stream { task, block, pattern, expected: Some(Instant::ZERO) };
-    let left = 5 + rng.below(BLOCKS_MAX);
-    let own = SeededRng::new(rng.below(u64::MAX), STREAM);
-    Client::new(volume, kind, (next, left), own)
-}
-
-impl Client {
-    fn new(volume: VolumeId, kind: Kind, (next, left): (Instant, u64), rng: SeededRng) -> Self {
-        let (requests, blocks) = (1, 1);
-        Self { volume, kind, next, left, rng, sent: 0, requests, blocks, asked: 0 }
-    }
-
-    /// The length of the request that is sent now, and its deadline if it is known.
-    fn next_request(&mut self, now: Instant) -> (u64, Option<Instant>) {
-        self.left -= 1;
-        self.sent += 1;
-        match &mut self.kind {
-            Kind::Load { sectors, every, closed } => {
-                let every = if *closed { Instant::FAR_FUTURE.since(now) } else { *every };
-                self.next = now + every;
-                (*sectors, None)
-            }
-            Kind::Bounded { contract, twice, level } => {
-                let interval = contract.interval();
-                let full = interval.as_nanos() * u64::from(contract.burst());
-                let filled = level.0.saturating_add(now.since(level.1).as_nanos()).min(full);
-                let is_covered = filled >= interval.as_nanos();
-                let taken = if is_covered { interval.as_nanos() } else { 0 };
-                *level = (filled - taken, now);
-                let rate = if *twice { 2 } else { 1 };
-                // Whole bursts, single requests, and pauses in which the bucket fills.
-                let together = u64::from(contract.burst()) * rate;
-                self.next = match self.rng.below(8) {
-                    0 => now + interval * 5,
-                    1..=3 if !self.sent.is_multiple_of(together) => now,
-                    1..=3 => now + interval * u64::from(contract.burst()),
-                    _ => now + interval / rate,
-                };
-                let due = is_covered.then(|| now + contract.within());
-                (contract.size.0, due)
-            }
-            Kind::Stream { task, block, pattern, expected } => {
-                let period = task.period();
-                let pause = match pattern {
-                    ArrivalPattern::Sporadic if self.rng.below(3) == 0 => {
-                        period + ms(self.rng.below(30))
-                    }
-                    ArrivalPattern::Early if self.sent.is_multiple_of(4) => period * 4,
-                    ArrivalPattern::Early => Duration::ZERO,
-                    ArrivalPattern::Resting if self.sent.is_multiple_of(7) => period * 5,
-                    ArrivalPattern::Periodic
-                    | ArrivalPattern::Sporadic
-                    | ArrivalPattern::Resting => period,
-                };
-                self.next = now + pause;
-                let due = expected.map(|expected| now.max(expected) + period);
-                *expected = expected.and(due);
-                (block.0, due)
+        let client = &mut self.clients[number];
+        if client.outstanding == 0 {
+            client.reserve.on_idle();
+            if client.leaves {
+                self.remove(number);
             }
         }
     }

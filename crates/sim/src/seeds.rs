@@ -7,8 +7,10 @@ use core::fmt;
 use std::fmt::Write;
 use std::path::Path;
 
-use config::Plan;
-use units::{Instant, Share};
+use config::{Plan, VolumeIndex};
+use engine::stream::Span;
+use engine::{Contract, PolicyName, Priority, Weight};
+use units::{Duration, Instant, Share};
 
 use crate::{Report, SeededRng, Simulation};
 
@@ -16,6 +18,9 @@ use crate::{Report, SeededRng, Simulation};
 const STREAM: u64 = u64::MAX;
 /// That of the memory for read-ahead.
 const READ_AHEAD_STREAM: u64 = STREAM - 1;
+/// That of bounded latencies, and that of live changes.
+const LATENCY_STREAM: u64 = STREAM - 2;
+const CHANGES_STREAM: u64 = STREAM - 3;
 
 /// Drives, each with the largest queue depth that is generated for it.
 const DRIVES: [(&str, u64); 5] = [
@@ -36,11 +41,40 @@ pub struct Scenario {
     pub text: String,
     /// The name and the content of each trace.
     pub traces: Vec<(String, String)>,
+    /// The live changes, in their order.
+    pub changes: Vec<Change>,
+    /// Where in the text a volume's contract ends that may have a bounded latency.
+    contracts: Vec<usize>,
+}
+
+/// A live change of a volume's contract. One that does not fit is refused, and changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// When.
+    pub at: Duration,
+    /// The number of the volume, in the order of the config.
+    pub volume: usize,
+    /// What is changed.
+    pub to: ChangeTo,
+}
+
+/// What a live change sets. The rest of the contract stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeTo {
+    /// This part of the reserve of the config, in per cent.
+    Reserve(u32),
+    /// The weight.
+    Weight(u32),
+    /// The limit, in per cent.
+    Limit(u32),
+    /// Whether the volume has the stream and the bounded latency of the config.
+    Promised(bool),
 }
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
+        self.changes.iter().try_for_each(|change| write!(f, "\n---- {change:?}"))?;
         self.traces.iter().try_for_each(|(name, content)| write!(f, "\n---- {name}\n{content}"))
     }
 }
@@ -53,7 +87,7 @@ fn one_of<T: Copy>(rng: &mut SeededRng, of: &[T]) -> T {
 pub fn scenario(seed: u64) -> Scenario {
     let mut rng = SeededRng::new(seed, STREAM);
     let text = format!("seed = {seed}\nduration = \"{}s\"\n", 2 + rng.below(9));
-    let mut generated = Scenario { text, traces: Vec::new() };
+    let mut generated = Scenario { text, ..Scenario::default() };
     let mut memory = SeededRng::new(seed, READ_AHEAD_STREAM);
     let disks = 1 + rng.below(2);
     let policies: Vec<_> = (0..disks)
@@ -69,7 +103,92 @@ pub fn scenario(seed: u64) -> Scenario {
     for (disk, policy) in (0..).zip(policies) {
         generate_volumes(&mut rng, &mut generated, (disk, policy));
     }
+    generate_latencies(&mut SeededRng::new(seed, LATENCY_STREAM), &mut generated);
+    generate_changes(&mut SeededRng::new(seed, CHANGES_STREAM), &mut generated);
     generated
+}
+
+fn parse(text: &str, name: &str, base: &Path) -> Result<Plan, config::ConfigError> {
+    Plan::parse(text, name, base).and_then(Plan::for_sim)
+}
+
+/// Gives some volumes a bounded latency, as far as that is admitted.
+fn generate_latencies(rng: &mut SeededRng, generated: &mut Scenario) {
+    // From the last on: what is inserted moves no contract before it.
+    for end in core::mem::take(&mut generated.contracts).into_iter().rev() {
+        if rng.below(2) == 0 {
+            continue;
+        }
+        let within = one_of(rng, &[200, 500, 1_000, 2_000, 5_000]);
+        let requests = one_of(rng, &[1, 1, 2, 5]);
+        let burst = one_of(rng, &[1, 1, 2, 4]);
+        let size = one_of(rng, &["4KiB", "64KiB"]);
+        let mut text = generated.text.clone();
+        let contract = format!(
+            "latency = {{ within = \"{within}ms\", requests = \"{requests}/s\", \
+             burst = {burst}, size = \"{size}\" }}\n"
+        );
+        text.insert_str(end, &contract);
+        if parse(&text, "with a latency", Path::new(".")).is_ok() {
+            generated.text = text;
+        }
+    }
+}
+
+/// Generates live changes of volumes under the policy `spindle`. No reserve is raised above that of
+/// the config, beside which the volumes of high priority are admitted.
+fn generate_changes(rng: &mut SeededRng, generated: &mut Scenario) {
+    let Ok(plan) = parse(&generated.text, "changes", Path::new(".")) else { return };
+    let duration = plan.duration.expect("a generated scenario has a duration");
+    let is_changed = |index: &usize| {
+        let volume = &plan.volumes[*index];
+        let policy = plan.disks[volume.disk.0].policy;
+        // The timetable of a stream that begins and ends is the config's.
+        let is_always = volume.span() == Span::ALWAYS;
+        policy == PolicyName::Spindle && volume.priority == Priority::Normal && is_always
+    };
+    let volumes: Vec<usize> = (0..plan.volumes.len()).filter(is_changed).collect();
+    if volumes.is_empty() {
+        return;
+    }
+    let mut at = Duration::ZERO;
+    for _ in 0..rng.below(2) * rng.below(8) {
+        at += Duration::from_millis(rng.below(2_000));
+        let volume = one_of(rng, &volumes);
+        let to = match rng.below(4) {
+            0 => ChangeTo::Reserve(one_of(rng, &[0, 10, 50, 100])),
+            1 => ChangeTo::Weight(one_of(rng, &[1, 3, 100])),
+            2 => ChangeTo::Limit(one_of(rng, &[1, 30, 100])),
+            _ => ChangeTo::Promised(rng.below(2) == 0),
+        };
+        if at < duration {
+            generated.changes.push(Change { at, volume, to });
+        }
+    }
+}
+
+impl ChangeTo {
+    /// The contract `now` with this change; `config`: that of the config.
+    fn of(self, now: Contract, config: Contract) -> Contract {
+        match self {
+            Self::Reserve(part) => {
+                let ppb = u64::from(config.reserve.ppb()) * u64::from(part) / 100;
+                let ppb = u32::try_from(ppb).expect("a part of a share is a share");
+                Contract { reserve: Share::from_ppb(ppb), ..now }
+            }
+            Self::Weight(weight) => {
+                let weight = Weight::new(weight).expect("a generated weight is within its bounds");
+                Contract { weight, ..now }
+            }
+            // A latency and a limit exclude each other, and so do a stream and a limit.
+            Self::Limit(_) if config.latency.is_some() || config.stream.is_some() => now,
+            Self::Limit(percent) => Contract { limit: Share::from_percent(percent), ..now },
+            Self::Promised(true) => {
+                Contract { stream: config.stream, latency: config.latency, ..now }
+            }
+            Self::Promised(false) => Contract { stream: None, latency: None, ..now },
+        }
+    }
 }
 
 /// The unit of a disk's reserves and limits.
@@ -243,6 +362,7 @@ fn generate_volumes(rng: &mut SeededRng, generated: &mut Scenario, (disk, shares
         if reserve > 0 || shares != Shares::Rate {
             let _ = writeln!(text, "reserve = \"{}\"", shares.text(reserve));
         }
+        let is_unlimited = text.len();
         if shares == Shares::Deadlines {
             // The deadline policies have no limits and no priorities.
         } else if reserve + left > 0 && rng.chance(Share::from_percent(25)) {
@@ -258,6 +378,9 @@ fn generate_volumes(rng: &mut SeededRng, generated: &mut Scenario, (disk, shares
         } else if rng.chance(Share::from_percent(30)) {
             let least = reserve.max(1);
             let _ = writeln!(text, "limit = \"{}\"", shares.text(least + rng.below(101 - least)));
+        }
+        if matches!(shares, Shares::Beside | Shares::Time) && text.len() == is_unlimited {
+            generated.contracts.push(is_unlimited);
         }
         for _ in 0..=rng.below(2) {
             if rng.chance(Share::from_percent(15)) {
@@ -338,18 +461,25 @@ pub fn run(seed: u64, scratch: &Path) -> Report {
     for (name, content) in &generated.traces {
         std::fs::write(scratch.join(name), content).expect("the scratch directory has space");
     }
-    run_text(&generated.text, &format!("seed {seed}"), scratch)
+    run_text(&generated.text, &generated.changes, &format!("seed {seed}"), scratch)
 }
 
-/// Runs a scenario under every oracle. Its traces are in `base`.
+/// Runs a scenario with these live changes under every oracle. Its traces are in `base`.
 ///
 /// # Panics
 /// When the scenario is invalid, a trace cannot be replayed, or an oracle does not hold.
-pub fn run_text(text: &str, name: &str, base: &Path) -> Report {
-    let plan = Plan::parse(text, name, base)
-        .and_then(Plan::for_sim)
+pub fn run_text(text: &str, changes: &[Change], name: &str, base: &Path) -> Report {
+    let plan = parse(text, name, base)
         .unwrap_or_else(|error| panic!("the scenario is invalid: {error}\n{text}"));
     let mut simulation = Simulation::new(&plan);
+    for change in changes {
+        simulation.run_until(Instant::ZERO + change.at);
+        let volume = VolumeIndex(change.volume);
+        let contract =
+            change.to.of(simulation.contract(volume), plan.volumes[change.volume].contract);
+        // What is refused changes nothing.
+        let _ = simulation.change_contract(volume, contract);
+    }
     simulation
         .run_until(Instant::ZERO + plan.duration.expect("a generated scenario has a duration"));
     simulation.report()

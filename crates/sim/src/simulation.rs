@@ -4,8 +4,8 @@ use config::Plan;
 use drive::{AnyDevice, Tag};
 use engine::limits::{READ_AHEAD_RUNS_MAX, READ_AHEAD_WAITING_MAX, REQUESTS_MAX};
 use engine::{
-    Action, Command, Contract, ContractSchedule, Engine, Event, Outcome, Priority, RateContract,
-    Reply, Request, SEQUENTIAL_WITHIN, SegmentId, Settings, VolumeId,
+    Action, Command, ContractSchedule, Engine, Event, Outcome, Priority, RateContract, Reply,
+    Request, SEQUENTIAL_WITHIN, SegmentId, Settings, VolumeId,
 };
 use stats::{
     BoundedLatencyReport, DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency,
@@ -26,6 +26,7 @@ use crate::oracle::{
 use crate::run::Report;
 use crate::slab::Slab;
 
+mod contracts;
 mod load;
 mod read_ahead;
 
@@ -64,7 +65,7 @@ struct Disk {
     /// The commands in the drive, with the time of their dispatch.
     running: Vec<(Command, Instant)>,
     data: DataOracle,
-    /// Whether a volume of the disk has a limit. No limit changes during a simulation.
+    /// Whether a volume of the disk has, or had, a limit.
     limited: bool,
     /// The random numbers that decide which commands fail, and `n`: one command in `n` fails.
     failures: Option<(SeededRng, u64)>,
@@ -204,21 +205,6 @@ impl Simulation {
     /// The number of requests that were answered with a failure.
     pub fn failed(&self) -> u64 {
         self.failed
-    }
-
-    /// Changes the reserves of volumes, by their index in the plan. The reserves of each disk must
-    /// still fit the disk.
-    pub fn change_reserves(&mut self, reserves: &[(usize, Share)]) {
-        for (index, reserve) in reserves {
-            let volume = &mut self.volumes[*index];
-            let engine = &mut self.disks[volume.disk].engine;
-            let contract = Contract { reserve: *reserve, ..engine.contract(volume.id) };
-            let changed = Event::ContractChanged { volume: volume.id, contract };
-            engine.handle(changed, self.now);
-            let checked = volume.reserve_oracle.checked;
-            volume.reserve_oracle =
-                ReserveOracle { checked, ..ReserveOracle::new(engine, volume.id) };
-        }
     }
 
     /// Runs until `end`.
@@ -467,7 +453,7 @@ impl Simulation {
         let disk = &mut self.disks[volume.disk];
         // A failed request leaves its data undefined: all, a part or none of it was transferred.
         match reply.outcome {
-            Outcome::Done => disk.data.answered(&operation, &watched, volume.id, self.now),
+            Outcome::Done => disk.data.answered(&operation, &watched, self.now),
             Outcome::Failed => self.failed += 1,
         }
         let bytes = match operation.op {
@@ -519,35 +505,15 @@ impl Simulation {
             disk.longest = disk.longest.max(in_service.unwrap_or_default()).max(bound);
         }
         for volume in &mut self.volumes {
-            let disk = &self.disks[volume.disk];
+            let disk = &mut self.disks[volume.disk];
             let (settings, longest, burst) = (&disk.settings, disk.longest, disk.burst);
             let terms = ReserveTerms { settings, longest, burst, now: self.now };
-            volume.reserve_oracle.check(&disk.engine, volume.id, volume.in_flight > 0, terms);
+            volume.reserve_oracle.check(&mut disk.engine, volume.id, volume.in_flight > 0, terms);
         }
     }
 }
 
 impl Disk {
-    fn add_volume(&mut self, volume: &config::Volume) -> VolumeId {
-        let none = Contract { stream: None, ..volume.contract };
-        let id = self.engine.add_volume(none, Instant::ZERO).expect("the plan's reserves fit");
-        let contract = self.agenda.schedule(id, volume.contract, volume.span(), Instant::ZERO);
-        self.contract_changed(id, &contract);
-        if contract != none {
-            self.engine.handle(Event::ContractChanged { volume: id, contract }, Instant::ZERO);
-        }
-        id
-    }
-
-    /// Begins and ends the streams that are due.
-    fn apply_scheduled_contracts(&mut self, now: Instant) {
-        while let Some((volume, stream)) = self.agenda.take_due(now) {
-            let contract = Contract { stream, ..self.engine.contract(volume) };
-            self.contract_changed(volume, &contract);
-            self.engine.handle(Event::ContractChanged { volume, contract }, now);
-        }
-    }
-
     fn new(disk: &config::Disk, seed: u64) -> Self {
         let settings = disk.settings();
         Self {
@@ -575,6 +541,8 @@ impl Volume {
         let disk = volume.disk.0;
         let id = disks[disk].add_volume(volume);
         disks[disk].engine.set_priority(id, volume.priority);
+        let mut reserve_oracle = ReserveOracle::default();
+        reserve_oracle.restart(&disks[disk].engine, id);
         disks[disk].limited |= volume.contract.limit < Share::ALL;
         let disk_id = DiskId(u32::try_from(disk).expect("disks are few"));
         let map = VolumeMap::new(DiskExtent { disk: disk_id, extent: volume.extent });
@@ -591,7 +559,7 @@ impl Volume {
             declared: volume.declared,
             bytes: Bytes::ZERO,
             in_flight: 0,
-            reserve_oracle: ReserveOracle::new(&disks[disk].engine, id),
+            reserve_oracle,
             dropped: 0,
             answered: 0,
         }

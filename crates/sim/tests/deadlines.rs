@@ -18,6 +18,8 @@ fn all(policy: PolicyName, range: SlackRange, seeds: core::ops::Range<u64>) -> (
         sum.kept.met += found.kept.met;
         sum.covered += found.covered;
         sum.best_effort += found.best_effort;
+        sum.promises += found.promises;
+        sum.changes += found.changes;
     }
     (sum, cases)
 }
@@ -38,6 +40,18 @@ fn no_block_and_no_bounded_request_is_late_beside_reserves_limits_priorities_and
     let (beside, _) = all(PolicyName::Spindle, SlackRange::All, 0..2_000);
     assert!(beside.kept.met > 100_000 && beside.best_effort > 20_000, "{beside:?}");
     assert!(beside.covered > 20_000, "{beside:?}");
+    // Nor is a reserve short by more than its bound, while contracts and the period change.
+    assert!(beside.promises > 10_000 && beside.changes > 2_000, "{beside:?}");
+}
+
+/// In the first a change of a volume's reserve made the engine forget the deadlines of its queued
+/// requests. In the others the slack served the last piece of a block that had begun, and the next
+/// request took longer than the time that the block had left.
+#[test]
+fn sets_that_once_were_late_under_spindle_hold() {
+    for seed in [3_176, 853_921, 993_994] {
+        all(PolicyName::Spindle, SlackRange::All, seed..seed + 1);
+    }
 }
 
 /// Each of these seeds once missed a deadline: a refill spent in a job that had begun before it,

@@ -5,17 +5,18 @@ use tempfile::TempDir;
 
 /// Scenarios that once violated an oracle. They are kept as text, since a seed generates another
 /// scenario after each change of the generator.
-const FOUND: [(&str, &str); 3] = [
+const FOUND: [(&str, &str); 4] = [
     ("found/143.toml", include_str!("found/143.toml")),
     ("found/157.toml", include_str!("found/157.toml")),
     ("found/1370.toml", include_str!("found/1370.toml")),
+    ("found/1565.toml", include_str!("found/1565.toml")),
 ];
 
 #[test]
 fn every_oracle_holds_over_scenarios_that_once_failed() {
     let scratch = TempDir::new().expect("a scratch directory");
     for (name, text) in FOUND {
-        let report = seeds::run_text(text, name, scratch.path());
+        let report = seeds::run_text(text, &[], name, scratch.path());
         assert!(report.oracles.answered > 0, "{name}");
     }
 }
@@ -41,6 +42,14 @@ fn every_oracle_holds_over_generated_scenarios() {
     // An oracle that checked nothing has shown nothing.
     assert!(reads > 100 && rests > 1_000 && promises > 100, "{reads} {rests} {promises}");
     assert!(replayed > 1_000 && deadlines > 20, "{replayed} {deadlines}");
+}
+
+#[test]
+fn generated_scenarios_have_bounded_latencies_and_live_changes() {
+    let scenarios: Vec<seeds::Scenario> = (0..400).map(seeds::scenario).collect();
+    let bounded = scenarios.iter().filter(|scenario| scenario.text.contains("latency = {")).count();
+    let changes = scenarios.iter().map(|scenario| scenario.changes.len()).sum::<usize>();
+    assert!(bounded >= 10 && changes >= 100, "{bounded} with latencies, {changes} changes");
 }
 
 #[test]

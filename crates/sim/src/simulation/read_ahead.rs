@@ -8,8 +8,12 @@ use units::{DiskTime, Duration, Extent, Op, Operation};
 use super::{Disk, Entry, Sender, Sent, Simulation};
 
 impl Disk {
-    /// A volume whose reads have deadlines is not read ahead.
+    /// A volume whose reads have deadlines is not read ahead. Requests of one with a bounded
+    /// latency go ahead of others.
     pub(super) fn contract_changed(&mut self, volume: VolumeId, contract: &Contract) {
+        if contract.latency.is_some() {
+            self.data.set_unordered(volume);
+        }
         if let Some(ahead) = &mut self.ahead {
             ahead.ahead.set_enabled(volume, contract.stream.is_none());
         }
