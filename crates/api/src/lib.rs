@@ -29,9 +29,10 @@ pub mod limits;
 pub use client::{Answer, Client, ClientError};
 pub use context::Api;
 pub use metrics::{Metric, MetricKind, metrics};
-pub use problem::{Fault, Problem, Unfit};
+pub use problem::{Fault, LatencyOffers, Problem, Unfit};
 pub use resources::contract::{ContractKind, Rate};
 pub use resources::disk::{Disk, DiskAnswer, DiskChange, DiskHealth, DiskState, DisksAnswer};
+pub use resources::latency::{Latency, LatencySpec};
 pub use resources::pool::{
     Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume, Relocate,
 };
@@ -40,6 +41,6 @@ pub use resources::trace::LiveQuery;
 pub use resources::volume::{
     Admission, AdmissionAnswer, Headroom, Volume, VolumeAnswer, VolumesAnswer,
 };
-pub use resources::volume_spec::{VolumeChange, VolumeSpec};
+pub use resources::volume_spec::{ContractSpec, VolumeChange, VolumeSpec};
 pub use routes::description;
 pub use server::{Bound, Server, Token, TokenError};

@@ -45,7 +45,8 @@ pub struct Fault {
     pub deadlines: Option<Unfit>,
 }
 
-/// Why a stream, or a reserve beside streams, does not fit on its disk, and what would.
+/// Why a stream, a bounded latency, or a reserve beside them does not fit on its disk, and what
+/// would.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Unfit {
     /// A code for programs: `utilization` (more than the whole disk), `blocked` (in an interval a
@@ -79,6 +80,38 @@ pub struct Unfit {
     /// The largest bandwidth that would fit with the same block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth_bytes_per_s: Option<u64>,
+    /// What would fit in place of a bounded latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyOffers>,
+}
+
+/// What would fit in place of a bounded latency that does not, as it can be set: each beside the
+/// requested values of the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LatencyOffers {
+    /// The shortest latency that would fit.
+    #[schema(example = "156ms")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<String>,
+    /// The highest rate that would fit, to three digits.
+    #[schema(example = "9/s")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<String>,
+    /// The largest burst that would fit.
+    #[schema(example = 2)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+    /// The largest request that would fit.
+    #[schema(example = "16KiB")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+}
+
+impl From<&config::AdmissionFailure> for LatencyOffers {
+    fn from(failure: &config::AdmissionFailure) -> Self {
+        let [within, requests, _, size] = failure.latency_offers();
+        Self { within, requests, burst: failure.latency_offers.burst, size }
+    }
 }
 
 impl From<&config::AdmissionFailure> for Unfit {
@@ -111,6 +144,7 @@ impl From<&config::AdmissionFailure> for Unfit {
             beside_block_bytes: beside.and_then(|beside| beside.block).map(|block| block.0),
             block_bytes: unfit.offers.block.map(|block| block.0),
             bandwidth_bytes_per_s: unfit.offers.bandwidth.map(|bandwidth| bandwidth.0),
+            latency: unfit.is_latency.then(|| unfit.into()),
         }
     }
 }

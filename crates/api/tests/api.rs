@@ -6,40 +6,16 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
-use common::{CONFIG, Served, TOKEN};
+use common::{CONFIG, Served, TOKEN, blocks, create, disk, faulty, open, set, volume};
 use nbd::Address;
 use serde_json::{Value, json};
-use spindle_api::{Answer, Bound, DiskAnswer, DiskHealth, Token, VolumeAnswer};
-use units::{Extent, Lba, Operation, Sectors};
-
-fn create(served: &Served, spec: &Value) -> Answer {
-    served.client.post("volumes", spec).expect("an answer")
-}
-
-fn set(served: &Served, volume: &str, change: &Value) -> Answer {
-    served.client.patch("volumes", volume, change).expect("an answer")
-}
+use spindle_api::{Bound, DiskAnswer, DiskHealth, Token, VolumeAnswer};
+use units::Operation;
 
 fn names(served: &Served) -> Vec<String> {
     let answer = served.client.get("volumes", None).expect("an answer");
     let volumes = answer.body["volumes"].as_array().expect("a list").clone();
     volumes.iter().map(|volume| volume["name"].as_str().expect("text").to_owned()).collect()
-}
-
-fn faulty(answer: &Answer, status: u16, code: &str, field: Option<&str>) {
-    let error = &answer.body["error"];
-    assert_eq!((answer.status, &error["code"]), (status, &json!(code)), "{answer:?}");
-    assert_eq!(error["field"].as_str(), field, "{answer:?}");
-}
-
-fn open(served: &Served, volume: &str) -> nbd::client::Client {
-    let mut client = nbd::client::Client::connect(&served.nbd()).expect("it listens");
-    client.go(volume).expect("it is served");
-    client
-}
-
-fn blocks(start: u64, len: u64) -> Extent {
-    Extent::new(Lba(start), Sectors(len))
 }
 
 #[test]
@@ -192,8 +168,7 @@ fn comments_around_the_changes_stay_and_a_restart_reads_the_changes() {
             assert_eq!(before[field], after[field], "{field}");
         }
     }
-    let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
-    assert_eq!(disk["disk"]["period"], "500ms");
+    assert_eq!(disk(&served, "d0")["period"], "500ms");
     assert_eq!(names(&served), ["a", "b", "c"]);
     served.stop();
 }
@@ -205,8 +180,7 @@ fn a_config_that_was_edited_by_hand_is_not_overwritten() {
     std::fs::write(&served.config, &edited).expect("a scratch file");
     faulty(&set(&served, "a", &json!({ "reserve": "40%" })), 409, "edited", None);
     assert_eq!(served.text(), edited);
-    let volume = served.client.get("volumes", Some("a")).expect("an answer").body;
-    assert_eq!(volume["volume"]["reserve"], "50%");
+    assert_eq!(volume(&served, "a")["reserve"], "50%");
     served.stop();
 }
 
@@ -277,10 +251,8 @@ size = "32MiB"
 #[test]
 fn a_reserve_that_is_set_replaces_the_rate_it_was_derived_from() {
     let served = Served::start(DECLARED);
-    let reserve = |served: &Served| {
-        let volume = served.client.get("volumes", Some("a")).expect("an answer").body;
-        volume["volume"]["reserve"].as_str().expect("text").to_owned()
-    };
+    let reserve =
+        |served: &Served| volume(served, "a")["reserve"].as_str().expect("text").to_owned();
     let worked_out = reserve(&served);
     assert_eq!(set(&served, "a", &json!({ "limit": "80%", "weight": 2 })).status, 200);
     assert!(served.text().contains("iops = \"20/s\" # what the database needs"));
@@ -298,8 +270,8 @@ fn a_reserve_that_is_set_replaces_the_rate_it_was_derived_from() {
 fn reserve_headroom_is_neither_reserved_nor_available() {
     let served = Served::start(DECLARED);
     assert_eq!(set(&served, "a", &json!({ "reserve": "30%" })).status, 200);
-    let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
-    assert_eq!((&disk["disk"]["reserved"], &disk["disk"]["left"]), (&json!("30%"), &json!("60%")));
+    let shown = disk(&served, "d0");
+    assert_eq!((&shown["reserved"], &shown["left"]), (&json!("30%"), &json!("60%")));
     let asked = |reserve: &str| {
         let spec = json!({ "name": "c", "disk": "d0", "size": "1MiB", "reserve": reserve });
         served.client.post("admission", &spec).expect("an answer").body["admission"].clone()
@@ -319,12 +291,11 @@ fn on_a_disk_with_rates_reserves_are_shown_and_set_as_rates() {
     let config =
         config.replace("iops = \"20/s\" # what the database needs\nrun = 4", "reserve = \"7/s\"");
     let served = Served::start(&config);
-    let volume = served.client.get("volumes", Some("a")).expect("an answer").body;
-    assert_eq!(volume["volume"]["reserve"], "7/s");
-    assert_eq!(volume["volume"]["limit"], "68/s");
-    let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
-    let left = disk["disk"]["left"].as_str().expect("text");
-    assert_eq!((&disk["disk"]["reserved"], left), (&json!("7/s"), "61/s"));
+    let shown = volume(&served, "a");
+    assert_eq!((&shown["reserve"], &shown["limit"]), (&json!("7/s"), &json!("68/s")));
+    let shown = disk(&served, "d0");
+    let left = shown["left"].as_str().expect("text");
+    assert_eq!((&shown["reserved"], left), (&json!("7/s"), "61/s"));
     assert_eq!(
         set(&served, "b", &json!({ "reserve": left })).status,
         200,
@@ -340,8 +311,7 @@ fn a_period_shorter_than_a_batch_shortens_it_and_a_longer_one_restores_it() {
     for period in ["100ms", "1s", "150ms"] {
         let changed = served.client.patch("disks", "d0", &json!({ "period": period }));
         assert_eq!(changed.expect("an answer").status, 200);
-        let disk = served.client.get("disks", Some("d0")).expect("an answer").body;
-        assert_eq!(disk["disk"]["period"], period);
+        assert_eq!(disk(&served, "d0")["period"], period);
     }
     let mut client = open(&served, "a");
     client.read(blocks(0, 8)).expect("it serves on");
@@ -416,8 +386,8 @@ fn blocks_of_a_stream_are_counted_by_their_deadlines() {
     for block in 0..3 {
         client.write(blocks(block * 128, 128), &vec![1; 128 * 512]).expect("it is written");
     }
-    let volume = served.client.get("volumes", Some("cam7")).expect("an answer");
-    let stream = &volume.body["volume"]["stream"];
+    let shown = volume(&served, "cam7");
+    let stream = &shown["stream"];
     let of = |key: &str| stream[key].as_u64().expect("a number");
     // Requests before their release were best effort, unless they waited until it.
     assert!(of("met") >= 1 && of("met") + of("missed") <= 3, "{stream}");
@@ -432,8 +402,7 @@ fn only_a_disk_that_is_not_healthy_is_reopened() {
     faulty(&served.client.reopen("none").expect("an answer"), 404, "missing", None);
     let mut client = open(&served, "a");
     client.flush().expect_err("flushes fail");
-    let disk = || served.client.get("disks", Some("d0")).expect("an answer").body["disk"].clone();
-    assert_eq!(disk()["state"], "poisoned");
+    assert_eq!(disk(&served, "d0")["state"], "poisoned");
     let answer = reopened();
     assert_eq!((answer.status, &answer.body["disk"]["state"]), (200, &json!("well")));
     client.write(blocks(0, 8), &vec![1; 8 * 512]).expect("it is written again");

@@ -2,18 +2,9 @@
 
 mod common;
 
-use common::{CONFIG, Served};
+use common::{CONFIG, Served, blocks, create, disk, faulty, open, set, volume};
 use serde_json::{Value, json};
 use units::Share;
-
-fn set(served: &Served, volume: &str, change: &Value) -> (u16, Value) {
-    let answer = served.client.patch("volumes", volume, change).expect("an answer");
-    (answer.status, answer.body)
-}
-
-fn disk(served: &Served, name: &str) -> Value {
-    served.client.get("disks", Some(name)).expect("an answer").body["disk"].clone()
-}
 
 fn share(text: &Value) -> Share {
     text.as_str().expect("text").parse().expect("a share")
@@ -22,25 +13,23 @@ fn share(text: &Value) -> Share {
 #[test]
 fn a_rate_and_a_priority_are_set_shown_and_kept_over_a_restart() {
     let served = Served::start(CONFIG);
-    let (status, body) =
-        set(&served, "a", &json!({ "iops": "20/s", "run": 4, "limit": "60%", "priority": "high" }));
-    assert_eq!(status, 200, "{body}");
+    let rate = json!({ "iops": "20/s", "run": 4, "limit": "60%", "priority": "high" });
+    let answer = set(&served, "a", &rate);
+    assert_eq!(answer.status, 200, "{answer:?}");
     let shown = |volume: &Value| {
         assert_eq!((&volume["kind"], &volume["priority"]), (&json!("rate"), &json!("high")));
         assert_eq!(volume["rate"]["iops"], json!(20.0), "{volume}");
         assert_eq!((&volume["rate"]["run"], &volume["rate"]["block"]), (&json!(4), &json!("4KiB")));
         assert!(share(&volume["reserve"]) > Share::NONE, "{volume}");
     };
-    shown(&body["volume"]);
+    shown(&answer.body["volume"]);
     assert_eq!(share(&disk(&served, "d0")["reserved"]), Share::from_percent(60));
     assert!(served.text().contains("priority = \"high\""), "{}", served.text());
-    let (status, body) = set(&served, "b", &json!({ "reserve": "50%" }));
-    assert_eq!((status, &body["error"]["field"]), (409, &json!("reserve")), "{body}");
+    faulty(&set(&served, "b", &json!({ "reserve": "50%" })), 409, "refused", Some("reserve"));
     let served = Served::again(served.stop());
-    let read = served.client.get("volumes", Some("a")).expect("an answer").body;
-    shown(&read["volume"]);
-    let (status, body) = set(&served, "a", &json!({ "priority": "normal", "reserve": "10%" }));
-    assert_eq!((status, &body["volume"]["kind"]), (200, &json!("reserve")), "{body}");
+    shown(&volume(&served, "a"));
+    let answer = set(&served, "a", &json!({ "priority": "normal", "reserve": "10%" }));
+    assert_eq!(answer.body["volume"]["kind"], "reserve", "{answer:?}");
     assert_eq!(share(&disk(&served, "d0")["left"]), Share::from_percent(90));
     served.stop();
 }
@@ -52,12 +41,12 @@ fn creating_a_volume_with_another_priority_or_rate_is_another_volume() {
         "name": "c", "disk": "d0", "size": "1MiB", "bandwidth": "1MB/s", "run": 64,
         "limit": "50%", "priority": "high"
     });
-    let create = |spec: &Value| served.client.post("volumes", spec).expect("an answer").status;
-    assert_eq!((create(&spec), create(&spec)), (201, 200));
+    let statuses = (create(&served, &spec).status, create(&served, &spec).status);
+    assert_eq!(statuses, (201, 200));
     for (field, value) in [("priority", json!("normal")), ("run", json!(32))] {
         let mut other = spec.clone();
         other[field] = value;
-        assert_eq!(create(&other), 409, "{other}");
+        faulty(&create(&served, &other), 409, "exists", Some("name"));
     }
     served.stop();
 }
@@ -73,15 +62,15 @@ fn what_the_policy_of_a_disk_does_not_keep_is_refused_by_name() {
         ("weight", json!(2)),
         ("iops", json!("10/s")),
     ] {
-        let (status, body) = set(&served, "a", &json!({ field: value }));
-        let error = &body["error"];
-        assert_eq!((status, &error["field"]), (422, &json!(field)), "{body}");
-        let accepted = error["accepted"].as_str().expect("text");
+        let answer = set(&served, "a", &json!({ field: value }));
+        faulty(&answer, 422, "invalid", Some(field));
+        let accepted = answer.body["error"]["accepted"].as_str().expect("text");
         let expected = format!("no `{field}` on disk \"d0\": its policy \"fcfs\" keeps none");
         assert!(accepted.starts_with(&expected), "{accepted}");
     }
     assert_eq!(served.text(), fcfs);
-    assert_eq!(set(&served, "a", &json!({ "priority": "high" })).0, 200, "priority is kept");
+    let priority = set(&served, "a", &json!({ "priority": "high" }));
+    assert_eq!(priority.status, 200, "priority is kept");
     served.stop();
 }
 
@@ -111,16 +100,16 @@ fn a_stream_stands_there_as_a_stream_and_a_disk_with_what_streams_leave() {
     let (cam, rest) = (&volumes["volumes"][0], &volumes["volumes"][1]);
     assert_eq!((&cam["kind"], &rest["kind"]), (&json!("stream"), &json!("reserve")));
     assert_eq!(cam["stream"]["bandwidth"], "1MB/s");
-    let disk = disk(&served, "d0");
-    assert_eq!(disk["slowed"], "50%");
-    assert_eq!(share(&disk["reserved"]), Share::from_percent(10));
-    let streams = share(&disk["reserved_by_streams"]);
+    let shown = disk(&served, "d0");
+    assert_eq!(shown["slowed"], "50%");
+    assert_eq!(share(&shown["reserved"]), Share::from_percent(10));
+    let streams = share(&shown["reserved_by_streams"]);
     let utilization = cam["stream"]["utilization"].as_f64().expect("a number");
-    assert!((streams.as_f64() - utilization).abs() < 1e-6 && utilization > 0.0, "{disk}");
+    assert!((streams.as_f64() - utilization).abs() < 1e-6 && utilization > 0.0, "{shown}");
     let sum = streams
-        .checked_add(share(&disk["left"]))
+        .checked_add(share(&shown["left"]))
         .and_then(|sum| sum.checked_add(Share::from_percent(10)));
-    assert_eq!(sum, Some(Share::ALL), "{disk}");
+    assert_eq!(sum, Some(Share::ALL), "{shown}");
     let metrics = served.client.metrics().expect("an answer");
     for line in [
         "spindle_volume_contract_info{device=\"cam7\",disk=\"d0\",kind=\"stream\",\
@@ -153,14 +142,132 @@ fn a_volume_of_the_pool_has_a_rate_and_a_priority_as_one_on_a_disk_has() {
         "name": "films", "size": "4MiB", "layout": "stripe", "iops": "10/s", "run": 8,
         "limit": "70%", "priority": "high"
     });
-    let created = served.client.post("volumes", &spec).expect("an answer");
+    let created = create(&served, &spec);
     assert_eq!(created.status, 201, "{created:?}");
     let films = &created.body["volume"];
     assert_eq!((&films["kind"], &films["priority"]), (&json!("rate"), &json!("high")), "{films}");
     assert_eq!((&films["rate"]["iops"], &films["rate"]["run"]), (&json!(10.0), &json!(8)));
-    assert_eq!(served.client.post("volumes", &spec).expect("an answer").status, 200);
-    let (status, body) = set(&served, "films", &json!({ "priority": "normal", "reserve": "5%" }));
-    assert_eq!((status, &body["volume"]["kind"]), (200, &json!("reserve")), "{body}");
+    assert_eq!(create(&served, &spec).status, 200);
+    let answer = set(&served, "films", &json!({ "priority": "normal", "reserve": "5%" }));
+    assert_eq!(answer.body["volume"]["kind"], "reserve", "{answer:?}");
     assert!(!served.text().contains("iops"), "{}", served.text());
+    served.stop();
+}
+
+/// A bounded latency in which up to three requests may arrive at once.
+fn bounded(within: &str) -> Value {
+    json!({ "within": within, "requests": "5/s", "burst": 3, "size": "64KiB" })
+}
+
+#[test]
+fn a_bounded_latency_is_set_and_removed_while_the_daemon_runs_and_kept_over_a_restart() {
+    let served = Served::start(&CONFIG.replace("50%", "20%"));
+    let answer = set(&served, "a", &json!({ "latency": bounded("400ms") }));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let shown = |volume: &Value| {
+        let latency = &volume["latency"];
+        assert_eq!((&volume["kind"], &volume["reserve"]), (&json!("latency"), &json!("20%")));
+        let found = [&latency["within_ms"], &latency["requests_per_s"], &latency["burst"]];
+        assert_eq!(found, [&json!(400.0), &json!(5.0), &json!(3)], "{volume}");
+        assert_eq!(latency["size"], "64KiB", "{volume}");
+    };
+    shown(&answer.body["volume"]);
+    assert_eq!(answer.body["volume"]["latency"]["closest_ms"], Value::Null, "no answer yet");
+    let served = Served::again(served.stop());
+    shown(&volume(&served, "a"));
+    let mut client = open(&served, "a");
+    client.read(blocks(0, 8)).expect("it is read");
+    client.read(blocks(1_000, 256)).expect("it is read");
+    let latency = volume(&served, "a")["latency"].clone();
+    let counts = [&latency["answered"], &latency["late"], &latency["beyond"]];
+    assert_eq!(counts, [1, 0, 1], "the second is larger than 64 KiB: {latency}");
+    let closest = latency["closest_ms"].as_f64().expect("an answer");
+    assert!(closest > 0.0 && closest <= 400.0, "{latency}");
+    let dropped = set(&served, "a", &json!({ "drop_latency": true }));
+    let volume = &dropped.body["volume"];
+    assert_eq!((&volume["kind"], &volume["latency"]), (&json!("reserve"), &Value::Null));
+    assert!(!served.text().contains("latency"), "{}", served.text());
+    client.read(blocks(2_000, 8)).expect("it is served on");
+    served.stop();
+}
+
+#[test]
+fn a_bounded_latency_that_does_not_fit_is_refused_with_values_of_which_each_fits() {
+    let served = Served::start(&CONFIG.replace("50%", "20%"));
+    let before = served.text();
+    let asked = bounded("100ms");
+    let answer = set(&served, "b", &json!({ "latency": asked }));
+    faulty(&answer, 409, "refused", Some("latency"));
+    let deadlines = &answer.body["error"]["deadlines"];
+    assert_eq!(deadlines["constraint"], "blocked", "{answer:?}");
+    let spec = json!({ "name": "c", "disk": "d0", "size": "16MiB", "latency": asked });
+    let dry = served.client.post("admission", &spec).expect("an answer");
+    let admission = &dry.body["admission"];
+    assert_eq!(
+        (&admission["fits"], admission["reason"]["code"].as_str()),
+        (&json!(false), Some("refused"))
+    );
+    let offers = deadlines["latency"].as_object().expect("something would fit");
+    assert!(offers.contains_key("within") && offers.contains_key("burst"), "{answer:?}");
+    assert_eq!(served.text(), before, "nothing has changed");
+    for (key, value) in offers {
+        let mut latency = asked.clone();
+        latency[key] = value.clone();
+        let answer = set(&served, "b", &json!({ "latency": latency }));
+        assert_eq!(answer.status, 200, "{key} = {value}: {answer:?}");
+    }
+    served.stop();
+}
+
+#[test]
+fn a_bounded_latency_and_a_stream_replace_each_other_and_neither_stands_beside_a_limit() {
+    let served = Served::start(CONFIG);
+    let stream = json!({ "bandwidth": "100KB/s", "block": "64KiB" });
+    let latency = bounded("1s");
+    for (change, kind) in [
+        (json!({ "latency": latency }), "latency"),
+        (json!({ "stream": stream }), "stream"),
+        (json!({ "latency": latency }), "latency"),
+        (json!({ "reserve": "10%" }), "latency"),
+        (json!({ "stream": stream }), "stream"),
+    ] {
+        let answer = set(&served, "b", &change);
+        assert_eq!(answer.body["volume"]["kind"], kind, "{change}: {answer:?}");
+    }
+    let both = json!({ "latency": latency, "stream": stream });
+    faulty(&set(&served, "b", &both), 422, "invalid", Some("stream"));
+    let both = json!({ "latency": latency, "drop_latency": true });
+    faulty(&set(&served, "b", &both), 422, "invalid", Some("drop_latency"));
+    assert_eq!(set(&served, "b", &json!({ "drop_stream": true, "limit": "50%" })).status, 200);
+    faulty(&set(&served, "b", &json!({ "latency": latency })), 422, "invalid", Some("limit"));
+    let unlimited = json!({ "latency": latency, "limit": "100%" });
+    assert_eq!(set(&served, "b", &unlimited).status, 200, "all is no limit");
+    faulty(&set(&served, "b", &json!({ "latency": {} })), 422, "invalid", Some("latency"));
+    served.stop();
+}
+
+#[test]
+fn a_volume_of_the_pool_has_a_bounded_latency_on_each_of_its_disks() {
+    let served = Served::start(POOL);
+    let spec = |requests: &str| {
+        json!({
+            "name": "log", "size": "4MiB", "layout": "stripe",
+            "latency": { "within": "1s", "requests": requests, "size": "64KiB" }
+        })
+    };
+    let created = create(&served, &spec("4/s"));
+    assert_eq!(created.status, 201, "{created:?}");
+    assert_eq!(created.body["volume"]["kind"], "latency");
+    assert_eq!(create(&served, &spec("4/s")).status, 200, "an equal volume is there");
+    faulty(&create(&served, &spec("3/s")), 409, "exists", Some("name"));
+    open(&served, "log").read(blocks(0, 8)).expect("it is read");
+    let shown = volume(&served, "log");
+    assert_eq!((&shown["latency"]["answered"], &shown["latency"]["late"]), (&json!(1), &json!(0)));
+    let refused = set(&served, "log", &json!({ "latency": bounded("20ms") }));
+    faulty(&refused, 409, "refused", Some("latency"));
+    let changed = set(&served, "log", &json!({ "latency": bounded("1s") }));
+    assert_eq!(changed.body["volume"]["latency"]["burst"], 3, "{changed:?}");
+    assert_eq!(set(&served, "log", &json!({ "drop_latency": true })).status, 200);
+    assert_eq!(volume(&served, "log")["kind"], "best-effort");
     served.stop();
 }

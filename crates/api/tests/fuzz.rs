@@ -93,7 +93,8 @@ fn object() -> impl Strategy<Value = Value> {
     let keys =
         ["name", "disk", "size", "reserve", "limit", "weight", "force", "period", "at", "nonsense"];
     let pooled = ["name", "size", "disks", "layout", "zone", "thin", "paused", "alarm_percent"];
-    let keys = [&keys[..], &pooled[..]].concat();
+    let deadlines = ["stream", "latency", "drop_stream", "drop_latency"];
+    let keys = [&keys[..], &pooled[..], &deadlines[..]].concat();
     let words = vec![
         json!(["d1"]),
         json!(["d1", "d2"]),
@@ -105,6 +106,8 @@ fn object() -> impl Strategy<Value = Value> {
         json!("slow"),
         json!(true),
         json!(50),
+        json!({ "bandwidth": "1MB/s", "block": "1MB" }),
+        json!({ "within": "500ms", "requests": "2/s", "size": "64KiB" }),
     ];
     let word = prop::sample::select(words);
     let field = prop_oneof![2 => name().prop_map(Value::String), 2 => quantity(), 1 => word];

@@ -1,6 +1,6 @@
 //! The contract of a volume, as `spindle vol create`, `vol set` and `admit` take it.
 
-use api::{StreamSpec, VolumeChange, VolumeSpec};
+use api::{ContractSpec, LatencySpec, StreamSpec, VolumeChange, VolumeSpec};
 use clap::Args;
 use console::bad_input;
 
@@ -38,6 +38,21 @@ pub(crate) struct Contract {
     /// The time in which the stream holds, from the daemon's start, such as 0s..2h.
     #[arg(long, value_name = "START..END", requires = "bandwidth")]
     span: Option<String>,
+    /// Answer reads and writes of at most --request-size, at most --requests of them a second,
+    /// within this time, such as 80ms.
+    #[arg(long, value_name = "TIME", requires_all = ["requests", "request_size"])]
+    #[arg(conflicts_with_all = ["range", "span"])]
+    latency: Option<String>,
+    /// The rate of the requests that are answered within --latency, such as 20/s.
+    #[arg(long, value_name = "RATE", requires = "latency")]
+    requests: Option<String>,
+    /// The number of requests that may arrive at once and are answered within --latency. Default:
+    /// 1.
+    #[arg(long, value_name = "REQUESTS", requires = "latency")]
+    burst: Option<i64>,
+    /// The largest request that is answered within --latency, such as 64KiB.
+    #[arg(long, value_name = "SIZE", requires = "latency")]
+    request_size: Option<String>,
 }
 
 impl Contract {
@@ -84,30 +99,33 @@ impl Contract {
         disk: Option<&str>,
         size: &str,
     ) -> anyhow::Result<VolumeSpec> {
-        let VolumeChange { reserve, limit, weight, priority, stream, .. } = self.change()?;
-        let VolumeChange { iops, bandwidth, run, block, .. } = self.change()?;
         Ok(VolumeSpec {
             name: name.to_owned(),
             disk: disk.map(str::to_owned),
             size: size.to_owned(),
-            reserve,
-            limit,
-            weight,
-            priority,
-            iops,
-            bandwidth,
-            run,
-            block,
-            stream,
-            ..VolumeSpec::default()
+            ..VolumeSpec::from(self.spec()?)
         })
     }
 
     /// The change that sets this contract.
     pub(crate) fn change(&self) -> anyhow::Result<VolumeChange> {
+        Ok(self.spec()?.into())
+    }
+
+    /// The bounded latency, if one is given.
+    fn latency(&self) -> Option<LatencySpec> {
+        Some(LatencySpec {
+            within: self.latency.clone()?,
+            requests: self.requests.clone()?,
+            burst: self.burst,
+            size: self.request_size.clone()?,
+        })
+    }
+
+    fn spec(&self) -> anyhow::Result<ContractSpec> {
         self.check()?;
         let rate = |text: &Option<String>| text.clone().filter(|_| self.is_rate());
-        Ok(VolumeChange {
+        Ok(ContractSpec {
             reserve: self.reserve.clone(),
             limit: self.limit.clone(),
             weight: self.weight,
@@ -117,7 +135,7 @@ impl Contract {
             run: self.run,
             block: rate(&self.block),
             stream: self.stream()?,
-            ..VolumeChange::default()
+            latency: self.latency(),
         })
     }
 }

@@ -1,8 +1,8 @@
 //! `spindle vol`: the volumes of a running daemon.
 
 use api::{
-    Answer, ClientError, ContractKind, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, Stream,
-    Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
+    Answer, ClientError, ContractKind, Forced, Latency, NamedSpec, PoolAnswer, PoolVolume,
+    Relocate, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };
 use clap::{Args, Subcommand};
 use console::{ExitStatus, bad_input, println, table};
@@ -114,6 +114,9 @@ pub(crate) struct Set {
     /// Remove its stream: the volume becomes best effort.
     #[arg(long, conflicts_with = "bandwidth")]
     no_stream: bool,
+    /// Remove its bounded latency: the rest of its contract stays.
+    #[arg(long, conflicts_with = "latency")]
+    no_latency: bool,
 }
 
 #[derive(Debug, Args)]
@@ -210,12 +213,13 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<ExitStatus> {
                 shown(&answer.volume)
             })
         }
-        Vol::Set(Set { volume: Named { api, name }, contract, no_stream: drop_stream }) => {
-            let change = VolumeChange { drop_stream: *drop_stream, ..contract.change()? };
+        Vol::Set(Set { volume: Named { api, name }, contract, no_stream, no_latency }) => {
+            let (drop_stream, drop_latency) = (*no_stream, *no_latency);
+            let change = VolumeChange { drop_stream, drop_latency, ..contract.change()? };
             if change == VolumeChange::default() {
                 return Err(bad_input(
                     "found nothing to set, expected --reserve, --limit, --weight, --priority, \
-                     --iops, --bandwidth or --no-stream",
+                     --iops, --bandwidth, --latency, --no-stream or --no-latency",
                 ));
             }
             one(api.client().patch("volumes", name, &change))
@@ -243,16 +247,35 @@ pub(crate) fn contract(volume: &Volume) -> String {
         (ContractKind::Rate, Some(rate), _) => {
             format!("{reserve} for {:.0}/s in runs of {} x {}", rate.iops, rate.run, rate.block)
         }
-        (ContractKind::Latency, ..) => format!("latency, reserve {reserve}"),
+        (ContractKind::Latency, ..) => latency(volume),
         (ContractKind::BestEffort, ..) => "best effort".to_owned(),
         _ => reserve.clone(),
     }
 }
 
-/// The deadlines of a stream that were met and missed.
+/// A bounded latency, and the reserve beside it.
+fn latency(volume: &Volume) -> String {
+    let bounded = volume.latency.as_ref().map_or_else(
+        || "latency".to_owned(),
+        |latency| {
+            let Latency { within_ms, requests_per_s, size, .. } = latency;
+            format!("{within_ms} ms for {requests_per_s:.1}/s of {size}")
+        },
+    );
+    match &volume.rate {
+        Some(_) => format!("{bounded}, {} for a rate", volume.reserve),
+        None if volume.reserve == "0%" => bounded,
+        None => format!("{bounded}, reserve {}", volume.reserve),
+    }
+}
+
+/// The deadlines of a stream or a bounded latency that were met and missed.
 fn deadlines(volume: &Volume) -> String {
-    let told = |stream: &Stream| format!("{} met, {} missed", stream.met, stream.missed);
-    volume.stream.as_ref().map_or_else(|| "-".to_owned(), told)
+    let stream = volume.stream.as_ref().map(|stream| (stream.met, stream.missed));
+    let bounded = volume.latency.as_ref();
+    let bounded = bounded.map(|latency| (latency.answered - latency.late, latency.late));
+    let told = |(met, missed)| format!("{met} met, {missed} missed");
+    stream.or(bounded).map_or_else(|| "-".to_owned(), told)
 }
 
 fn volumes(volumes: &[Volume]) -> String {
@@ -307,6 +330,22 @@ fn shown(volume: &Volume) -> String {
             stream.missed
         )
     });
+    let bounded = volume.latency.as_ref().map_or_else(String::new, |latency| {
+        let closest = latency.closest_ms.map_or("none yet".to_owned(), |ms| format!("{ms:.1} ms"));
+        format!(
+            "bounded latency: {} ms for {:.1}/s, {} at once, of at most {}: at most {:.1} ms of \
+             disk time each; {} in time, {} late, {} outside of the contract; closest call \
+             {closest}\n",
+            latency.within_ms,
+            latency.requests_per_s,
+            latency.burst,
+            latency.size,
+            latency.cost_ms,
+            latency.answered - latency.late,
+            latency.late,
+            latency.beyond
+        )
+    });
     let (transferred, failures) = (Bytes(volume.bytes), volume.failures);
     let at = match (&volume.pool, volume.at_bytes) {
         (Some(pool), _) => placement(pool),
@@ -320,6 +359,6 @@ fn shown(volume: &Volume) -> String {
     });
     format!(
         "{table}{at}; balance {balance}; {transferred} transferred, {failures} \
-         failures\n{stream}{latency}"
+         failures\n{stream}{bounded}{latency}"
     )
 }

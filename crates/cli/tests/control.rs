@@ -217,7 +217,8 @@ fn commands_exit_with_1_when_refused_and_with_2_on_bad_input() {
     ends(
         &["vol", "set", "c"],
         2,
-        "expected --reserve, --limit, --weight, --priority, --iops, --bandwidth or --no-stream",
+        "expected --reserve, --limit, --weight, --priority, --iops, --bandwidth, --latency, \
+         --no-stream or --no-latency",
     );
     ends(&["vol", "show", "absent"], 2, "expected one of the volumes");
     ends(&["vol", "resize", "a", "1GiB"], 1, "expected at most 64MiB");
@@ -261,9 +262,45 @@ fn every_kind_of_contract_is_set_and_listed() {
         &["vol", "set", "a", "--bandwidth", "1MB/s"],
         &["vol", "set", "a", "--iops", "20/s", "--reserve", "10%"],
         &["vol", "set", "a", "--iops", "20/s", "--span", "0s..1h"],
+        &["vol", "set", "a", "--latency", "400ms"],
+        &["vol", "set", "a", "--requests", "5/s"],
     ] {
         let ran = spindle(scratch.path(), arguments);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}: {ran:?}");
     }
+    server.stop();
+}
+
+#[test]
+fn a_bounded_latency_is_created_admitted_shown_and_removed() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", config("ram")));
+    let run = |words: &[&str], more: &[&str], code: i32| {
+        let ran = spindle(scratch.path(), &[words, more].concat());
+        assert_eq!(ran.code, Some(code), "{words:?} {more:?}: {ran:?}");
+        ran.stdout
+    };
+    run(&["vol", "set", "a", "--reserve", "0%"], &[], 0);
+    run(&["vol", "set", "b", "--reserve", "10%"], &[], 0);
+    let rate = ["--requests", "5/s", "--request-size", "64KiB", "--latency"];
+    let admit = ["admit", "--dry-run", "--disk", "d0", "--size", "16MiB"];
+    let admit = [&admit[..], &rate].concat();
+    let refused = run(&admit, &["50ms"], 1);
+    assert!(refused.starts_with("it does not fit: "), "{refused}");
+    assert!(refused.contains("beside ") && refused.contains(" would fit"), "{refused}");
+    let (_, offer) = refused.rsplit_once("within = ").expect("a longer one would fit");
+    let (offer, _) = offer.split_once([' ', ',']).expect("a time");
+    assert!(run(&admit, &[offer], 0).starts_with("it fits\n"));
+    let create = ["vol", "create", "log", "--disk", "d0", "--size", "16MiB"];
+    let table = run(&[&create[..], &rate].concat(), &["500ms", "--burst", "2"], 0);
+    assert!(table.contains("500 ms for 5.0/s of 64KiB"), "{table}");
+    let shown = run(&["vol", "show", "log"], &[], 0);
+    assert!(shown.contains("2 at once, of at most 64KiB"), "{shown}");
+    let shown = run(&["vol", "show", "log", "--json"], &[], 0);
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(shown["volume"]["latency"]["within_ms"], json!(500.0), "{shown}");
+    assert!(run(&["vol", "ls"], &[], 0).contains("0 met, 0 missed"));
+    let table = run(&["vol", "set", "log", "--no-latency"], &[], 0);
+    assert!(table.contains("best effort"), "{table}");
     server.stop();
 }

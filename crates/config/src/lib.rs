@@ -25,7 +25,9 @@ mod plan;
 pub use demand::{
     AdmissionFailure, AdmissionHeadroom, BlockCost, BlockingContract, decimal as decimal_text,
 };
-pub use edit::{Document, NamedVolume, PoolVolumeEdit, RateEdit, StreamEdit, VolumeEdit};
+pub use edit::{
+    Document, LatencyEdit, NamedVolume, PoolVolumeEdit, RateEdit, StreamEdit, VolumeEdit,
+};
 pub use error::ConfigError;
 pub use input::size_text;
 pub use plan::{

@@ -4,7 +4,7 @@ use core::num::NonZeroU64;
 use std::path::PathBuf;
 
 use engine::Priority;
-use spindle_config::{DiskIndex, Document, RateEdit, VolumeEdit};
+use spindle_config::{DiskIndex, Document, LatencyEdit, RateEdit, VolumeEdit};
 use units::{Duration, Sectors, Share};
 
 const TEXT: &str = "\
@@ -119,4 +119,32 @@ fn each_disk_of_a_pool_s_volume_reserves_its_whole_rate_in_runs_within_a_block()
     }
     let [one, two] = &films.parts[..] else { panic!("two disks") };
     assert_ne!(one.contract.reserve, two.contract.reserve, "each disk has its own share");
+}
+
+#[test]
+fn a_bounded_latency_is_written_beside_a_reserve_and_removed_alone() {
+    let before = document("latency.toml");
+    let put = |requests: &str| VolumeEdit {
+        latency: Some(LatencyEdit::Put {
+            within: "500ms".to_owned(),
+            requests: requests.to_owned(),
+            burst: Some(2),
+            size: "64KiB".to_owned(),
+        }),
+        ..VolumeEdit::default()
+    };
+    let bounded = before.set("v", &put("5/s")).expect("it fits");
+    let line = "latency = { within = \"500ms\", requests = \"5/s\", burst = 2, size = \"64KiB\" }";
+    assert!(bounded.text().contains(line), "{}", bounded.text());
+    assert!(bounded.text().contains("reserve = \"20%\" # for the office"));
+    let latency = bounded.plan().volumes[0].contract.latency.expect("it has one");
+    assert_eq!((latency.within(), latency.burst()), (Duration::from_millis(500), 2));
+    let error = before.set("v", &put("200/s")).expect_err("it does not fit");
+    assert!(error.is_refusal() && error.admission_failure().is_some(), "{error}");
+    let drop = VolumeEdit { latency: Some(LatencyEdit::Drop), ..VolumeEdit::default() };
+    assert_eq!(bounded.set("v", &drop).expect("it is there").text(), before.text());
+    let pooled = before.set_pool_volume("films", &put("2/s")).expect("it fits");
+    let (_, films) = pooled.pool_volume("films").expect("it is there");
+    assert_eq!(films.latency.expect("it has one").burst, 2);
+    assert!(films.parts.iter().all(|part| part.contract.latency.is_some()), "on each disk");
 }

@@ -4,7 +4,7 @@ use backend::{Disk, Failure, FaultKind, FaultRule, FaultScript, ScriptedFaults};
 use config::Document;
 use nbd::client::{Client, ClientError};
 use nbd::{Address, Errno};
-use spindle_daemon::{Daemon, Operator};
+use spindle_daemon::{Daemon, NewVolume, Operator};
 use tempfile::TempDir;
 use units::{Extent, Lba, Op, Sectors};
 
@@ -153,5 +153,29 @@ fn a_volume_that_is_read_ahead_is_deleted_and_the_next_one_starts_empty() {
     let status = served.daemon.status();
     assert!(status.volumes.is_empty(), "{:?}", status.volumes);
     assert_eq!(status.disks[0].read_ahead_memory, units::Bytes::ZERO);
+    served.daemon.stop().expect("it stops");
+}
+
+#[test]
+fn a_volume_with_a_bounded_latency_is_not_read_ahead_from_its_creation_on() {
+    let served = Served::start();
+    let latency = config::LatencyEdit::Put {
+        within: "500ms".to_owned(),
+        requests: "5/s".to_owned(),
+        burst: None,
+        size: "4KiB".to_owned(),
+    };
+    let size = Some("4MiB".to_owned());
+    let edit = config::VolumeEdit { size, latency: Some(latency), ..config::VolumeEdit::default() };
+    let new = NewVolume::OnDisk { disk: "d".to_owned(), edit };
+    served.operator.create("bounded", &new).expect("it fits");
+    let mut client = served.open("bounded");
+    for position in (0..1_600).step_by(8) {
+        client.read(extent(position, READ)).expect("read");
+    }
+    let bounded = &served.daemon.status().volumes[2];
+    assert_eq!(bounded.read_ahead.sectors, Sectors::ZERO, "{bounded:?}");
+    let stats = bounded.bounded.expect("it has a bounded latency");
+    assert_eq!(stats.answered + stats.beyond, 200, "the engine has seen each read: {stats:?}");
     served.daemon.stop().expect("it stops");
 }

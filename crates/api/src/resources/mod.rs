@@ -4,6 +4,7 @@
 
 pub(crate) mod contract;
 pub(crate) mod disk;
+pub(crate) mod latency;
 pub(crate) mod pool;
 pub(crate) mod stream;
 pub(crate) mod trace;

@@ -10,8 +10,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use config::{DiskIndex, Document, Plan};
 use daemon::{Created, DiskStatus, NewVolume, Operator, PoolView, Status, VolumeStatus};
-use engine::stream::{RequestedStream, Span, Task};
-use engine::{Priority, RateRequirement};
+use engine::stream::{RequestedLatency, RequestedStream, Span, Task};
+use engine::{LatencyContract, Priority, RateRequirement};
 use nbd::ExportId;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Instant, SECTOR_BYTES, Share};
@@ -22,6 +22,7 @@ use volume::NoSpace;
 
 use super::contract::{ContractKind, Rate, rate_of};
 use super::disk::{DiskHealth, DiskState, available};
+use super::latency::{Latency, latency_of};
 use super::pool::PoolVolume;
 use super::stream::{Stream, stream_of};
 use super::volume_spec::{VolumeChange, VolumeSpec, missing_disk};
@@ -75,6 +76,9 @@ pub struct Volume {
     /// Its stream, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<Stream>,
+    /// Its bounded latency, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latency>,
     /// Connections that have it open.
     pub connections: usize,
     /// The disk time that it was charged.
@@ -223,7 +227,7 @@ fn volumes_of(
     let describe = |volume_status: &VolumeStatus| {
         let on = &status.disks[volume_status.disks[0].0];
         let connections = connections.get(&volume_status.export).copied().unwrap_or(0);
-        let latency = latency.then(|| latency_of(volume_status));
+        let latency = latency.then(|| latencies_of(volume_status));
         let description = match planned.get(volume_status.name.as_str()) {
             Some(planned) => Description::of_disk(plan, planned),
             None => {
@@ -247,6 +251,8 @@ struct Description<'a> {
     priority: Priority,
     rate: Option<RateRequirement>,
     stream: Option<(RequestedStream, Span, Task)>,
+    /// What it requests, and what a disk has admitted for that.
+    latency: Option<(RequestedLatency, LatencyContract)>,
     pool: Option<PoolVolume>,
 }
 
@@ -263,6 +269,7 @@ impl<'a> Description<'a> {
             stream: planned
                 .stream
                 .map(|stream| (stream.requested, stream.span, stream.promised.task)),
+            latency: planned.contract.latency.map(|latency| (latency.requested(), latency)),
             pool: None,
         }
     }
@@ -286,6 +293,9 @@ impl<'a> Description<'a> {
             priority: planned.map_or(Priority::Normal, |volume| volume.priority),
             rate: planned.and_then(|volume| volume.rate),
             stream,
+            latency: planned.and_then(|volume| {
+                Some((volume.latency?, volume.parts.first()?.contract.latency?))
+            }),
             pool: Some(pooled.clone().into()),
         }
     }
@@ -296,7 +306,8 @@ fn one(
     (volume_status, measured_on, health): (&VolumeStatus, &DiskStatus, DiskHealth),
     (connections, latency_ms): (usize, Option<LatencyMs>),
 ) -> Volume {
-    let Description { disk, on, size, at: place, priority, rate, stream, pool } = description;
+    let Description { disk, on, size, at: place, priority, rate, stream, latency, pool } =
+        description;
     let contract = &volume_status.contract;
     let kind = ContractKind::of(contract, stream.is_some(), rate.is_some());
     Volume {
@@ -315,6 +326,9 @@ fn one(
         priority: Some(config::priority_name(priority).to_owned()),
         rate: rate.map(rate_of),
         stream: stream.map(|stream| stream_of(stream, volume_status.kept)),
+        latency: latency.map(|(requested, on_disk)| {
+            latency_of(requested, &on_disk, volume_status.bounded.unwrap_or_default())
+        }),
         connections,
         disk_time_s: volume_status.account.disk_time.as_secs_f64(),
         balance_s: volume_status.balance.map(units::DiskTime::as_secs_f64),
@@ -338,7 +352,7 @@ fn headroom_of(room: config::AdmissionHeadroom) -> Headroom {
     }
 }
 
-fn latency_of(volume_status: &VolumeStatus) -> LatencyMs {
+fn latencies_of(volume_status: &VolumeStatus) -> LatencyMs {
     let millis = volume_status.latency.millis();
     LatencyMs {
         mean: millis.mean,

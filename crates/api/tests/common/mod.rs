@@ -10,8 +10,10 @@ pub mod exposition;
 use config::Document;
 use daemon::Daemon;
 use nbd::Address;
-use spindle_api::{Api, Bound, Client, Server, Token};
+use serde_json::{Value, json};
+use spindle_api::{Answer, Api, Bound, Client, Server, Token};
 use tempfile::TempDir;
+use units::{Extent, Lba, Sectors};
 
 /// Two small volumes on one disk in memory.
 pub const CONFIG: &str = r#"# What we promise.
@@ -84,6 +86,39 @@ impl Served {
         daemon.stop().expect("the sockets' thread ends well");
         self.directory
     }
+}
+
+pub fn create(served: &Served, spec: &Value) -> Answer {
+    served.client.post("volumes", spec).expect("an answer")
+}
+
+pub fn set(served: &Served, volume: &str, change: &Value) -> Answer {
+    served.client.patch("volumes", volume, change).expect("an answer")
+}
+
+/// A volume, with its latencies.
+pub fn volume(served: &Served, name: &str) -> Value {
+    served.client.get("volumes", Some(name)).expect("an answer").body["volume"].clone()
+}
+
+pub fn disk(served: &Served, name: &str) -> Value {
+    served.client.get("disks", Some(name)).expect("an answer").body["disk"].clone()
+}
+
+pub fn faulty(answer: &Answer, status: u16, code: &str, field: Option<&str>) {
+    let error = &answer.body["error"];
+    assert_eq!((answer.status, &error["code"]), (status, &json!(code)), "{answer:?}");
+    assert_eq!(error["field"].as_str(), field, "{answer:?}");
+}
+
+pub fn open(served: &Served, volume: &str) -> nbd::client::Client {
+    let mut client = nbd::client::Client::connect(&served.nbd()).expect("it listens");
+    client.go(volume).expect("it is served");
+    client
+}
+
+pub fn blocks(start: u64, len: u64) -> Extent {
+    Extent::new(Lba(start), Sectors(len))
 }
 
 fn token(directory: &TempDir) -> Token {

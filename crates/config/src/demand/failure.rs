@@ -61,17 +61,23 @@ fn rate_text(interval: Duration) -> String {
     format!("{}/s", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+impl AdmissionFailure {
+    /// What would fit in place of a bounded latency, as the config has it: `within`, `requests`,
+    /// `burst` and `size`, each beside the requested values of the others.
+    pub fn latency_offers(&self) -> [Option<String>; 4] {
+        let LatencyOffers { within, interval, burst, size } = self.latency_offers;
+        let rate = interval.map(rate_text).filter(|rate| rate != "0/s");
+        let (within, burst) = (within.map(time_text), burst.map(|burst| burst.to_string()));
+        [within, rate, burst, size.map(|size| size_text(size.bytes()))]
+    }
+}
+
 /// What would fit in place of a bounded latency.
-fn latency_offers(f: &mut fmt::Formatter<'_>, offers: &LatencyOffers) -> fmt::Result {
-    let LatencyOffers { within, interval, burst, size } = *offers;
-    let rate = interval.map(rate_text).filter(|rate| rate != "0/s");
-    let offers = [
-        within.map(|within| format!("within = {}", time_text(within))),
-        rate.map(|rate| format!("requests = {rate}")),
-        burst.map(|burst| format!("burst = {burst}")),
-        size.map(|size| format!("size = {}", size_text(size.bytes()))),
-    ];
-    let offers: Vec<_> = offers.into_iter().flatten().collect();
+fn latency_offers(f: &mut fmt::Formatter<'_>, failure: &AdmissionFailure) -> fmt::Result {
+    let keys = ["within", "requests", "burst", "size"].into_iter();
+    let offers = keys.zip(failure.latency_offers());
+    let offers: Vec<_> =
+        offers.filter_map(|(key, offer)| Some(format!("{key} = {}", offer?))).collect();
     if offers.is_empty() {
         return Ok(());
     }
@@ -113,7 +119,7 @@ impl fmt::Display for AdmissionFailure {
         let block = self.offers.block.map(|block| format!("blocks of {}", decimal(block)));
         let bandwidth = self.offers.bandwidth.map(|bytes| format!("{}/s", decimal(bytes)));
         match (block, bandwidth) {
-            (None, None) => latency_offers(f, &self.latency_offers),
+            (None, None) => latency_offers(f, self),
             (Some(one), None) | (None, Some(one)) => write!(f, "; {one} would fit"),
             (Some(block), Some(bandwidth)) => write!(f, "; {block} would fit, or {bandwidth}"),
         }

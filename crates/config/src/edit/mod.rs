@@ -6,4 +6,4 @@ mod text;
 mod values;
 
 pub use document::Document;
-pub use values::{NamedVolume, PoolVolumeEdit, RateEdit, StreamEdit, VolumeEdit};
+pub use values::{LatencyEdit, NamedVolume, PoolVolumeEdit, RateEdit, StreamEdit, VolumeEdit};

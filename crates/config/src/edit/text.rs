@@ -2,7 +2,7 @@
 
 use toml_edit::{Array, ArrayOfTables, InlineTable, Item, Table, Value};
 
-use super::values::{RateEdit, StreamEdit, VolumeEdit};
+use super::values::{LatencyEdit, RateEdit, StreamEdit, VolumeEdit};
 use crate::parse::RATE_KEYS;
 
 /// The tables under `key`, also if the file has them as an array on one line.
@@ -18,21 +18,28 @@ pub(super) fn tables_in<'a>(within: &'a mut Table, key: &str) -> Option<&'a mut 
 const NO_RATE: RateEdit = RateEdit { iops: None, bandwidth: None, run: None, block: None };
 
 pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
-    let VolumeEdit { size, reserve, limit, weight, priority, rate, stream } = edit;
+    let VolumeEdit { size, reserve, limit, weight, priority, rate, stream, latency } = edit;
     let streams = matches!(stream, Some(StreamEdit::Put { .. }));
+    let bounds = matches!(latency, Some(LatencyEdit::Put { .. }));
     if reserve.is_some() || rate.is_some() || streams {
         for key in RATE_KEYS {
             table.remove(key);
         }
     }
-    if reserve.is_some() || rate.is_some() || stream.is_some() {
+    if reserve.is_some() || rate.is_some() || stream.is_some() || bounds {
         table.remove("stream");
+    }
+    if streams || latency.is_some() {
+        table.remove("latency");
     }
     if rate.is_some() || streams {
         table.remove("reserve");
     }
     if let Some(StreamEdit::Put { bandwidth, block, range, span }) = stream {
         put(table, "stream", inline(bandwidth, block, range.as_deref(), span.as_ref()));
+    }
+    if let Some(LatencyEdit::Put { within, requests, burst, size }) = latency {
+        put(table, "latency", inline_latency((within, requests), *burst, size));
     }
     let rate = rate.as_ref().unwrap_or(&NO_RATE);
     for (key, text) in [
@@ -70,6 +77,17 @@ pub(super) fn inline(
     if let Some(span) = span {
         fields.insert("span", Value::Array(span.iter().map(String::as_str).collect()));
     }
+    Value::InlineTable(fields)
+}
+
+fn inline_latency((within, requests): (&str, &str), burst: Option<i64>, size: &str) -> Value {
+    let mut fields = InlineTable::new();
+    fields.insert("within", within.into());
+    fields.insert("requests", requests.into());
+    if let Some(burst) = burst {
+        fields.insert("burst", burst.into());
+    }
+    fields.insert("size", size.into());
     Value::InlineTable(fields)
 }
 

@@ -18,8 +18,10 @@ pub struct VolumeEdit {
     pub priority: Option<String>,
     /// A rate from which the reserve is derived. It replaces a reserve, a stream or another rate.
     pub rate: Option<RateEdit>,
-    /// A stream replaces a reserve, and a reserve replaces a stream.
+    /// A stream replaces a reserve, a rate or a bounded latency, and each of them replaces a stream.
     pub stream: Option<StreamEdit>,
+    /// A bounded latency replaces a stream. It stands beside a reserve or a rate.
+    pub latency: Option<LatencyEdit>,
 }
 
 /// The keys of a rate from which a reserve is derived. Each key that is `None` is removed.
@@ -50,6 +52,24 @@ pub enum StreamEdit {
         span: Option<[String; 2]>,
     },
     /// The stream is removed: the volume becomes best effort.
+    Drop,
+}
+
+/// A change of a volume's bounded latency.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LatencyEdit {
+    /// This bounded latency replaces the existing one.
+    Put {
+        /// Such as `80ms`.
+        within: String,
+        /// Such as `20/s`.
+        requests: String,
+        /// Such as `4`. `None`: 1.
+        burst: Option<i64>,
+        /// Such as `64KiB`.
+        size: String,
+    },
+    /// The bounded latency is removed: the rest of the contract stays.
     Drop,
 }
 

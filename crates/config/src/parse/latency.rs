@@ -8,7 +8,7 @@ use engine::limits::{LATENCY_MAX, LATENCY_MIN, STREAM_PERIOD_MAX, TASK_BURST_MAX
 use engine::stream::RequestedLatency;
 use engine::{Feature, LatencyContract};
 use input::{InputError, Table, Value, size_text, time_text};
-use units::{Bytes, Extent};
+use units::{Bytes, Extent, Share};
 
 use super::deadlines::unbounded;
 use super::unkept;
@@ -69,10 +69,12 @@ fn requested<'a>(
     for disk in disks {
         bounded(value, disk)?;
     }
-    for key in ["stream", "limit"] {
-        if let Some(other) = table.value(key) {
-            return Err(other.refuse(format_args!("no {key} beside a latency")));
-        }
+    // A limit of the whole is none.
+    let is_limit = |limit: &Value<'_>| limit.share() != Ok(Share::ALL);
+    let stream = table.value("stream").map(|stream| ("stream", stream));
+    let limit = table.value("limit").filter(is_limit).map(|limit| ("limit", limit));
+    if let Some((key, other)) = stream.or(limit) {
+        return Err(other.refuse(format_args!("no {key} beside a latency")));
     }
     let fields = value.table(&LATENCY)?;
     let within = fields.require("within", "a time such as 80ms")?;

@@ -28,7 +28,8 @@ impl NewVolumeBackend for NewPoolVolume<'_> {
         };
         let fields = |one: &config::PoolVolume| {
             let placement = (one.disks.clone(), one.layout, one.zone, one.thin);
-            (placement, one.parts.clone(), one.priority, one.span())
+            let requested = (one.rate, one.latency);
+            (placement, one.parts.clone(), one.priority, one.span(), requested)
         };
         let found = self.operator.state.pool_volume(self.name);
         let same_size = found.is_some_and(|(_, volume)| size(&volume) == asked.size);

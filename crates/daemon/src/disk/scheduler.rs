@@ -35,8 +35,13 @@ impl DiskScheduler {
     /// A volume's contract is now this.
     fn change_contract(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         self.engine.handle(Event::ContractChanged { volume, contract }, now);
+        self.set_read_ahead(volume, &contract);
+    }
+
+    /// A volume whose requests have deadlines is not read ahead.
+    fn set_read_ahead(&mut self, volume: VolumeId, contract: &Contract) {
         if let Some(ahead) = &mut self.read_ahead {
-            ahead.set_enabled(volume, contract.stream.is_none());
+            ahead.set_enabled(volume, !contract.has_deadlines());
         }
     }
 
@@ -59,6 +64,7 @@ impl DiskScheduler {
         let without_stream = Contract { stream: None, ..contract };
         let id = self.engine.add_volume(without_stream, now);
         let id = id.expect("the contract has passed admission");
+        self.set_read_ahead(id, &without_stream);
         let contract = self.schedule.schedule(id, contract, span, now);
         if contract != without_stream {
             self.change_contract(id, contract, now);

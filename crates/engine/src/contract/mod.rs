@@ -122,6 +122,13 @@ impl Contract {
         Self { reserve, ..Self::BEST_EFFORT }
     }
 
+    /// Whether requests of the volume have deadlines: those of a stream or of a bounded latency.
+    /// They are not read ahead, because a read that waits for a read-ahead has none, and one that
+    /// is read ahead takes what the contract promises to a client's.
+    pub const fn has_deadlines(&self) -> bool {
+        self.stream.is_some() || self.latency.is_some()
+    }
+
     /// `stream`, and nothing else.
     pub const fn stream(stream: StreamContract) -> Self {
         Self { stream: Some(stream), ..Self::BEST_EFFORT }

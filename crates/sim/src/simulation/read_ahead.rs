@@ -15,7 +15,7 @@ impl Disk {
             self.data.set_unordered(volume);
         }
         if let Some(ahead) = &mut self.ahead {
-            ahead.ahead.set_enabled(volume, contract.stream.is_none());
+            ahead.ahead.set_enabled(volume, !contract.has_deadlines());
         }
     }
 
