@@ -16,7 +16,7 @@ use crate::disk::message::{Message, StatsDetail};
 use crate::observe::status::{DiskSnapshot, DiskStatus, Status, VolumeSnapshot, VolumeStatus};
 use crate::observe::subscribers::Subscribers;
 use crate::pool::service::PoolService;
-use crate::routing::routes::Routes;
+use crate::routing::routes::{Routed, Routes};
 
 #[derive(Debug)]
 pub(crate) struct DaemonState {
@@ -97,34 +97,54 @@ impl DaemonState {
     /// them only: the result has the volumes that both the routes and a disk know.
     pub(crate) fn assemble(&self, snapshots: Vec<DiskSnapshot>) -> Status {
         assert_eq!(snapshots.len(), self.disks.len(), "every disk's thread answers");
-        let routes = self.routes.all();
-        let (mut disks, mut by_export) = (Vec::new(), BTreeMap::new());
-        for (index, (snapshot, name)) in snapshots.into_iter().zip(&self.disks).enumerate() {
-            let (disk, volumes) = DiskStatus::new(name.clone(), snapshot);
+        let (mut disks, mut of_disks) = (Vec::new(), Vec::new());
+        for (snapshot, name) in snapshots.into_iter().zip(&self.disks) {
+            let (disk, mut volumes) = DiskStatus::new(name.clone(), snapshot);
             disks.push(disk);
-            for (export, volume) in volumes {
-                let volumes = by_export.entry(export).or_insert_with(Vec::new);
-                volumes.push((DiskIndex(index), volume));
+            volumes.sort_unstable_by_key(|(export, _)| *export);
+            of_disks.push(volumes.into_iter());
+        }
+        let routes = self.routes.all();
+        let mut volumes = Vec::with_capacity(routes.len());
+        for Routed { export, name, size, placement } in routes {
+            let mut on = placement.disks();
+            // A volume of the pool may have requests in progress on disks that it has left.
+            let left = if placement.is_on_one_disk() { 0 } else { of_disks.len() };
+            let left = (0..left).map(DiskIndex).filter(|disk| !on.contains(disk));
+            let all: Vec<DiskIndex> = on.iter().copied().chain(left).collect();
+            let mut sum: Option<VolumeSnapshot> = None;
+            for disk in all {
+                let Some(found) = take(&mut of_disks[disk.0], export) else { continue };
+                if on.is_empty() {
+                    on.push(disk);
+                }
+                sum = Some(match sum {
+                    Some(sum) => sum.combined(&found),
+                    None => found,
+                });
+            }
+            if let Some(sum) = sum {
+                volumes.push(VolumeStatus::new((export, name, size), on, sum));
             }
         }
-        let volumes = routes.into_iter().filter_map(|(export, route)| {
-            let on_disks: Vec<(DiskIndex, VolumeSnapshot)> = by_export.remove(&export)?;
-            let mut disks = route.placement.disks();
-            if disks.is_empty() {
-                disks.push(on_disks.first()?.0);
-            }
-            // The contract is reported of a disk that the volume lies on.
-            let (own, others): (Vec<_>, Vec<_>) =
-                on_disks.into_iter().partition(|(disk, _)| disks.contains(disk));
-            let snapshots = own.into_iter().chain(others).map(|(_, snapshot)| snapshot);
-            let sum = snapshots.reduce(|one, other| one.combined(&other))?;
-            Some(VolumeStatus::new((export, route.name, route.size), disks, sum))
-        });
-        Status { disks, volumes: volumes.collect() }
+        Status { disks, volumes }
     }
 
     /// The number of connections of each export; empty when the server has stopped.
     pub(crate) fn connections(&self) -> BTreeMap<ExportId, usize> {
         self.handle.connections().unwrap_or_default()
     }
+}
+
+/// The statistics of `export`, of those of one disk in the order of their exports. Those before it,
+/// to which no route leads, are dropped.
+fn take(
+    volumes: &mut std::vec::IntoIter<(ExportId, VolumeSnapshot)>,
+    export: ExportId,
+) -> Option<VolumeSnapshot> {
+    while volumes.as_slice().first().is_some_and(|(other, _)| *other < export) {
+        drop(volumes.next());
+    }
+    let is_next = volumes.as_slice().first().is_some_and(|(other, _)| *other == export);
+    if is_next { volumes.next().map(|(_, found)| found) } else { None }
 }

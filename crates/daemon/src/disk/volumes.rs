@@ -259,7 +259,8 @@ impl VolumeTable {
             // What a client that is read ahead would demand of the disk itself is not known.
             let read_ahead = ahead.map_or_else(Default::default, |ahead| ahead.usage(volume));
             let is_measured = contract.stream.is_none() && read_ahead.sectors == Sectors::ZERO;
-            let sample = demand(engine, volume, now).filter(|_| is_measured);
+            let is_measured = is_measured && !contract.reserve.is_none();
+            let sample = if is_measured { demand(engine, volume, now) } else { None };
             let snapshot = VolumeSnapshot {
                 contract,
                 worth: sample.and_then(|now| entry.demand.worth(&now, contract.reserve)),
@@ -277,7 +278,9 @@ impl VolumeTable {
             };
             (entry.export, snapshot)
         };
-        self.attached().map(snapshot).collect()
+        let mut all = Vec::with_capacity(self.entries.len());
+        all.extend(self.attached().map(snapshot));
+        all
     }
 }
 

@@ -71,6 +71,11 @@ impl Placement {
         matches!(self, Self::Pool(PoolPlacement { read_only: true, .. }))
     }
 
+    /// Whether the volume lies on one disk and never on another.
+    pub(crate) const fn is_on_one_disk(&self) -> bool {
+        matches!(self, Self::Extent(_))
+    }
+
     /// The disks that the volume lies on.
     pub(crate) fn disks(&self) -> Vec<DiskIndex> {
         match self {

@@ -46,6 +46,15 @@ pub(crate) fn clients(named: Option<&Vec<String>>) -> Option<Vec<ClientName>> {
     Some(names.map(|name| name.parse().expect("the config checked it")).collect())
 }
 
+/// A route without what only clients are told.
+#[derive(Debug)]
+pub(crate) struct Routed {
+    pub(crate) export: ExportId,
+    pub(crate) name: String,
+    pub(crate) size: Bytes,
+    pub(crate) placement: Placement,
+}
+
 /// What clients are told of the disk that a volume lies on.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceInfo {
@@ -123,8 +132,15 @@ impl Routes {
     }
 
     /// All volumes, in the order in which they were made.
-    pub(crate) fn all(&self) -> BTreeMap<ExportId, Route> {
-        self.read().routes.clone()
+    pub(crate) fn all(&self) -> Vec<Routed> {
+        let table = self.read();
+        let routed = |(export, route): (&ExportId, &Route)| Routed {
+            export: *export,
+            name: route.name.clone(),
+            size: route.size,
+            placement: route.placement.clone(),
+        };
+        table.routes.iter().map(routed).collect()
     }
 
     /// Applies `to` to the route of an export, if there is one.
