@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use config::Plan;
 use daemon::VolumeStatus;
-use engine::Priority;
 use engine::stream::RequestedStream;
-use units::Instant;
+use engine::{LatencyStats, Priority, StreamBytes};
+use units::{Instant, Sectors};
 
+use crate::metric_family::{Family, Value, counter};
 use crate::resources::contract::ContractKind;
 
 /// Of volumes with a reserve and enough requests.
@@ -19,6 +20,64 @@ pub(super) const CLOSEST: (&str, &str) = (
     "latency_closest_seconds",
     "Least time that an answer within its bounded latency left to its deadline.",
 );
+
+/// Of volumes with a stream under a policy that promises each byte a time, after the first answer.
+pub(super) const STREAM_CLOSEST: (&str, &str) = (
+    "stream_closest_seconds",
+    "Least time that an answer to bytes of its stream left to the time promised.",
+);
+
+/// Of volumes with a bounded latency.
+pub(super) const BOUNDED: &[Family<LatencyStats>] = &[
+    counter(
+        "latency_requests_total",
+        "Requests within its bounded latency that were answered.",
+        |l| Value::Whole(l.answered),
+    ),
+    counter("latency_late_total", "Those of them that were answered after their deadlines.", |l| {
+        Value::Whole(l.late)
+    }),
+    counter(
+        "latency_beyond_total",
+        "Reads and writes outside of its bounded latency: beyond its rate, or larger.",
+        |l| Value::Whole(l.beyond),
+    ),
+];
+
+fn bytes(sectors: Sectors) -> Value {
+    Value::Whole(sectors.bytes().0)
+}
+
+/// Of volumes with a stream: zeroes under a policy that promises times to blocks only.
+pub(super) const STREAM_BYTES: &[Family<StreamBytes>] = &[
+    counter(
+        "stream_asked_bytes_total",
+        "Bytes that its client asked of the stream, all but those outside of it.",
+        |b| bytes(b.asked),
+    ),
+    counter("stream_met_bytes_total", "Bytes answered by the time promised.", |b| bytes(b.met)),
+    counter("stream_late_bytes_total", "Bytes answered later.", |b| bytes(b.missed)),
+    counter(
+        "stream_out_of_order_bytes_total",
+        "Bytes of requests that ended a run of bytes within a block.",
+        |b| bytes(b.out_of_order),
+    ),
+    counter(
+        "stream_beyond_rate_bytes_total",
+        "Bytes asked for earlier than the bandwidth, a block and jitter allow.",
+        |b| bytes(b.beyond_rate),
+    ),
+    counter(
+        "stream_outside_bytes_total",
+        "Bytes that are not of the stream: outside of its range, trims, writes of zeroes.",
+        |b| bytes(b.outside),
+    ),
+    counter(
+        "stream_not_gathered_bytes_total",
+        "Bytes transferred by short commands: the client sends few requests at a time.",
+        |b| bytes(b.not_gathered),
+    ),
+];
 
 /// Of volumes with a stream.
 pub(super) const STREAM: (&str, &str) =

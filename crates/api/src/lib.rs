@@ -17,7 +17,9 @@ mod answers;
 mod client;
 mod context;
 mod contract_metrics;
+mod disk_metrics;
 mod extract;
+mod metric_family;
 mod metrics;
 mod problem;
 mod resources;
@@ -28,15 +30,18 @@ pub mod limits;
 
 pub use client::{Answer, Client, ClientError};
 pub use context::Api;
-pub use metrics::{Metric, MetricKind, metrics};
+pub use metric_family::{Metric, MetricKind};
+pub use metrics::metrics;
 pub use problem::{Fault, LatencyOffers, Problem, Unfit};
 pub use resources::contract::{ContractKind, Rate};
-pub use resources::disk::{Disk, DiskAnswer, DiskChange, DiskHealth, DiskState, DisksAnswer};
+pub use resources::disk::{
+    Disk, DiskAnswer, DiskChange, DiskHealth, DiskState, DisksAnswer, ReadAhead,
+};
 pub use resources::latency::{Latency, LatencySpec};
 pub use resources::pool::{
     Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume, Relocate,
 };
-pub use resources::stream::{Stream, StreamSpec};
+pub use resources::stream::{Stream, StreamBytes, StreamSpec};
 pub use resources::trace::LiveQuery;
 pub use resources::volume::{
     Admission, AdmissionAnswer, Headroom, Volume, VolumeAnswer, VolumesAnswer,

@@ -8,7 +8,8 @@
 //! This module writes the format itself, in a few lines: the counters belong to the disks' threads
 //! and come as a snapshot, which a client library would copy into counters of its own.
 //!
-//! Invariants: each family is in a table below or in `contract_metrics`; the reference page has
+//! Invariants: each family is in a table below, in `contract_metrics` or in `disk_metrics`; the
+//! reference page has
 //! the tables' lines; labels are names of disks and volumes, whose numbers the config's limits
 //! bound.
 
@@ -16,89 +17,19 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use config::{Plan, priority_name};
-use daemon::{
-    Buckets, DiskState, DiskStatus, Operator, PoolView, Status, TimeSum, Traffic, VolumeStatus,
-};
-use engine::PreemptionStats;
+use daemon::{Buckets, DiskState, DiskStatus, Operator, PoolView, Status, Traffic, VolumeStatus};
 use nbd::ExportId;
-use units::{DiskTime, Duration, Share};
+use units::Share;
 
 use crate::contract_metrics::{
-    CLOSEST, CONTRACT, CONTRACT_LABELS, DiskShares, STREAM, VolumeContract, WORTH, disk_shares,
-    planned, volume_contract,
+    BOUNDED, CLOSEST, CONTRACT, CONTRACT_LABELS, DiskShares, STREAM, STREAM_BYTES, STREAM_CLOSEST,
+    VolumeContract, WORTH, disk_shares, planned, volume_contract,
 };
+use crate::disk_metrics::{EXECUTED, READ_AHEAD};
+use crate::metric_family::{Family, Metric, MetricKind, Value, charged, counter, gauge, sum, time};
 
 /// The media type of the text.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// How a metric behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricKind {
-    /// It only grows while the daemon runs.
-    Counter,
-    /// It grows and shrinks.
-    Gauge,
-    /// Counts of values up to given bounds, with their sum.
-    Histogram,
-}
-
-impl MetricKind {
-    /// Its name in the text format.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
-
-/// One metric, for documents.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Metric {
-    /// Its name, which is the same for all disks or volumes.
-    pub name: String,
-    /// Its kind.
-    pub kind: MetricKind,
-    /// Its labels, in order.
-    pub labels: &'static [&'static str],
-    /// Its meaning.
-    pub help: &'static str,
-}
-
-/// A value: counts are exact, times are in seconds.
-enum Value {
-    Whole(u64),
-    Part(f64),
-}
-
-/// One metric of a disk, a volume or a pool.
-struct Family<T> {
-    suffix: &'static str,
-    kind: MetricKind,
-    help: &'static str,
-    value: fn(&T) -> Value,
-}
-
-const fn counter<T>(suffix: &'static str, help: &'static str, value: fn(&T) -> Value) -> Family<T> {
-    Family { suffix, kind: MetricKind::Counter, help, value }
-}
-
-const fn gauge<T>(suffix: &'static str, help: &'static str, value: fn(&T) -> Value) -> Family<T> {
-    Family { suffix, kind: MetricKind::Gauge, help, value }
-}
-
-fn sum(time: TimeSum) -> Value {
-    Value::Part(time.as_secs_f64())
-}
-
-fn time(time: Duration) -> Value {
-    Value::Part(time.as_secs_f64())
-}
-
-fn charged(time: DiskTime) -> Value {
-    Value::Part(time.as_secs_f64())
-}
 
 /// As in `node_exporter`'s diskstats collector, but for merges: no request is merged here.
 const TRAFFIC: &[Family<Traffic>] = &[
@@ -212,14 +143,6 @@ const VOLUME: &[Family<Volume>] = &[
         "Largest time from a deadline to its block's reply.",
         |v| Value::Part(v.status.kept.max_lateness.as_secs_f64()),
     ),
-    counter(
-        "latency_requests_total",
-        "Requests within its bounded latency that were answered.",
-        |v| Value::Whole(v.status.bounded.unwrap_or_default().answered),
-    ),
-    counter("latency_late_total", "Those of them that were answered after their deadlines.", |v| {
-        Value::Whole(v.status.bounded.unwrap_or_default().late)
-    }),
 ];
 
 /// Of volumes whose policy has balances.
@@ -288,42 +211,6 @@ const TIME: (&str, &str) = (
     "Its time by use: idle and, for an emulated hard drive, overhead, seek, rotation and transfer.",
 );
 
-const EXECUTED: &[Family<PreemptionStats>] = &[
-    counter(
-        "jit_seeks_total",
-        "Just-in-time seeks: the arrival of the head was predicted, and the seek delayed.",
-        |e| Value::Whole(e.jit_transfers),
-    ),
-    counter("jit_seeks_missed_total", "Just-in-time seeks that missed their sector.", |e| {
-        Value::Whole(e.missed)
-    }),
-    counter("jit_seeks_disabled_total", "Times that just-in-time seeks were disabled.", |e| {
-        Value::Whole(e.jit_disabled_count)
-    }),
-    counter(
-        "jit_seeks_distrusted_total",
-        "Deprecated: use `spindle_disk_jit_seeks_disabled_total`.",
-        |e| Value::Whole(e.jit_disabled_count),
-    ),
-    gauge("jit_seeks_enabled", "Whether just-in-time seeks are enabled: 1 or 0.", |e| {
-        Value::Whole(u64::from(e.jit_enabled))
-    }),
-    gauge("jit_seeks_trusted", "Deprecated: use `spindle_disk_jit_seeks_enabled`.", |e| {
-        Value::Whole(u64::from(e.jit_enabled))
-    }),
-    counter("split_seeks_total", "Seeks that were split into several commands.", |e| {
-        Value::Whole(e.split_seeks)
-    }),
-    counter("seek_commands_total", "Seek commands.", |e| Value::Whole(e.seek_commands)),
-    counter("preempted_total", "Preempted requests.", |e| Value::Whole(e.preemptions)),
-    counter("prefetched_bytes_total", "Bytes prefetched during rotational waits.", |e| {
-        Value::Whole(e.prefetched.bytes().0)
-    }),
-    counter("rotation_slack_seconds_total", "Time of rotational waits.", |e| {
-        charged(e.rotational_wait)
-    }),
-];
-
 const DISK_PREFIX: &str = "spindle_disk_";
 const POOL: &[Family<PoolView>] = &[
     gauge("size_bytes", "Capacity of its disks for volumes.", |p| Value::Whole(p.size.0)),
@@ -357,6 +244,7 @@ pub fn metrics() -> Vec<Metric> {
     one(&mut all, DISK_PREFIX, MetricKind::Gauge, DISK_LABELS, STREAM_SLACK);
     one(&mut all, DISK_PREFIX, MetricKind::Counter, &["device", "kind"], TIME);
     list(&mut all, DISK_PREFIX, DISK_LABELS, EXECUTED);
+    list(&mut all, DISK_PREFIX, DISK_LABELS, READ_AHEAD);
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, TRAFFIC);
     one(&mut all, VOLUME_PREFIX, MetricKind::Histogram, &["device", "disk", "le"], LATENCY);
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, VOLUME);
@@ -365,6 +253,9 @@ pub fn metrics() -> Vec<Metric> {
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, BALANCE);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, WORTH);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, CLOSEST);
+    one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, STREAM_CLOSEST);
+    list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, BOUNDED);
+    list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, STREAM_BYTES);
     list(&mut all, POOL_PREFIX, POOL_LABELS, POOL);
     all
 }
@@ -439,11 +330,16 @@ fn render(
     text.streams(&disks);
     text.times(&disks);
     text.families(DISK_PREFIX, EXECUTED, &disks, |disk| disk.status.executed.as_ref());
+    text.families(DISK_PREFIX, READ_AHEAD, &disks, |disk| disk.status.read_ahead.as_ref());
     text.families(VOLUME_PREFIX, TRAFFIC, &volumes, |volume| Some(&volume.status.traffic));
     text.latencies(VOLUME_PREFIX, &volumes, |volume| &volume.status.traffic.latency);
     text.families(VOLUME_PREFIX, VOLUME, &volumes, |volume| Some(volume));
     text.contracts(&volumes);
     text.balances(&volumes);
+    text.families(VOLUME_PREFIX, BOUNDED, &volumes, |volume| volume.status.bounded.as_ref());
+    text.families(VOLUME_PREFIX, STREAM_BYTES, &volumes, |volume| {
+        volume.contract.stream.map(|_| &volume.status.kept.bytes)
+    });
     let pools: Vec<Labelled<PoolView>> =
         pool.into_iter().map(|pool| (format!("pool=\"{}\"", pool.uid), pool)).collect();
     text.families(POOL_PREFIX, POOL, &pools, |pool| Some(pool));
@@ -562,10 +458,11 @@ impl Text {
 
     fn balances(&mut self, volumes: &[Labelled<Volume>]) {
         type Optional = fn(&VolumeStatus) -> Option<Value>;
-        let families: [(_, Optional); 3] = [
+        let families: [(_, Optional); 4] = [
             (BALANCE, |status| status.balance.map(charged)),
             (WORTH, |status| status.worth.map(Value::Part)),
             (CLOSEST, |status| status.bounded?.closest.map(time)),
+            (STREAM_CLOSEST, |status| status.kept.bytes.closest.map(time)),
         ];
         for ((suffix, help), value) in families {
             let name = format!("{VOLUME_PREFIX}{suffix}");

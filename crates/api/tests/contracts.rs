@@ -4,7 +4,7 @@ mod common;
 
 use common::{CONFIG, Served, blocks, create, disk, faulty, open, set, volume};
 use serde_json::{Value, json};
-use units::Share;
+use units::{Op, Operation, Share};
 
 fn share(text: &Value) -> Share {
     text.as_str().expect("text").parse().expect("a share")
@@ -270,4 +270,84 @@ fn a_volume_of_the_pool_has_a_bounded_latency_on_each_of_its_disks() {
     assert_eq!(set(&served, "log", &json!({ "drop_latency": true })).status, 200);
     assert_eq!(volume(&served, "log")["kind"], "best-effort");
     served.stop();
+}
+
+/// A stream of 100 kB/s under the default policy, and a volume beside it.
+const BYTES: &str = r#"[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+
+[[volume]]
+name = "cam"
+disk = "d0"
+size = "64MiB"
+stream = { bandwidth = "100KB/s", block = "64KiB" }
+
+[[volume]]
+name = "rest"
+disk = "d0"
+size = "64MiB"
+"#;
+
+#[test]
+fn bytes_beyond_the_bandwidth_of_a_stream_and_outside_of_it_are_counted() {
+    let served = Served::start(BYTES);
+    assert_eq!(volume(&served, "cam")["stream"]["bytes"], Value::Null, "there are none yet");
+    let (mut sender, mut receiver) = open(&served, "cam").split();
+    for cookie in 0..8 {
+        sender.queue(cookie, Operation::read(blocks(cookie * 128, 128)), &[]).expect("room");
+    }
+    sender.flush().expect("it reads");
+    for _ in 0..8 {
+        receiver.receive().expect("an answer").result.expect("it was read");
+    }
+    let trim = Operation { op: Op::Trim, extent: blocks(0, 8), fua: false };
+    open(&served, "cam").perform(trim, &[]).expect("it is trimmed");
+    let shown = volume(&served, "cam");
+    let bytes = &shown["stream"]["bytes"];
+    let of = |key: &str| bytes[key].as_u64().expect("a number");
+    assert_eq!((of("asked"), of("met"), of("missed")), (8 << 16, 8 << 16, 0), "{bytes}");
+    // Two blocks at once are borne, beside what is in the drive.
+    assert!(of("beyond_rate") >= 3 << 16 && of("out_of_order") == 0, "{bytes}");
+    assert_eq!(of("outside"), 4_096, "{bytes}");
+    assert!(bytes["closest_ms"].as_f64().expect("an answer") > 0.0, "{bytes}");
+    let metrics = served.client.metrics().expect("an answer");
+    for (name, value) in [("asked", 8 << 16), ("late", 0), ("outside", 4_096)] {
+        let line = format!(
+            "spindle_volume_stream_{name}_bytes_total{{device=\"cam\",disk=\"d0\"}} {value}\n"
+        );
+        assert!(metrics.contains(&line), "{line} is missing");
+    }
+    assert!(metrics.contains("spindle_volume_stream_closest_seconds{device=\"cam\""));
+    assert!(!metrics.contains("spindle_volume_stream_asked_bytes_total{device=\"rest\""));
+    served.stop();
+}
+
+#[test]
+fn the_memory_of_the_read_ahead_is_shown_with_its_bound_and_its_hits() {
+    let config =
+        BYTES.replace("drive = \"hgst-7k8\"", "drive = \"hgst-7k8\"\nread_ahead = \"8MiB\"");
+    let served = Served::start(&config);
+    let mut client = open(&served, "rest");
+    let mut position = 0;
+    while disk(&served, "d0")["read_ahead"]["hits"] == 0 {
+        client.read(blocks(position, 8)).expect("it is read");
+        position += 8;
+    }
+    let ahead = disk(&served, "d0")["read_ahead"].clone();
+    let of = |key: &str| ahead[key].as_u64().expect("a number");
+    assert_eq!(of("memory_bytes"), 8 << 20, "{ahead}");
+    assert!(of("used_bytes") <= 8 << 20 && of("read_bytes") > 0, "{ahead}");
+    let metrics = served.client.metrics().expect("an answer");
+    assert!(metrics.contains("spindle_disk_read_ahead_memory_bytes{device=\"d0\"} 8388608\n"));
+    assert!(!metrics.contains("spindle_disk_read_ahead_hits_total{device=\"d0\"} 0\n"));
+    assert_eq!(served.client.delete("volumes", "rest", Some(true)).expect("an answer").status, 204);
+    let after = disk(&served, "d0")["read_ahead"].clone();
+    assert_eq!(after["used_bytes"], 0, "{after}");
+    assert!(after["hits"].as_u64() >= ahead["hits"].as_u64(), "a counter only grows: {after}");
+    assert!(after["dropped_bytes"].as_u64() > Some(0), "what was not read is dropped: {after}");
+    served.stop();
+    let off = Served::start(&config.replace("8MiB", "off"));
+    assert_eq!(disk(&off, "d0")["read_ahead"], Value::Null);
+    off.stop();
 }

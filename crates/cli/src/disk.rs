@@ -1,6 +1,6 @@
 //! `spindle disk`: the disks of a running daemon.
 
-use api::{Disk, DiskAnswer, DiskChange, DiskHealth, DisksAnswer};
+use api::{Disk, DiskAnswer, DiskChange, DiskHealth, DisksAnswer, ReadAhead};
 use clap::{Args, Subcommand};
 use console::{ExitStatus, table};
 use units::Bytes;
@@ -54,6 +54,14 @@ fn drive(disk: &Disk) -> String {
     format!("{}{}{}", disk.drive, through.unwrap_or_default(), slowed.unwrap_or_default())
 }
 
+/// The memory of a read-ahead in use and its bound, the reads that it has answered, and what it has
+/// dropped unread.
+fn read_ahead(ahead: &ReadAhead) -> String {
+    let ReadAhead { memory_bytes, used_bytes, hits, waits, dropped_bytes, .. } = *ahead;
+    let (used, memory, dropped) = (Bytes(used_bytes), Bytes(memory_bytes), Bytes(dropped_bytes));
+    format!("{used} of {memory}, {} hits, {dropped} dropped", hits + waits)
+}
+
 /// The health of a disk, and a command that is in progress for longer than any command should be.
 fn state(disk: &Disk) -> String {
     const LONG_MS: f64 = 1_000.0;
@@ -81,6 +89,7 @@ fn disks(disks: &[Disk]) -> String {
         "size",
         "free",
         "largest extent",
+        "read-ahead",
         "state",
     ];
     let row = |disk: &Disk| {
@@ -96,6 +105,7 @@ fn disks(disks: &[Disk]) -> String {
             Bytes(disk.capacity_bytes).to_string(),
             Bytes(disk.free_bytes).to_string(),
             Bytes(disk.gap_bytes).to_string(),
+            disk.read_ahead.as_ref().map_or_else(|| "off".to_owned(), read_ahead),
             state(disk),
         ]
     };

@@ -2,7 +2,7 @@
 
 use api::{
     Answer, ClientError, ContractKind, Forced, Latency, NamedSpec, PoolAnswer, PoolVolume,
-    Relocate, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
+    Relocate, StreamBytes, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };
 use clap::{Args, Subcommand};
 use console::{ExitStatus, bad_input, println, table};
@@ -270,12 +270,33 @@ fn latency(volume: &Volume) -> String {
 }
 
 /// The deadlines of a stream or a bounded latency that were met and missed.
-fn deadlines(volume: &Volume) -> String {
+pub(crate) fn deadlines(volume: &Volume) -> Option<(u64, u64)> {
     let stream = volume.stream.as_ref().map(|stream| (stream.met, stream.missed));
     let bounded = volume.latency.as_ref();
-    let bounded = bounded.map(|latency| (latency.answered - latency.late, latency.late));
-    let told = |(met, missed)| format!("{met} met, {missed} missed");
-    stream.or(bounded).map_or_else(|| "-".to_owned(), told)
+    stream.or(bounded.map(|latency| (latency.answered - latency.late, latency.late)))
+}
+
+/// What was asked for beyond the contract: bytes of a stream, or requests of a bounded latency.
+fn beyond(volume: &Volume) -> String {
+    let bytes = volume.stream.as_ref().and_then(|stream| stream.bytes);
+    let bytes = bytes.map(|bytes| Bytes(bytes.beyond()).to_string());
+    let requests = volume.latency.as_ref().map(|latency| format!("{} requests", latency.beyond));
+    bytes.or(requests).unwrap_or_else(|| "-".to_owned())
+}
+
+/// The bytes of a stream: in time, late, and not real time.
+fn stream_bytes(bytes: &StreamBytes) -> String {
+    let closest = bytes.closest_ms.map_or("none yet".to_owned(), |ms| format!("{ms:.1} ms"));
+    format!(
+        "bytes: {} in time, {} late; not real time: {} beyond the bandwidth, {} out of order, {} \
+         outside of the stream; {} not gathered; closest call {closest}\n",
+        Bytes(bytes.met),
+        Bytes(bytes.missed),
+        Bytes(bytes.beyond_rate),
+        Bytes(bytes.out_of_order),
+        Bytes(bytes.outside),
+        Bytes(bytes.not_gathered),
+    )
 }
 
 fn volumes(volumes: &[Volume]) -> String {
@@ -290,6 +311,7 @@ fn volumes(volumes: &[Volume]) -> String {
         "left",
         "worth",
         "deadlines",
+        "beyond",
         "clients",
         "disk time",
         "requests",
@@ -305,7 +327,11 @@ fn volumes(volumes: &[Volume]) -> String {
             volume.priority.clone().unwrap_or_else(|| "normal".to_owned()),
             volume.balance_s.map_or_else(|| "-".to_owned(), |left| format!("{left:.3} s")),
             volume.worth.map_or_else(|| "-".to_owned(), |worth| format!("{worth:.2}")),
-            deadlines(volume),
+            deadlines(volume).map_or_else(
+                || "-".to_owned(),
+                |(met, missed)| format!("{met} met, {missed} missed"),
+            ),
+            beyond(volume),
             volume.connections.to_string(),
             format!("{:.3} s", volume.disk_time_s),
             volume.requests.to_string(),
@@ -320,14 +346,15 @@ fn shown(volume: &Volume) -> String {
     let stream = volume.stream.as_ref().map_or_else(String::new, |stream| {
         format!(
             "stream: {} in blocks of {}: one every {:.1} ms, at most {:.1} ms of disk time each \
-             ({:.1} % of the disk); {} in time, {} late\n",
+             ({:.1} % of the disk); {} in time, {} late\n{}",
             stream.bandwidth,
             stream.block,
             stream.period_ms,
             stream.cost_ms,
             stream.cost_ms / stream.period_ms * 1e2,
             stream.met,
-            stream.missed
+            stream.missed,
+            stream.bytes.as_ref().map_or_else(String::new, stream_bytes)
         )
     });
     let bounded = volume.latency.as_ref().map_or_else(String::new, |latency| {

@@ -115,3 +115,63 @@ fn a_daemon_warns_that_best_effort_may_starve_and_still_stops_on_a_signal() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("disk d0: its streams leave "), "{ran:?}");
 }
+
+/// A stream of 100 kB/s, of which a client asks for more.
+const BEYOND: &str = r#"
+[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+
+[[volume]]
+name = "cam"
+disk = "d0"
+size = "64MiB"
+stream = { bandwidth = "100KB/s", block = "64KiB" }
+"#;
+
+#[test]
+fn bytes_that_are_not_real_time_are_listed_and_the_daemon_warns_of_them() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", BEYOND));
+    let address = server.address.parse().expect("an address");
+    let mut client = Client::connect(&address).expect("it listens");
+    client.go("cam").expect("it is served");
+    for cookie in 0..8 {
+        let read = Operation::read(Extent::new(Lba(cookie * 128), Sectors(128)));
+        client.send(cookie, read, &[]).expect("it is sent");
+    }
+    for _ in 0..8 {
+        client.receive().expect("an answer").result.expect("it is read");
+    }
+    let table = done(&scratch, &["vol", "ls"]);
+    assert!(table.contains("beyond") && table.contains("KiB"), "{table}");
+    let shown = done(&scratch, &["vol", "show", "cam"]);
+    assert!(shown.contains("bytes: 512KiB in time, 0B late; not real time: "), "{shown}");
+    let top = json(&done(&scratch, &["top", "--once", "--interval", "100", "--json"]));
+    let cam = &top["volumes"][0];
+    assert_eq!((&cam["late_bytes"], &cam["beyond_bytes"]), (&0.into(), &0.into()), "{cam}");
+    assert!(cam["closest_ms"].as_f64() > Some(0.0), "{cam}");
+    let disks = done(&scratch, &["disk", "ls"]);
+    assert!(disks.contains("of 64MiB, 0 hits, 0B dropped"), "{disks}");
+    server.signal(Signal::TERM);
+    let ran = server.ended();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let warnings: Vec<&str> =
+        ran.stderr.lines().filter(|line| line.starts_with("volume cam: ")).collect();
+    let [warning] = &warnings[..] else { panic!("one warning: {ran:?}") };
+    assert!(warning.contains("has bytes that are not real time: "), "{warning}");
+    assert!(warning.contains(" beyond its bandwidth"), "{warning}");
+}
+
+#[test]
+fn a_simulation_reports_the_bytes_of_a_stream_and_the_closest_call() {
+    let scratch = Scratch::new();
+    let workload = "\n[[workload]]\nvolume = \"cam\"\naccess = \"sequential\"\nop = \"read\"\n\
+                    block = \"4KiB\"\noutstanding = 4\n";
+    let file = scratch.write("plan.toml", format!("duration = \"20s\"\n{BEYOND}{workload}"));
+    let report = json(&done(&scratch, &["sim", "run", &file, "--json"]));
+    let bytes = &report["volumes"][0]["deadlines"]["bytes"];
+    assert_eq!(bytes["missed"], 0, "{report}");
+    assert!(bytes["met"].as_u64() > Some(0) && bytes["closest_ms"].as_f64() > Some(0.0), "{bytes}");
+    assert_eq!(bytes["asked"].as_u64().map(|asked| asked > 0), Some(true), "{bytes}");
+}

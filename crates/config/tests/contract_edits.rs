@@ -4,8 +4,10 @@ use core::num::NonZeroU64;
 use std::path::PathBuf;
 
 use engine::Priority;
-use spindle_config::{DiskIndex, Document, LatencyEdit, RateEdit, VolumeEdit};
-use units::{Duration, Sectors, Share};
+use spindle_config::{
+    DiskIndex, Document, LatencyEdit, RateEdit, StreamEdit, VolumeEdit, decimal_text,
+};
+use units::{Bytes, Duration, Sectors, Share};
 
 const TEXT: &str = "\
 [[disk]]
@@ -147,4 +149,39 @@ fn a_bounded_latency_is_written_beside_a_reserve_and_removed_alone() {
     let (_, films) = pooled.pool_volume("films").expect("it is there");
     assert_eq!(films.latency.expect("it has one").burst, 2);
     assert!(films.parts.iter().all(|part| part.contract.latency.is_some()), "on each disk");
+}
+
+fn stream(bandwidth: &str) -> VolumeEdit {
+    let (bandwidth, block) = (bandwidth.to_owned(), "1MB".to_owned());
+    let stream = StreamEdit::Put { bandwidth, block, range: None, span: None };
+    VolumeEdit { stream: Some(stream), ..VolumeEdit::default() }
+}
+
+#[test]
+fn the_bandwidth_that_is_offered_to_a_stream_is_admitted_and_what_is_asked_was_not() {
+    let before = document("offer.toml");
+    let small = VolumeEdit { size: Some("1GiB".to_owned()), ..stream("1MB/s") };
+    let mut plan = before.set("v", &stream("1MB/s")).expect("it fits");
+    for name in ["one", "two", "three"] {
+        plan = plan.create(name, "d0", &small).expect("it fits");
+    }
+    let plan = plan.set_pool_volume("films", &stream("200KB/s")).expect("it fits");
+    let (more, much) = (Bytes(2_000_000), Bytes(100_000_000));
+    let offer = |name: &str, asked| plan.plan().stream_offer(name, asked);
+    assert_eq!(offer("v", more), Some(more), "also if others come after it in the file");
+    let set = |name: &str, bandwidth: Bytes| {
+        let edit = stream(&format!("{}/s", decimal_text(bandwidth)));
+        match name {
+            "films" => plan.set_pool_volume(name, &edit).map(drop),
+            name => plan.set(name, &edit).map(drop),
+        }
+    };
+    for name in ["v", "two", "three", "films"] {
+        let fits = offer(name, much).expect("there is room for more");
+        assert!(fits < much, "{name}: {fits}");
+        set(name, fits).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let error = set(name, much).expect_err("it is more than the disk can do");
+        assert!(error.is_refusal(), "{name}: {error}");
+    }
+    assert_eq!(offer("absent", more), None);
 }

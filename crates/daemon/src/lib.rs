@@ -31,6 +31,7 @@ mod shutdown;
 mod slots;
 mod startup;
 mod state;
+mod stop_signal;
 
 pub use backend::{Health, HealthState as DiskState};
 pub use changes::error::ChangeError;
@@ -39,7 +40,7 @@ pub use changes::volumes::{Created, NewVolume, Setting};
 pub use disk::open::{BackendError, OpenedBackend, open_backend};
 pub use host::Clock;
 pub use observe::breakdown::{Breakdown, Part};
-pub use observe::status::{DiskStatus, Lateness, Status, VolumeStatus};
+pub use observe::status::{DiskStatus, Lateness, ReadAheadStatus, Status, VolumeStatus};
 pub use observe::subscribers::{Filter, QUEUED_MAX, SUBSCRIBERS_MAX, Subscriber, TraceBatch};
 pub use observe::traced::{SERVED_MAX, ThrottleReason, Traced, TracedId};
 pub use observe::traffic::{Buckets, Flow, TimeSum, Traffic};

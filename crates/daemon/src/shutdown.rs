@@ -17,6 +17,13 @@ impl Daemon {
     /// If a thread has panicked.
     pub fn stop(self) -> io::Result<Status> {
         self.state.handle.stop();
+        // Its last look is at the streams as they were.
+        self.state.stop_stream_watch.stop();
+        let watch = self.state.stream_watch.lock();
+        let watch = watch.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(watch) = watch {
+            watch.join().expect("the thread that watches the streams does not panic");
+        }
         self.state.cancel_streams();
         let served = self.server.join().expect("the server's thread does not panic");
         self.state.server_stopped();

@@ -17,6 +17,7 @@ use crate::observe::status::{DiskSnapshot, DiskStatus, Status, VolumeSnapshot, V
 use crate::observe::subscribers::Subscribers;
 use crate::pool::service::PoolService;
 use crate::routing::routes::{Routed, Routes};
+use crate::stop_signal::StopSignal;
 
 #[derive(Debug)]
 pub(crate) struct DaemonState {
@@ -32,6 +33,9 @@ pub(crate) struct DaemonState {
     pub(crate) pool: Option<Arc<PoolService>>,
     /// The thread that completes relocations, once there is an operator.
     pub(crate) maintenance: Mutex<Option<JoinHandle<()>>>,
+    /// The thread that watches the streams, once there is an operator, and its end.
+    pub(crate) stream_watch: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) stop_stream_watch: StopSignal,
 }
 
 impl DaemonState {

@@ -167,6 +167,11 @@ pub struct StreamBytes {
     pub outside: Sectors,
     /// Transferred by short commands because the client sends one request at a time.
     pub not_gathered: Sectors,
+    /// Asked for, all but those outside.
+    pub asked: Sectors,
+    /// The least time that an answer left to the time that was promised: zero if one was later;
+    /// `None` before the first answer.
+    pub closest: Option<Duration>,
 }
 
 impl core::ops::AddAssign for StreamBytes {
@@ -177,6 +182,8 @@ impl core::ops::AddAssign for StreamBytes {
         self.beyond_rate += other.beyond_rate;
         self.outside += other.outside;
         self.not_gathered += other.not_gathered;
+        self.asked += other.asked;
+        self.closest = self.closest.into_iter().chain(other.closest).min();
         debug_assert!(self.met >= other.met, "a sum of counts");
     }
 }
@@ -187,6 +194,15 @@ impl StreamBytes {
         let count = if now <= due { &mut self.met } else { &mut self.missed };
         *count += len;
         debug_assert!(*count >= len, "a count only grows");
+        let left = due.saturating_since(now);
+        self.closest = Some(self.closest.map_or(left, |closest| closest.min(left)));
+    }
+
+    /// Those that are not real time: more than the contract covers, or not what it covers.
+    pub fn beyond(&self) -> Sectors {
+        let beyond = self.out_of_order + self.beyond_rate + self.outside;
+        debug_assert!(beyond >= self.outside, "a sum of counts");
+        beyond
     }
 }
 

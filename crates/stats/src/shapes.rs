@@ -79,7 +79,7 @@ pub struct DeadlinesReport {
 }
 
 /// The bytes of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StreamBytesReport {
     /// Answered by the time that was promised.
     pub met: u64,
@@ -93,6 +93,12 @@ pub struct StreamBytesReport {
     pub outside: u64,
     /// Transferred by short commands because the client sends few requests at a time.
     pub not_gathered: u64,
+    /// Asked for, all but those outside.
+    pub asked: u64,
+    /// The least time that an answer left to the time that was promised, in milliseconds; absent
+    /// before one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closest_ms: Option<f64>,
 }
 
 /// The requests of a bounded latency.
@@ -133,6 +139,8 @@ impl From<engine::StreamBytes> for StreamBytesReport {
             beyond_rate: bytes.beyond_rate.bytes().0,
             outside: bytes.outside.bytes().0,
             not_gathered: bytes.not_gathered.bytes().0,
+            asked: bytes.asked.bytes().0,
+            closest_ms: bytes.closest.map(units::Duration::as_millis_f64),
         }
     }
 }

@@ -73,6 +73,9 @@ pub struct Disk {
     pub busy_s: f64,
     /// The time since the daemon's start.
     pub uptime_s: f64,
+    /// Its read-ahead in the host; absent if it is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead: Option<ReadAhead>,
     /// How a real disk's commands are passed to the kernel: `io_uring`, possibly followed by `,
     /// buffers not registered`, or `threads`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,6 +99,37 @@ pub struct Disk {
     /// The operation of that command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_command: Option<String>,
+}
+
+/// The read-ahead of a disk in the host's memory, since the daemon's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReadAhead {
+    /// The most memory that may be in use.
+    pub memory_bytes: u64,
+    /// The memory in use, with what requests in flight will fill.
+    pub used_bytes: u64,
+    /// The number of reads answered from the memory at once.
+    pub hits: u64,
+    /// The number of reads answered from the memory after they waited for a read-ahead in flight.
+    pub waits: u64,
+    /// The bytes that were read ahead.
+    pub read_bytes: u64,
+    /// Of these, the bytes that were dropped before any client had read them.
+    pub dropped_bytes: u64,
+}
+
+impl From<daemon::ReadAheadStatus> for ReadAhead {
+    fn from(status: daemon::ReadAheadStatus) -> Self {
+        let daemon::ReadAheadStatus { memory, used, usage } = status;
+        Self {
+            memory_bytes: memory.0,
+            used_bytes: used.0,
+            hits: usage.hits,
+            waits: usage.waits,
+            read_bytes: usage.sectors.bytes().0,
+            dropped_bytes: usage.unused.bytes().0,
+        }
+    }
 }
 
 impl Disk {
@@ -199,6 +233,7 @@ fn all_disks(operator: &Operator) -> Vec<Disk> {
                 in_flight: disk_status.traffic.open,
                 busy_s: disk_status.busy.as_secs_f64(),
                 uptime_s: disk_status.at.since(Instant::ZERO).as_secs_f64(),
+                read_ahead: disk_status.read_ahead.map(ReadAhead::from),
                 access: disk_status.access.map(|access| access.to_string()),
                 state: DiskHealth::from(disk_status.health.state).into(),
                 health: Some(disk_status.health.state.into()),

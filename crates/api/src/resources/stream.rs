@@ -53,6 +53,54 @@ pub struct Stream {
     pub missed: u64,
     /// The largest time from a deadline to its block's reply.
     pub lateness_max_ms: f64,
+    /// Its bytes, once there are any, under a policy that promises each byte a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<StreamBytes>,
+}
+
+/// The bytes of a stream since the daemon's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StreamBytes {
+    /// Asked for, all but those outside.
+    pub asked: u64,
+    /// Answered by the time that was promised.
+    pub met: u64,
+    /// Answered later.
+    pub missed: u64,
+    /// Asked for by requests that ended a run of bytes within a block: they begin another block.
+    pub out_of_order: u64,
+    /// Asked for earlier than the bandwidth, one block, and the jitter of half a period allow.
+    pub beyond_rate: u64,
+    /// Not of the stream: outside of its range, trims, and writes of zeroes.
+    pub outside: u64,
+    /// Transferred by short commands because the client sends few requests at a time.
+    pub not_gathered: u64,
+    /// The least time that an answer left to the time that was promised; absent before the first
+    /// one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closest_ms: Option<f64>,
+}
+
+impl StreamBytes {
+    /// Those that are not real time: beyond the bandwidth, out of order, or outside.
+    pub const fn beyond(&self) -> u64 {
+        self.beyond_rate + self.out_of_order + self.outside
+    }
+}
+
+impl From<engine::StreamBytes> for StreamBytes {
+    fn from(bytes: engine::StreamBytes) -> Self {
+        Self {
+            asked: bytes.asked.bytes().0,
+            met: bytes.met.bytes().0,
+            missed: bytes.missed.bytes().0,
+            out_of_order: bytes.out_of_order.bytes().0,
+            beyond_rate: bytes.beyond_rate.bytes().0,
+            outside: bytes.outside.bytes().0,
+            not_gathered: bytes.not_gathered.bytes().0,
+            closest_ms: bytes.closest.map(units::Duration::as_millis_f64),
+        }
+    }
 }
 
 /// The edit that sets this stream.
@@ -79,5 +127,6 @@ pub(super) fn stream_of(
         met: deadlines.met,
         missed: deadlines.missed,
         lateness_max_ms: deadlines.max_lateness.as_millis_f64(),
+        bytes: (deadlines.bytes != engine::StreamBytes::default()).then(|| deadlines.bytes.into()),
     }
 }

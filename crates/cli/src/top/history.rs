@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use api::{Client, ContractKind, Disk, DisksAnswer, Stream, Volume, VolumesAnswer};
+use api::{Client, ContractKind, Disk, DisksAnswer, Volume, VolumesAnswer};
 use serde::Serialize;
 use stats::SCHEMA;
 use units::Share;
 
 use crate::daemon_api::{accepted, parse};
-use crate::vol::contract;
+use crate::vol::{contract, deadlines};
 
 /// Intervals that are kept of each disk and volume.
 const INTERVALS_MAX: usize = 24;
@@ -70,9 +70,16 @@ pub(super) struct VolumeWindow {
     pub(super) balance_s: Option<f64>,
     /// The estimated worth of its reserve over the last 10 to 20 s.
     pub(super) worth: Option<f64>,
-    /// The deadlines met and missed in the interval; `None` without a stream.
+    /// The deadlines met and missed in the interval; `None` without a stream or a bounded latency.
     pub(super) deadlines_met: Option<u64>,
     pub(super) deadlines_missed: Option<u64>,
+    /// The bytes of a stream in the interval that were late, and those beyond the contract.
+    pub(super) late_bytes: Option<u64>,
+    pub(super) beyond_bytes: Option<u64>,
+    /// The requests in the interval beyond a bounded latency.
+    pub(super) beyond_requests: Option<u64>,
+    /// The least time that an answer has left to its deadline since the daemon's start.
+    pub(super) closest_ms: Option<f64>,
     pub(super) share_history: Vec<f64>,
     /// The old name of `share_history`, for one version.
     pub(super) share_of_late: Vec<f64>,
@@ -150,11 +157,11 @@ impl History {
         let since = |of: fn(&Volume) -> f64| of(now) - from(of);
         let requests = since(|volume| volume.requests as f64);
         let mean = since(|volume| volume.request_time_s) * 1e3 / requests;
-        let streams = (now.stream.as_ref(), before.and_then(|before| before.stream.as_ref()));
-        let deadlines = |of: fn(&Stream) -> u64| {
-            let (now, before) = streams;
-            now.map(|now| of(now).saturating_sub(before.map_or(0, of)))
+        let counted = |of: fn(&Volume) -> Option<u64>| {
+            of(now).map(|count| count.saturating_sub(before.and_then(of).unwrap_or(0)))
         };
+        let closest_of_stream = now.stream.as_ref().and_then(|stream| stream.bytes?.closest_ms);
+        let closest = now.latency.as_ref().and_then(|latency| latency.closest_ms);
         VolumeWindow {
             name: now.name.clone(),
             disk: now.disk.clone(),
@@ -169,8 +176,12 @@ impl History {
             mean_ms: (requests > 0.0).then_some(mean),
             balance_s: now.balance_s,
             worth: now.worth,
-            deadlines_met: deadlines(|stream| stream.met),
-            deadlines_missed: deadlines(|stream| stream.missed),
+            deadlines_met: counted(|volume| deadlines(volume).map(|(met, _)| met)),
+            deadlines_missed: counted(|volume| deadlines(volume).map(|(_, missed)| missed)),
+            late_bytes: counted(|volume| Some(volume.stream.as_ref()?.bytes?.missed)),
+            beyond_bytes: counted(|volume| Some(volume.stream.as_ref()?.bytes?.beyond())),
+            beyond_requests: counted(|volume| Some(volume.latency.as_ref()?.beyond)),
+            closest_ms: closest.or(closest_of_stream),
             share_history: shares(&self.volumes, &now.name),
             share_of_late: shares(&self.volumes, &now.name),
         }

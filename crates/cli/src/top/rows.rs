@@ -1,6 +1,7 @@
 //! The heads and rows of the two tables, on the screen and in text.
 
 use api::ContractKind;
+use units::Bytes;
 
 use super::history::{DiskWindow, VolumeWindow};
 
@@ -16,7 +17,7 @@ pub(super) const DISK_HEAD: [&str; 10] = [
     "in flight",
     "busy, history",
 ];
-pub(super) const VOLUME_HEAD: [&str; 13] = [
+pub(super) const VOLUME_HEAD: [&str; 14] = [
     "volume",
     "disk",
     "share",
@@ -25,6 +26,7 @@ pub(super) const VOLUME_HEAD: [&str; 13] = [
     "balance",
     "worth",
     "missed",
+    "beyond",
     "IOPS",
     "MB/s",
     "in flight",
@@ -42,6 +44,13 @@ fn guarantee(volume: &VolumeWindow) -> String {
         ContractKind::Reserve => percent(volume.reserve),
         _ => volume.contract.clone(),
     }
+}
+
+/// What was asked for beyond the contract: bytes of a stream, or requests of a bounded latency.
+fn beyond(volume: &VolumeWindow) -> String {
+    let bytes = volume.beyond_bytes.map(|bytes| Bytes(bytes).to_string());
+    let requests = volume.beyond_requests.map(|requests| requests.to_string());
+    bytes.or(requests).unwrap_or_else(none)
 }
 
 fn none() -> String {
@@ -73,6 +82,7 @@ pub(super) fn volume_row(volume: &VolumeWindow) -> Vec<String> {
         volume.balance_s.map_or_else(none, |balance| format!("{balance:.2} s")),
         volume.worth.map_or_else(none, |worth| format!("{worth:.2}")),
         volume.deadlines_missed.map_or_else(none, |missed| missed.to_string()),
+        beyond(volume),
         format!("{:.1}", volume.iops),
         format!("{:.2}", volume.bytes_per_s / 1e6),
         volume.in_flight.to_string(),

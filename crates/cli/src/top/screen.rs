@@ -137,13 +137,17 @@ mod tests {
             worth: Some(0.97),
             deadlines_met: None,
             deadlines_missed: None,
+            late_bytes: None,
+            beyond_bytes: Some(2 << 20),
+            beyond_requests: None,
+            closest_ms: None,
             share_history: vec![0.0, 0.05, 0.5, 1.0],
             share_of_late: Vec::new(),
         }
     }
 
     fn drawn(interval: &Window, height: u16) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(110, height)).expect("a screen");
+        let mut terminal = Terminal::new(TestBackend::new(120, height)).expect("a screen");
         terminal.draw(|frame| draw(frame, interval)).expect("it is drawn");
         terminal.backend().to_string()
     }
@@ -167,7 +171,8 @@ mod tests {
         let (uptime_s, interval_s) = (61.0, 1.0);
         let interval = Window { schema: SCHEMA, uptime_s, interval_s, disks: vec![disk], volumes };
         let whole = drawn(&interval, 20);
-        for word in ["up 61 s", "98.0 %", "90.0 %", "vm1", "vm2", "vm3", "70.0 %", " ▁▄█"] {
+        for word in ["up 61 s", "98.0 %", "90.0 %", "vm1", "vm2", "vm3", "70.0 %", "2MiB", " ▁▄█"]
+        {
             assert!(whole.contains(word), "{word} is missing:\n{whole}");
         }
         let small = drawn(&interval, 7);

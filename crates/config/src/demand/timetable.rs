@@ -198,6 +198,35 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The largest bandwidth, up to `bandwidth`, with which the stream of the volume `name` would be
+    /// admitted in place of its own, beside all other contracts; `None` if there is no such stream,
+    /// or none fits that is larger than its own.
+    pub fn stream_offer(&self, name: &str, bandwidth: Bytes) -> Option<Bytes> {
+        let own = self.volumes.iter().position(|volume| volume.name == name);
+        let (number, disks) = if let Some(index) = own {
+            (index, vec![self.volumes[index].disk])
+        } else {
+            let pooled = &self.pool.as_ref()?.volumes;
+            let index = pooled.iter().position(|volume| volume.name == name)?;
+            (POOL_VOLUMES + index, Spread::of(&pooled[index]).disks())
+        };
+        let mut offer = bandwidth;
+        for index in disks {
+            let disk = &self.disks[index.0];
+            let profile = disk.profile()?;
+            let tasks = Tasks::of((disk, index), Contracts::of(self, index), &profile);
+            let requested = tasks.contracts.requested(number)?;
+            let asked = RequestedStream { bandwidth: offer, ..requested };
+            offer = tasks.stream_offer(&profile, number, asked)?;
+            if offer <= requested.bandwidth {
+                return None;
+            }
+        }
+        Some(offer)
+    }
+}
+
 impl<'a> Tasks<'a> {
     pub(crate) fn of(
         (disk, index): (&'a Disk, DiskIndex),
@@ -268,6 +297,36 @@ impl<'a> Tasks<'a> {
         ))
     }
 
+    /// The largest bandwidth, up to the requested one, with which the stream of this number fits
+    /// beside all others.
+    fn stream_offer(
+        &self,
+        profile: &Profile,
+        number: usize,
+        requested: RequestedStream,
+    ) -> Option<Bytes> {
+        let id = TaskId(u32::try_from(number).ok()?);
+        let own = self.bookings.iter().find(|booking| booking.id == id)?;
+        let task = self.contracts.task(number, (self.disk, self.index, profile), requested);
+        let is_other = |booking: &&Booking| booking.id != id && booking.id != RESERVES_TASK;
+        let mut others: Vec<Booking> = self.bookings.iter().filter(is_other).copied().collect();
+        if !self.disk.policy.has_deadlines() {
+            let streams: Vec<Booking> =
+                others.iter().copied().chain(task.map(|task| Booking { task, ..*own })).collect();
+            let longest = self.disk.settings().longest_command(Some(&Arc::new(profile.clone())));
+            let on = (self.disk, self.index);
+            others.extend(reserves_booking(on, self.contracts, &streams, longest));
+        }
+        let mut beside = Timetable::new(DiskTime::ZERO);
+        for booking in others {
+            beside.insert(booking);
+        }
+        if task.is_some_and(|task| beside.check_with(task, own.span).is_ok()) {
+            return Some(requested.bandwidth);
+        }
+        self.offers(profile, (&beside, own.span), (number, requested)).bandwidth
+    }
+
     fn blocker(&self, violation: Violation) -> Option<BlockingContract> {
         let Violation::Blocked { beside: BlockingTask::Task(id), .. } = violation else {
             return None;
@@ -324,10 +383,20 @@ fn streams_beside_reserves(
     if streams.is_empty() {
         return streams;
     }
+    let reserves = reserves_booking((disk, index), contracts, &streams, longest);
+    reserves.into_iter().chain(streams).collect()
+}
+
+/// The reserves of a disk as one task beside these streams and latencies.
+fn reserves_booking(
+    (disk, index): (&Disk, DiskIndex),
+    contracts: Contracts<'_>,
+    streams: &[Booking],
+    longest: DiskTime,
+) -> Option<Booking> {
     let tasks = streams.iter().map(|booking| booking.task);
     let reserves = reserve_task(contracts.reserved(index, disk), tasks, longest);
-    let reserves = reserves.map(|task| Booking { id: RESERVES_TASK, task, span: Span::ALWAYS });
-    reserves.into_iter().chain(streams).collect()
+    reserves.map(|task| Booking { id: RESERVES_TASK, task, span: Span::ALWAYS })
 }
 
 /// The number of a task's owner, and whether the task is its bounded latency; `None` for the disk's

@@ -29,4 +29,5 @@ pub(crate) mod pool_state;
 mod pool_volume;
 mod rebalance;
 mod snapshots;
+pub(crate) mod stream_watch;
 pub(crate) mod volumes;

@@ -21,6 +21,8 @@ pub(crate) enum StatsDetail {
     NoLatencies,
     /// The latency histograms of this export only.
     LatenciesOf(ExportId),
+    /// Volumes with a stream only, without latency histograms.
+    Streams,
 }
 
 /// A change by an operator. It was checked, and is carried out before the engine's next decision.

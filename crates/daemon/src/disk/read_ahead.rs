@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use engine::{
     Outcome, ReadAhead, ReadAheadAction, ReadAheadUsage, Request, SegmentId, ServedBy, VolumeId,
 };
-use units::{Bytes, Extent, Instant, Sectors};
+use units::{Extent, Instant, Sectors};
+
+use crate::observe::status::ReadAheadStatus;
 
 /// Where the bytes of a segment are.
 #[derive(Debug)]
@@ -124,8 +126,9 @@ impl HostReadAhead {
         self.ahead.usage(volume)
     }
 
-    /// The memory in use.
-    pub(crate) fn used(&self) -> Bytes {
-        self.ahead.used().bytes()
+    /// Its memory, and what it has done so far.
+    pub(crate) fn status(&self) -> ReadAheadStatus {
+        let (memory, used) = (self.ahead.memory().bytes(), self.ahead.used().bytes());
+        ReadAheadStatus { memory, used, usage: self.ahead.total() }
     }
 }

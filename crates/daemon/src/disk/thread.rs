@@ -516,7 +516,7 @@ impl DiskThread {
     fn snapshot(&mut self, detail: StatsDetail, now: Instant) -> DiskSnapshot {
         let DiskScheduler { engine, volumes, read_ahead, .. } = &mut self.scheduler;
         let of_volumes = volumes.snapshot((engine, read_ahead.as_ref()), detail, now);
-        let read_ahead_memory = read_ahead.as_ref().map_or(units::Bytes::ZERO, HostReadAhead::used);
+        let read_ahead = read_ahead.as_ref().map(HostReadAhead::status);
         let traffic = volumes.traffic(now);
         debug_assert_eq!(traffic.open, self.requests.len() as u64, "each open request is counted");
         DiskSnapshot {
@@ -532,7 +532,7 @@ impl DiskThread {
             executed: self.scheduler.engine.preemption_stats(),
             stream_slack: self.scheduler.engine.static_slack(),
             recorded: self.scheduler.engine.records(),
-            read_ahead_memory,
+            read_ahead,
             volumes: of_volumes,
         }
     }

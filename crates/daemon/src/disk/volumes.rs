@@ -246,7 +246,7 @@ impl VolumeTable {
         detail: StatsDetail,
         now: Instant,
     ) -> Vec<(ExportId, VolumeSnapshot)> {
-        let snapshot = |(volume, entry): (VolumeId, &Entry)| {
+        let snapshot = |engine: &mut RecordedEngine, (volume, entry): (VolumeId, &Entry)| {
             let with_latencies =
                 detail == StatsDetail::All || detail == StatsDetail::LatenciesOf(entry.export);
             let (latencies, estimate_error) = if with_latencies {
@@ -278,8 +278,13 @@ impl VolumeTable {
             };
             (entry.export, snapshot)
         };
-        let mut all = Vec::with_capacity(self.entries.len());
-        all.extend(self.attached().map(snapshot));
+        let streams_only = detail == StatsDetail::Streams;
+        let mut all = Vec::with_capacity(if streams_only { 0 } else { self.entries.len() });
+        for (volume, entry) in self.attached() {
+            if !streams_only || engine.contract(volume).stream.is_some() {
+                all.push(snapshot(engine, (volume, entry)));
+            }
+        }
         all
     }
 }

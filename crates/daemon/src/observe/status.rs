@@ -102,7 +102,7 @@ pub(crate) struct DiskSnapshot {
     pub(crate) executed: Option<PreemptionStats>,
     pub(crate) stream_slack: Option<DiskTime>,
     pub(crate) recorded: bool,
-    pub(crate) read_ahead_memory: Bytes,
+    pub(crate) read_ahead: Option<ReadAheadStatus>,
     /// By the volumes' numbers on the disk, which mean nothing elsewhere.
     pub(crate) volumes: Vec<(ExportId, VolumeSnapshot)>,
 }
@@ -138,8 +138,19 @@ pub struct DiskStatus {
     pub stream_slack: Option<DiskTime>,
     /// Whether its engine's inputs and decisions go into a flight record.
     pub recorded: bool,
-    /// The memory of its read-ahead that is in use.
-    pub read_ahead_memory: Bytes,
+    /// Its read-ahead in the host; `None` if it is off.
+    pub read_ahead: Option<ReadAheadStatus>,
+}
+
+/// The read-ahead of one disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadAheadStatus {
+    /// The most memory that may be in use.
+    pub memory: Bytes,
+    /// The memory in use, with what requests in flight will fill.
+    pub used: Bytes,
+    /// What it has done for all volumes, removed ones included.
+    pub usage: ReadAheadUsage,
 }
 
 /// One volume.
@@ -203,7 +214,7 @@ impl DiskStatus {
     ) -> (Self, Vec<(ExportId, VolumeSnapshot)>) {
         let DiskSnapshot { at, busy, slack, lateness, traffic, idle, times, .. } = snapshot;
         let DiskSnapshot { health, access, executed, stream_slack, recorded, .. } = snapshot;
-        let read_ahead_memory = snapshot.read_ahead_memory;
+        let read_ahead = snapshot.read_ahead;
         let status = Self {
             name,
             at,
@@ -218,7 +229,7 @@ impl DiskStatus {
             executed,
             stream_slack,
             recorded,
-            read_ahead_memory,
+            read_ahead,
         };
         (status, snapshot.volumes)
     }

@@ -23,6 +23,7 @@ use super::buffers::Buffers;
 use crate::disk::inbox::Inbox;
 use crate::disk::message::Message;
 use crate::disk::request::{DiskRequest, Origin};
+use crate::stop_signal::StopSignal;
 
 /// A piece that a disk has completed, with the bytes that it read.
 #[derive(Debug)]
@@ -48,9 +49,8 @@ pub(crate) struct PoolService {
     inner: Mutex<Inner>,
     /// Notified when the flow is idle.
     idle: Condvar,
-    maintenance_stopped: Mutex<bool>,
-    /// Notified when maintenance is to stop.
-    stopping: Condvar,
+    /// The end of maintenance.
+    maintenance: StopSignal,
     /// The inboxes of the daemon's disks.
     inboxes: Vec<Arc<Inbox>>,
     handle: Handle,
@@ -95,8 +95,7 @@ impl PoolService {
         Self {
             inner: Mutex::new(inner),
             idle: Condvar::new(),
-            maintenance_stopped: Mutex::default(),
-            stopping: Condvar::new(),
+            maintenance: StopSignal::default(),
             inboxes,
             handle,
         }
@@ -269,16 +268,12 @@ impl PoolService {
 
     /// Waits for `interval`, or until maintenance is to stop; returns whether it is to stop.
     pub(crate) fn wait_for_maintenance(&self, interval: Duration) -> bool {
-        let stopped = self.maintenance_stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.stopping.wait_timeout_while(stopped, interval, |stopped| !*stopped);
-        let (stopped, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *stopped
+        self.maintenance.wait(interval)
     }
 
     /// Tells the maintenance thread to stop.
     pub(crate) fn stop_maintenance(&self) {
-        *self.maintenance_stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stopping.notify_all();
+        self.maintenance.stop();
     }
 }
 

@@ -13,8 +13,8 @@ use units::Instant;
 use super::error::StartError;
 use super::pool::{self, OpenedDisk};
 use super::server::{listen, thread_count};
-use crate::changes::maintenance;
 use crate::changes::operator::Operator;
+use crate::changes::{maintenance, stream_watch};
 use crate::disk::handle::{DiskHandle, SharedDisk};
 use crate::disk::inbox::Inbox;
 use crate::disk::message::StatsDetail;
@@ -30,6 +30,7 @@ use crate::pool::service::PoolService;
 use crate::routing::router::Router;
 use crate::routing::routes::{Route, Routes};
 use crate::state::DaemonState;
+use crate::stop_signal::StopSignal;
 
 const _: () = assert!(config::limits::MEMORY_SIZE_MAX.0 <= backend::RAM_BYTES_MAX.0);
 
@@ -115,6 +116,8 @@ impl Daemon {
             disks: names,
             pool,
             maintenance,
+            stream_watch: Mutex::default(),
+            stop_stream_watch: StopSignal::default(),
         };
         let threads = disk_threads(&state, disks, layer).map_err(StartError::Thread)?;
         let also = also().map_err(StartError::Listen)?;
@@ -158,6 +161,13 @@ impl Daemon {
             let spawned =
                 spawned.inspect_err(|error| eprintln!("pool: no maintenance thread: {error}"));
             *thread = spawned.ok();
+        }
+        let mut watch = self.state.stream_watch.lock().unwrap_or_else(PoisonError::into_inner);
+        if watch.is_none() {
+            let spawned = stream_watch::spawn(operator.clone());
+            let spawned =
+                spawned.inspect_err(|error| eprintln!("streams: no thread watches: {error}"));
+            *watch = spawned.ok();
         }
         operator
     }

@@ -36,6 +36,7 @@ use crate::request::{Outcome, Request, RequestId};
 
 mod interface;
 mod run;
+mod usage;
 mod volume;
 
 pub use interface::{Part, ReadAheadAction, ReadAheadUsage, SegmentId, ServedBy};
@@ -57,6 +58,8 @@ struct Waiting {
 pub struct ReadAhead {
     memory: Sectors,
     used: Sectors,
+    /// What was done for volumes that were removed.
+    removed: ReadAheadUsage,
     volumes: Vec<Volume>,
     runs: Vec<Option<Run>>,
     segments: Vec<Option<Segment>>,
@@ -80,6 +83,7 @@ impl ReadAhead {
         Self {
             memory,
             used: Sectors::ZERO,
+            removed: ReadAheadUsage::default(),
             volumes: Vec::new(),
             runs: Vec::new(),
             segments: Vec::new(),
@@ -89,17 +93,6 @@ impl ReadAhead {
             submit: VecDeque::new(),
             served: None,
         }
-    }
-
-    /// The memory in use, with what requests in flight will fill.
-    pub fn used(&self) -> Sectors {
-        debug_assert!(self.used <= self.memory, "the memory is bounded");
-        self.used
-    }
-
-    /// What was done for a volume so far.
-    pub fn usage(&self, volume: VolumeId) -> ReadAheadUsage {
-        self.volumes.get(volume.0 as usize).map_or_else(Default::default, |entry| entry.usage)
     }
 
     /// Notes a client's request and says where it is served. It may be read ahead of within
@@ -291,7 +284,9 @@ impl ReadAhead {
         self.set_enabled(volume, true);
         let entry = self.volume(volume);
         assert!(!entry.in_flight, "its requests have been answered");
-        *entry = Volume::default();
+        let before = core::mem::take(entry).usage;
+        self.removed = self.removed + before;
+        debug_assert_eq!(self.usage(volume), ReadAheadUsage::default(), "another one begins anew");
     }
 
     /// Removes everything from the memory: the disk is not what it was.

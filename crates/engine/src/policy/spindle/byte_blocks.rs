@@ -222,6 +222,7 @@ impl ByteBlocks {
         self.run_sectors += if covered { operation.extent.len.0.max(1) } else { 0 };
         let until = self.run_began + time_of(&self.stream, self.run_sectors);
         if covered {
+            stats.bytes.asked += operation.extent.len;
             self.count_beyond(before, operation.extent.len, stats, now);
         } else {
             stats.bytes.outside += operation.extent.len;
