@@ -198,7 +198,8 @@ impl StreamBytes {
         self.closest = Some(self.closest.map_or(left, |closest| closest.min(left)));
     }
 
-    /// Those that are not real time: more than the contract covers, or not what it covers.
+    /// Those that are not real time: more than the contract covers, or not what it covers. Bytes
+    /// that are both out of order and beyond the rate count twice.
     pub fn beyond(&self) -> Sectors {
         let beyond = self.out_of_order + self.beyond_rate + self.outside;
         debug_assert!(beyond >= self.outside, "a sum of counts");

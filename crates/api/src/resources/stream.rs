@@ -82,7 +82,8 @@ pub struct StreamBytes {
 }
 
 impl StreamBytes {
-    /// Those that are not real time: beyond the bandwidth, out of order, or outside.
+    /// Those that are not real time: beyond the bandwidth, out of order, or outside. Bytes that are
+    /// both beyond the bandwidth and out of order count twice.
     pub const fn beyond(&self) -> u64 {
         self.beyond_rate + self.out_of_order + self.outside
     }

@@ -199,9 +199,9 @@ impl Plan {
 }
 
 impl Plan {
-    /// The largest bandwidth, up to `bandwidth`, with which the stream of the volume `name` would be
-    /// admitted in place of its own, beside all other contracts; `None` if there is no such stream,
-    /// or none fits that is larger than its own.
+    /// The largest bandwidth, up to `bandwidth`, with which the stream of the volume `name` would
+    /// be admitted in place of its own, beside all other contracts; `None` if there is no such
+    /// stream, or none fits that is larger than its own.
     pub fn stream_offer(&self, name: &str, bandwidth: Bytes) -> Option<Bytes> {
         let own = self.volumes.iter().position(|volume| volume.name == name);
         let (number, disks) = if let Some(index) = own {

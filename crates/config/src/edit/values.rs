@@ -18,7 +18,8 @@ pub struct VolumeEdit {
     pub priority: Option<String>,
     /// A rate from which the reserve is derived. It replaces a reserve, a stream or another rate.
     pub rate: Option<RateEdit>,
-    /// A stream replaces a reserve, a rate or a bounded latency, and each of them replaces a stream.
+    /// A stream replaces a reserve, a rate or a bounded latency, and each of them replaces a
+    /// stream.
     pub stream: Option<StreamEdit>,
     /// A bounded latency replaces a stream. It stands beside a reserve or a rate.
     pub latency: Option<LatencyEdit>,

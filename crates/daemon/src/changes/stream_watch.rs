@@ -78,7 +78,7 @@ fn requested(plan: &Plan, name: &str) -> Option<RequestedStream> {
     own.or_else(|| pooled?.stream.map(|stream| stream.requested))
 }
 
-/// What arrives in a second, of so much in `time`.
+/// The bytes a second of `asked` in `time`.
 fn rate(asked: Sectors, time: Duration) -> Bytes {
     let bytes = u128::from(asked.bytes().0) * 1_000_000_000;
     let per_second = bytes / u128::from(time.as_nanos().max(1));
@@ -195,8 +195,8 @@ stream = { bandwidth = "1MB/s", block = "1MB" }
         Instant::ZERO + Duration::from_secs(seconds)
     }
 
-    /// The warnings at `seconds`, when the first volume's client has asked for so many sectors, of
-    /// which these were beyond its bandwidth.
+    /// The warnings at `seconds`, when the first volume's client has asked for `asked` sectors, of
+    /// which `beyond` were beyond its bandwidth.
     fn look(watch: &mut StreamWatch, seconds: u64, asked: u64, beyond: u64) -> Vec<String> {
         let plan = Plan::parse(CONFIG, "plan.toml", Path::new("")).expect("a sound config");
         let (asked, beyond_rate) = (Sectors(asked), Sectors(beyond));

@@ -286,7 +286,11 @@ impl ReadAhead {
         assert!(!entry.in_flight, "its requests have been answered");
         let before = core::mem::take(entry).usage;
         self.removed = self.removed + before;
-        debug_assert_eq!(self.usage(volume), ReadAheadUsage::default(), "another one begins anew");
+        debug_assert_eq!(
+            self.usage(volume),
+            ReadAheadUsage::default(),
+            "another one begins at zero"
+        );
     }
 
     /// Removes everything from the memory: the disk is not what it was.
