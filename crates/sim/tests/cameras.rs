@@ -212,3 +212,43 @@ fn what_does_not_fit_the_contract_is_counted() {
     let bytes = run(&plan);
     assert!(bytes.missed == 0 && bytes.out_of_order > 0, "{bytes:?}");
 }
+
+/// A recorder behind a page cache: every 10 s it writes what its client has given it since, and
+/// waits for all of it. Two backups reserve 40 % each.
+#[test]
+fn a_burst_beyond_the_rate_has_the_slack_beside_backups_that_read_all_the_time() {
+    let backup = "reserve = \"40%\"";
+    let reads = "op = \"read\"\naccess = \"sequential\"\nblock = \"1MiB\"\noutstanding = 4";
+    let mut text = plan_text(1, "hgst-7k8");
+    let r16 = text.rfind("[[volume]]").expect("the random readers");
+    text.truncate(r16);
+    for name in ["backup1", "backup2"] {
+        write!(
+            text,
+            "[[volume]]\nname = \"{name}\"\ndisk = \"d\"\nsize = \"500GiB\"\n{backup}\n\
+             [[workload]]\nvolume = \"{name}\"\n{reads}\n"
+        )
+        .expect("a string takes all");
+    }
+    let mut plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("a sound scenario");
+    // 14 MB in requests of 512 KiB.
+    let sent = (0..5).flat_map(|burst| {
+        (0..27).map(move |number| {
+            let start = Lba((burst * 27 + number) * 1_024);
+            let at = Duration::from_secs(1 + 10 * burst) + Duration::from_micros(200) * number;
+            let extent = Extent::new(start, Sectors(1_024));
+            (at, Operation { op: Op::Write, extent, fua: false })
+        })
+    });
+    plan.workloads[0].requests = Requests::Timed(sent.collect());
+    let mut simulation = Simulation::new(&plan);
+    simulation.run_until(Instant::ZERO + Duration::from_secs(SECONDS));
+    let report = simulation.report();
+    let [recorder, first, second] = &report.volumes[..] else { panic!("three volumes") };
+    let bytes = recorder.deadlines.expect("a camera").bytes.expect("its bytes");
+    assert_eq!((bytes.missed, recorder.requests), (0, 5 * 27), "{bytes:?}");
+    assert!(recorder.latency_ms.max <= 4_000.0, "{:?}", recorder.latency_ms);
+    for backup in [first, second] {
+        assert!(backup.disk_time_share >= 0.395, "{backup:?}");
+    }
+}

@@ -49,8 +49,11 @@ use std::collections::VecDeque;
 
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
+use self::ahead::Ahead;
 use crate::StreamContract;
 use crate::request::DeadlineStats;
+
+mod ahead;
 
 /// The longest time in which a client that waits for an answer sends its next request.
 const TURNAROUND_MAX: Duration = Duration::from_millis(5);
@@ -114,6 +117,7 @@ pub(super) struct ByteBlocks {
     queue: VecDeque<Queued>,
     /// The requests at the head of the queue that follow each other, and their sectors.
     run: (usize, Sectors),
+    ahead: Ahead,
     block: Option<OpenBlock>,
     /// The release of the first queued byte, if it is part of the stream and that is active.
     release: Option<Instant>,
@@ -166,6 +170,7 @@ impl ByteBlocks {
             gathers,
             queue: VecDeque::new(),
             run: (0, Sectors::ZERO),
+            ahead: Ahead::default(),
             block: None,
             release: None,
             expected: Instant::ZERO,
@@ -224,6 +229,7 @@ impl ByteBlocks {
         if covered {
             stats.bytes.asked += operation.extent.len;
             self.count_beyond(before, operation.extent.len, stats, now);
+            self.ahead.on_arrival(operation.extent.len, self.stream.block);
         } else {
             stats.bytes.outside += operation.extent.len;
         }
@@ -399,6 +405,7 @@ impl ByteBlocks {
 
     /// Moves the first `len` sectors to the drive, with which `ended` requests end.
     fn send(&mut self, (mut len, ended): (Sectors, u32)) {
+        self.ahead.on_dispatch(len, self.stream.block);
         let latency = self.stream.task.period() * LATENCY_PERIODS;
         for _ in 0..ended {
             let Queued { rest, until, .. } = self.queue[0];
@@ -568,11 +575,11 @@ impl ByteBlocks {
     }
 
     /// Whether the slack may serve the first bytes although they are released: the client seems to
-    /// wait for them, and sends nothing that could be gathered.
+    /// wait for them, and sends nothing that could be gathered, or it is far ahead.
     pub(super) fn is_offered(&self, now: Instant) -> bool {
         let waits = self.queue.len() >= self.outstanding;
         debug_assert!(!waits || !self.queue.is_empty(), "a client waits for something");
-        waits || self.is_growing() && self.waits_until() <= now
+        waits || self.ahead.is_far() || self.is_growing() && self.waits_until() <= now
     }
 
     pub(super) fn invariants(&self) {
@@ -580,6 +587,9 @@ impl ByteBlocks {
         assert_eq!(run.fold(Sectors::ZERO, |sum, len| sum + len), self.run.1, "a run's sectors");
         assert!(self.run.0 <= self.queue.len(), "a run is queued");
         assert_eq!(self.run.0 == 0, self.queue.is_empty(), "a queue has a run");
+        let covered = self.queue.iter().filter(|queued| queued.covered);
+        let sum = covered.fold(Sectors::ZERO, |sum, queued| sum + queued.rest.extent.len);
+        assert_eq!(sum, self.ahead.queued(), "the queued sectors of the stream");
         assert!(self.release.is_none() || self.queue[0].covered, "only a covered head is released");
     }
 }
