@@ -11,7 +11,7 @@ fn main() {
         std::process::exit(2);
     };
     let scratch = tempfile::TempDir::new().expect("a scratch directory");
-    let mut answered = 0;
+    let (mut answered, mut promises) = (0, 0);
     for seed in from..from.saturating_add(count) {
         let run = std::panic::catch_unwind(|| seeds::run(seed, scratch.path()));
         let Ok(report) = run else {
@@ -20,9 +20,13 @@ fn main() {
             std::process::exit(1);
         };
         answered += report.oracles.answered;
+        promises += report.oracles.promises_checked;
         for (name, _) in seeds::scenario(seed).traces {
             std::fs::remove_file(scratch.path().join(name)).expect("it was written");
         }
     }
-    println!("{count} scenarios from seed {from} on: {answered} requests, every oracle held");
+    println!(
+        "{count} scenarios from seed {from} on: {answered} requests, {promises} checks of \
+         reserves, every oracle held"
+    );
 }

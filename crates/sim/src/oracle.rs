@@ -8,8 +8,9 @@
 //!   latency, whose requests go ahead of its others.
 //! - Work conservation: the disk idles beside queued requests only while it anticipates the next
 //!   request of a sequential run, or while a limit holds.
-//! - Reserve kept: at queue depth 1, a volume that was backlogged for two periods or more received
-//!   its reserve, less a stated bound; beside streams, less what those may take at once.
+//! - Reserve kept: a volume that was backlogged for two periods or more, with as many requests as
+//!   the drive takes at a time, received its reserve, less a stated bound; beside streams, less
+//!   what those may take at once.
 //! - Deadlines met: under a policy that never misses, no block and no byte of an admitted stream is
 //!   late.
 //! - Accounting: charged disk time equals busy time, and reserves add up (checked by the engine).
@@ -224,7 +225,8 @@ impl ReserveOracle {
         self.since = None;
     }
 
-    /// Checks the volume at `terms.now`. `backlogged` states whether it has requests in the engine.
+    /// Checks the volume at `terms.now`. `backlogged` states whether it has as many requests as the
+    /// drive takes at a time: with fewer it cannot fill its share of the depth.
     ///
     /// # Panics
     /// When the volume received less than its reserve by more than the bound.
@@ -248,8 +250,7 @@ impl ReserveOracle {
             return;
         };
         let stretch = now.since(from);
-        // At a higher queue depth a client with few requests cannot fill its share of the depth.
-        let promised = settings.policy.guarantees_shares() && settings.depth == 1;
+        let promised = settings.policy.guarantees_shares();
         if stretch < settings.period * 2 || !promised {
             return;
         }
@@ -264,7 +265,10 @@ impl ReserveOracle {
         // And what the reserve earns while high-priority volumes spend their credit.
         let before = settings.period * 2 + batches + terms.burst;
         let (before, streams) = beside_streams(engine, before);
-        let lent = self.reserve.of(before) + settings.estimates.random + debt;
+        let estimates = DiskTime::from_nanos(
+            settings.estimates.random.as_nanos().saturating_mul(i64::from(settings.depth)),
+        );
+        let lent = self.reserve.of(before) + estimates + debt;
         let in_service = DiskTime::from(longest * (1 + u64::from(settings.depth)));
         let owed = self.reserve.of(stretch) - lent - in_service - streams;
         assert!(

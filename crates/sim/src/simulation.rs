@@ -490,7 +490,7 @@ impl Simulation {
             }
         }
         let volume = &mut self.volumes[volume];
-        if volume.in_flight == 0 {
+        if volume.in_flight < self.disks[volume.disk].settings.depth {
             volume.reserve_oracle.on_idle();
         }
     }
@@ -508,7 +508,8 @@ impl Simulation {
             let disk = &mut self.disks[volume.disk];
             let (settings, longest, burst) = (&disk.settings, disk.longest, disk.burst);
             let terms = ReserveTerms { settings, longest, burst, now: self.now };
-            volume.reserve_oracle.check(&mut disk.engine, volume.id, volume.in_flight > 0, terms);
+            let is_backlogged = volume.in_flight >= settings.depth;
+            volume.reserve_oracle.check(&mut disk.engine, volume.id, is_backlogged, terms);
         }
     }
 }

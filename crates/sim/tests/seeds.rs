@@ -1,5 +1,7 @@
 //! A sample of the seeds that `make soak` runs by the thousand.
 
+use std::fmt::Write as _;
+
 use spindle_sim::seeds;
 use tempfile::TempDir;
 
@@ -77,4 +79,28 @@ fn open_loops_that_overload_a_disk_are_dropped_and_counted() {
     // Four million requests were sent, and 2^19 can wait.
     assert!(volume.dropped > 3_000_000, "{} were dropped", volume.dropped);
     assert!(volume.iops > 50.0, "the disk worked on: {} IOPS", volume.iops);
+}
+
+#[test]
+fn reserves_are_checked_at_every_depth_under_each_policy_that_guarantees_shares() {
+    for policy in ["utilization", "spindle"] {
+        for depth in [1, 8, 32] {
+            let mut text = format!(
+                "duration = \"5s\"\n[[disk]]\nname = \"d\"\ndrive = \"hgst-7k8\"\n\
+                 policy = \"{policy}\"\ndepth = {depth}\n"
+            );
+            for (index, reserve) in [30, 70].into_iter().enumerate() {
+                write!(
+                    text,
+                    "[[volume]]\nname = \"v{index}\"\ndisk = \"d\"\nsize = \"100GiB\"\n\
+                     reserve = \"{reserve}%\"\n[[workload]]\nvolume = \"v{index}\"\n\
+                     op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 32\n"
+                )
+                .expect("a string takes all");
+            }
+            let report = seeds::run_text(&text, &[], "depth", std::path::Path::new("."));
+            let checked = report.oracles.promises_checked;
+            assert!(checked >= 40, "{policy}, depth {depth}: {checked} checks");
+        }
+    }
 }
