@@ -41,10 +41,12 @@ mod blocks;
 mod dynamic_slack;
 mod scheduler;
 mod slack;
+mod slack_bound;
 mod sporadic_server;
 mod state;
 mod worst_case;
 
 pub(super) use dynamic_slack::{DemandForecast, Rate, Releases};
+pub(super) use slack_bound::{BURST_COMMANDS, SlackBound};
 pub(crate) use state::Deadline;
 pub(crate) use worst_case::WorstCase;

@@ -60,10 +60,7 @@ impl Policy for Deadline {
     }
 
     fn set_static_slack(&mut self, slack: DiskTime) {
-        assert!(slack >= DiskTime::ZERO, "slack is not negative");
-        self.slack = slack;
-        self.slack_left = self.slack_left.min(slack);
-        self.known_slack = None;
+        self.slack.set_static(slack);
     }
 
     fn queued(
@@ -151,7 +148,7 @@ impl Policy for Deadline {
         match (charged_to, &mut entry.guarantee) {
             (ChargedTo::RealTime, Guarantee::Reserve(server)) => server.pay(worst),
             (ChargedTo::RealTime | ChargedTo::Past, _) => {}
-            (ChargedTo::Slack, _) => self.slack_left -= worst + preemption_cost,
+            (ChargedTo::Slack, _) => self.slack.spend(worst + preemption_cost),
             (ChargedTo::Server, _) => self.server.as_mut().expect("a server pays").pay(worst),
         }
         self.in_service = Some(InService { volume, charged_to, worst, ends_request, due });
@@ -176,7 +173,7 @@ impl Policy for Deadline {
         match (in_service.charged_to, &mut entry.guarantee) {
             (ChargedTo::RealTime, Guarantee::Reserve(server)) => server.pay(over),
             (ChargedTo::RealTime | ChargedTo::Past, _) => {}
-            (ChargedTo::Slack, _) => self.slack_left -= over,
+            (ChargedTo::Slack, _) => self.slack.spend(over),
             (ChargedTo::Server, _) => self.server.as_mut().expect("a server paid").pay(over),
         }
         if let Some(due) = in_service.due {
@@ -185,7 +182,7 @@ impl Policy for Deadline {
         if let Guarantee::Stream(blocks) = &mut entry.guarantee
             && !in_service.ends_request
         {
-            blocks.on_partial_service(took, self.preemption);
+            blocks.on_partial_service(took, self.slack.preemption());
         }
         self.place(volume, now);
         took

@@ -1,43 +1,32 @@
 //! The available slack: the longest best-effort command that may go now.
 
+use std::collections::BTreeSet;
+
 use units::{DiskTime, Duration, Instant};
 
 use super::dynamic_slack::{DemandForecast, Rate, Releases};
+use super::slack_bound::{BURST_COMMANDS, SlackBound};
 use super::sporadic_server::SporadicServer;
 use super::state::{Deadline, Guarantee, Volume};
 use crate::{PolicyName, VolumeId};
-
-/// Best-effort commands for which a burst of `delta-star` ends: with one, the seeks there and back
-/// cost the service of three more; with many, the first waits for the slack of the last. Of 1, 2,
-/// 3, 4, 8, 16 and all that wait, 4 had the least mean latency beside the busiest streams of
-/// `clockwise-fig3`.
-const BURST_COMMANDS: usize = 4;
 
 impl Deadline {
     /// The cost of a best-effort command beyond its own service time: the positioning back to a
     /// request that it interrupts.
     pub(super) fn preemption_cost(&self) -> DiskTime {
-        let begun = |volume: VolumeId| match &self.volumes[volume.0 as usize].guarantee {
+        self.slack.preemption_cost(|volume| match &self.volumes[volume.0 as usize].guarantee {
             Guarantee::Stream(blocks) => blocks.is_begun(),
             _ => false,
-        };
-        if self.last_served.is_some_and(begun) { self.preemption } else { DiskTime::ZERO }
+        })
     }
 
-    /// Notes that `volume` is served. A request that is begun and does not continue now will need
-    /// positioning again.
+    /// Notes that `volume` is served.
     pub(super) fn set_last_served(&mut self, volume: VolumeId) {
-        let preemption = self.preemption;
-        let Some(before) = self.last_served.replace(volume).filter(|before| *before != volume)
-        else {
-            return;
-        };
-        if let Guarantee::Stream(blocks) = &mut self.volume(before).guarantee
-            && blocks.preempt()
-            && let Some((_, known_slack)) = &mut self.known_slack
-        {
-            *known_slack -= preemption;
-        }
+        let volumes = &mut self.volumes;
+        self.slack.served(volume, |before| match &mut volumes[before.0 as usize].guarantee {
+            Guarantee::Stream(blocks) => blocks.preempt(),
+            _ => false,
+        });
     }
 
     /// The longest best-effort command; `waiting`: whether a released request is queued.
@@ -45,7 +34,7 @@ impl Deadline {
         const ANY: DiskTime = DiskTime::from_nanos(i64::MAX);
         debug_assert_eq!(waiting, !self.real.is_empty(), "released requests are in their order");
         match self.name {
-            PolicyName::DeltaL => self.slack_left - self.preemption_cost(),
+            PolicyName::DeltaL => self.slack.left() - self.preemption_cost(),
             PolicyName::DeltaStar => {
                 let streams = waiting && self.burst;
                 let wanted = self.wanted_time(if streams { BURST_COMMANDS } else { 1 });
@@ -58,8 +47,9 @@ impl Deadline {
             }
             _ if !waiting => ANY,
             PolicyName::Lst => {
-                self.look_ahead(now);
-                let latest = self.forecast.latest_start().expect("one is waiting");
+                let (guarantees, slack) = self.guarantees();
+                let latest = slack.look_ahead(|forecast| guarantees.collect(forecast, now));
+                let latest = latest.latest_start().expect("one is waiting");
                 let now = i64::try_from(now.as_nanos()).expect("under 292 years");
                 DiskTime::from_nanos(latest - now) - self.preemption_cost()
             }
@@ -83,59 +73,22 @@ impl Deadline {
 
     /// The dynamic slack, or a lower bound: enough to decide whether `wanted` is available.
     fn dynamic_slack(&mut self, wanted: DiskTime, now: Instant) -> DiskTime {
-        debug_assert!(wanted >= DiskTime::ZERO, "a command takes time: {wanted}");
-        let since = |then: Instant| DiskTime::from(now.since(then));
-        let known_slack = self.known_slack.map(|(then, slack)| slack - since(then));
-        let known_slack =
-            known_slack.map_or(self.slack_left, |known_slack| known_slack.max(self.slack_left));
-        if known_slack >= wanted + self.preemption_cost() {
-            return known_slack;
-        }
-        self.look_ahead(now);
-        let slack = self.forecast.slack(now).max(self.slack_left);
-        self.known_slack = Some((now, slack));
-        slack
+        let wanted = wanted + self.preemption_cost();
+        let (guarantees, slack) = self.guarantees();
+        slack.dynamic(wanted, now, |forecast| guarantees.collect(forecast, now))
     }
 
-    /// Collects the demand from now on.
-    fn look_ahead(&mut self, now: Instant) {
-        debug_assert!(self.guaranteed.len() <= self.volumes.len(), "a guarantee is a volume's");
-        self.forecast.clear();
-        for volume in &self.guaranteed {
-            let entry = &self.volumes[volume.0 as usize];
-            match &entry.guarantee {
-                Guarantee::Stream(blocks) if entry.is_active => {
-                    let task = blocks.stream.task;
-                    if let Some(due) = entry.due {
-                        debug_assert!(entry.head.is_some(), "what is due is queued");
-                        let head = entry.head.unwrap_or_default();
-                        let slack_left = blocks.remaining(head, self.preemption);
-                        self.forecast.add_pending(due, slack_left + entry.extra);
-                    }
-                    let releases = Releases {
-                        at_once: 0,
-                        first: blocks.next_release(now),
-                        period: task.period(),
-                        deadline: task.deadline(),
-                        cost: task.cost() + entry.extra,
-                        rate: entry.rate,
-                    };
-                    self.forecast.add_releases(releases, now);
-                }
-                Guarantee::Reserve(server) if entry.is_active => {
-                    forecast_server(&mut self.forecast, server, now);
-                }
-                _ => {}
-            }
-        }
-        if let Some(server) = &self.server {
-            forecast_server(&mut self.forecast, server, now);
-        }
+    /// What demands disk time, apart from the bound of the slack that this leaves.
+    fn guarantees(&mut self) -> (Guarantees<'_>, &mut SlackBound) {
+        let Self { volumes, guaranteed, server, slack, .. } = self;
+        debug_assert!(guaranteed.len() <= volumes.len(), "a guarantee is a volume's");
+        let preemption = slack.preemption();
+        (Guarantees { volumes, guaranteed, server: server.as_ref(), preemption }, slack)
     }
 
     /// Charges each task for preempting those that can be preempted, as admission does.
     pub(super) fn charge_preemptions(&mut self) {
-        let preemption = self.preemption;
+        let preemption = self.slack.preemption();
         let preempted = |entry: &Volume| match &entry.guarantee {
             Guarantee::Stream(blocks) if blocks.stream.task.is_preemptible() => {
                 blocks.stream.task.period()
@@ -153,6 +106,50 @@ impl Deadline {
             let task = blocks.stream.task;
             entry.extra = if task.period() < longest { preemption } else { DiskTime::ZERO };
             entry.rate = Rate::of(task.cost() + entry.extra, task.period());
+        }
+    }
+}
+
+/// The guarantees of a disk.
+struct Guarantees<'a> {
+    volumes: &'a [Volume],
+    guaranteed: &'a BTreeSet<VolumeId>,
+    server: Option<&'a SporadicServer>,
+    preemption: DiskTime,
+}
+
+impl Guarantees<'_> {
+    /// Collects the demand from now on.
+    fn collect(&self, forecast: &mut DemandForecast, now: Instant) {
+        for volume in self.guaranteed {
+            let entry = &self.volumes[volume.0 as usize];
+            debug_assert!(entry.due.is_none() || entry.head.is_some(), "what is due is queued");
+            match &entry.guarantee {
+                Guarantee::Stream(blocks) if entry.is_active => {
+                    let task = blocks.stream.task;
+                    if let Some(due) = entry.due {
+                        let head = entry.head.unwrap_or_default();
+                        let rest = blocks.remaining(head, self.preemption);
+                        forecast.add_pending(due, rest + entry.extra);
+                    }
+                    let releases = Releases {
+                        at_once: 0,
+                        first: blocks.next_release(now),
+                        period: task.period(),
+                        deadline: task.deadline(),
+                        cost: task.cost() + entry.extra,
+                        rate: entry.rate,
+                    };
+                    forecast.add_releases(releases, now);
+                }
+                Guarantee::Reserve(server) if entry.is_active => {
+                    forecast_server(forecast, server, now);
+                }
+                _ => {}
+            }
+        }
+        if let Some(server) = self.server {
+            forecast_server(forecast, server, now);
         }
     }
 }

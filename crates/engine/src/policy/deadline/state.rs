@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use units::{DiskTime, Duration, Instant, Share};
 
 use super::blocks::Blocks;
-use super::dynamic_slack::{DemandForecast, Rate};
+use super::dynamic_slack::Rate;
+use super::slack_bound::SlackBound;
 use super::sporadic_server::SporadicServer;
 use super::worst_case::WorstCase;
 use crate::accounting::usage::{DecayClock, RecentUsage};
@@ -71,7 +72,6 @@ pub(super) struct InService {
 pub(crate) struct Deadline {
     pub(super) name: PolicyName,
     pub(super) period: Duration,
-    pub(super) preemption: DiskTime,
     pub(super) worst: WorstCase,
     pub(super) volumes: Vec<Volume>,
     /// Released heads, by deadline.
@@ -87,30 +87,21 @@ pub(crate) struct Deadline {
     /// The volumes with a guarantee, and those of them that are not active yet.
     pub(super) guaranteed: BTreeSet<VolumeId>,
     pub(super) activating: BTreeSet<VolumeId>,
-    /// ΔL, and the rest of it since the queue of real-time requests was empty.
-    pub(super) slack: DiskTime,
-    pub(super) slack_left: DiskTime,
-    /// A lower bound of the dynamic slack, and when it was computed.
-    pub(super) known_slack: Option<(Instant, DiskTime)>,
+    pub(super) slack: SlackBound,
     pub(super) burst: bool,
-    /// The volume of the last command: the arm is where that ended.
-    pub(super) last_served: Option<VolumeId>,
     pub(super) picked: Option<(VolumeId, ChargedTo)>,
     pub(super) in_service: Option<InService>,
-    pub(super) forecast: DemandForecast,
 }
 
 impl Deadline {
     pub(crate) fn new(settings: &Settings, now: Instant) -> Self {
         let deadlines = settings.deadlines;
         assert!(settings.policy.has_deadlines(), "the policy keeps deadlines");
-        assert!(deadlines.preemption >= DiskTime::ZERO, "a positioning takes time");
         let server = deadlines.best_effort;
         let server = server.and_then(|server| server_of(server.share, server.period));
         Self {
             name: settings.policy,
             period: settings.period,
-            preemption: deadlines.preemption,
             worst: WorstCase::Bound(deadlines.worst),
             volumes: Vec::new(),
             real: BTreeSet::new(),
@@ -121,14 +112,10 @@ impl Deadline {
             server,
             guaranteed: BTreeSet::new(),
             activating: BTreeSet::new(),
-            slack: DiskTime::ZERO,
-            slack_left: DiskTime::ZERO,
-            known_slack: None,
+            slack: SlackBound::new(deadlines.preemption),
             burst: false,
-            last_served: None,
             picked: None,
             in_service: None,
-            forecast: DemandForecast::default(),
         }
     }
 
@@ -182,12 +169,12 @@ impl Deadline {
         }
         debug_assert!(self.activating.is_subset(&self.guaranteed), "guarantees are activated");
         self.charge_preemptions();
-        self.known_slack = None;
+        self.slack.forget();
     }
 
     /// No released request is queued and the drive is idle: activates what waits for that.
     pub(super) fn activate(&mut self, now: Instant) {
-        self.known_slack = None;
+        self.slack.forget();
         for volume in core::mem::take(&mut self.activating) {
             let entry = self.volume(volume);
             debug_assert!(!entry.is_active, "a guarantee is activated once");
@@ -291,8 +278,7 @@ impl Deadline {
         }
         assert!(self.real.is_empty(), "no released request is queued");
         assert!(self.in_service.is_none(), "the drive is idle");
-        assert!(self.slack >= DiskTime::ZERO, "slack is not negative: {}", self.slack);
-        self.slack_left = self.slack;
+        self.slack.restart();
         self.burst = false;
         if !self.activating.is_empty() {
             self.activate(now);

@@ -33,15 +33,14 @@ use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
 use super::byte_blocks::ByteBlocks;
 use super::latency::Latency;
-use crate::policy::deadline::{DemandForecast, Rate, Releases, WorstCase};
+use crate::policy::deadline::{
+    BURST_COMMANDS, DemandForecast, Rate, Releases, SlackBound, WorstCase,
+};
 use crate::policy::indexed_heap::IndexedHeap;
 use crate::request::DeadlineStats;
 use crate::stream::Task;
 use crate::{Contract, Execution, LatencyStats, Settings, StreamContract, VolumeId};
 
-/// Commands of the selector for which a burst ends: with one, the positioning there and back costs
-/// the service of three more ([`crate::policy::deadline`] has the measurement).
-const BURST_COMMANDS: usize = 4;
 /// In a burst the slack is computed again after this many real-time commands at the latest. It
 /// grows by what they take less than their worst cases, and by releases that come later than they
 /// could: the latter alone would not be noticed.
@@ -66,6 +65,27 @@ struct Stream {
     is_withheld: bool,
 }
 
+impl Stream {
+    /// Adds what its block, and those that may be released from now on, demand.
+    fn forecast(&self, forecast: &mut DemandForecast, preemption: DiskTime, now: Instant) {
+        debug_assert!(self.is_active, "a stream demands nothing before");
+        let task = self.blocks.stream.task;
+        if let (Some(due), Some(head)) = (self.due, self.head) {
+            let rest = self.blocks.remaining(head, preemption);
+            forecast.add_pending(due, rest + self.extra);
+        }
+        let releases = Releases {
+            at_once: 0,
+            first: self.blocks.next_release(now),
+            period: task.period(),
+            deadline: task.period(),
+            cost: task.cost() + self.extra,
+            rate: self.rate,
+        };
+        forecast.add_releases(releases, now);
+    }
+}
+
 /// The command in the drive.
 #[derive(Clone, Copy, Debug)]
 struct InService {
@@ -80,7 +100,6 @@ struct InService {
 /// The streams and bounded latencies of a disk, and the slack that they leave.
 #[derive(Debug)]
 pub(super) struct Guard {
-    preemption: DiskTime,
     /// The longest command, and whether commands of streams gather requests.
     command_max: Sectors,
     gathers: bool,
@@ -95,28 +114,20 @@ pub(super) struct Guard {
     future: IndexedHeap<Instant>,
     /// Streams that are not active yet.
     activating: BTreeSet<VolumeId>,
-    /// The static slack, and the rest of it since no block was real time.
-    slack: DiskTime,
-    slack_left: DiskTime,
-    /// A lower bound of the dynamic slack, and when it was computed.
-    known_slack: Option<(Instant, DiskTime)>,
+    slack: SlackBound,
     burst: bool,
     /// What the slack of a burst is at most, and the real-time commands for which that is believed.
     most: Option<(DiskTime, u32)>,
-    last_served: Option<VolumeId>,
     /// The volume whose head was picked as real time.
     picked: Option<VolumeId>,
     in_service: Option<InService>,
-    forecast: DemandForecast,
 }
 
 impl Guard {
     /// A guard of nothing. A preemption costs what the settings say.
     pub(super) fn new(settings: &Settings) -> Self {
-        let preemption = settings.deadlines.preemption;
-        assert!(preemption >= DiskTime::ZERO, "a positioning takes time");
+        assert!(settings.command_max > Sectors::ZERO, "a command has sectors");
         Self {
-            preemption,
             command_max: settings.command_max,
             gathers: settings.execution == Execution::Whole { split: None },
             streams: BTreeMap::new(),
@@ -126,15 +137,11 @@ impl Guard {
             real: IndexedHeap::new(),
             future: IndexedHeap::new(),
             activating: BTreeSet::new(),
-            slack: DiskTime::ZERO,
-            slack_left: DiskTime::ZERO,
-            known_slack: None,
+            slack: SlackBound::new(settings.deadlines.preemption),
             burst: false,
             most: None,
-            last_served: None,
             picked: None,
             in_service: None,
-            forecast: DemandForecast::default(),
         }
     }
 
@@ -222,7 +229,8 @@ impl Guard {
             self.activating.insert(volume);
         }
         self.charge_preemptions();
-        (self.known_slack, self.most) = (None, None);
+        self.slack.forget();
+        self.most = None;
         assert!(self.activating.len() <= self.promises(), "promises are activated");
     }
 
@@ -245,10 +253,8 @@ impl Guard {
 
     /// The static slack ΔL of the streams.
     pub(super) fn set_static_slack(&mut self, slack: DiskTime) {
-        assert!(slack >= DiskTime::ZERO, "slack is not negative");
-        self.slack = slack;
-        self.slack_left = self.slack_left.min(slack);
-        (self.known_slack, self.most) = (None, None);
+        self.slack.set_static(slack);
+        self.most = None;
     }
 
     /// Whether a bounded latency covers a request that arrives now.
@@ -319,11 +325,12 @@ impl Guard {
         if self.real.len() > 0 {
             return BTreeSet::new();
         }
-        (self.slack_left, self.burst, self.most) = (self.slack, false, None);
+        self.slack.restart();
+        (self.burst, self.most) = (false, None);
         if self.activating.is_empty() {
             return BTreeSet::new();
         }
-        self.known_slack = None;
+        self.slack.forget();
         let activated = core::mem::take(&mut self.activating);
         for &volume in &activated {
             if let Some(latency) = self.latencies.get_mut(&volume) {
@@ -375,20 +382,17 @@ impl Guard {
         if self.burst || self.dynamic_slack(time, now) < time {
             return false;
         }
-        // The rest of the static slack is that of a disk that does not idle.
-        self.slack_left = DiskTime::ZERO;
+        self.slack.idle();
         true
     }
 
     /// The cost of a command beyond its own service time: the positioning back to a block that it
     /// interrupts.
     fn preemption_cost(&self) -> DiskTime {
-        let begun = |volume| {
+        self.slack.preemption_cost(|volume| {
             self.streams.get(&volume).is_some_and(|stream| stream.blocks.is_begun())
                 || self.latencies.get(&volume).is_some_and(Latency::is_begun)
-        };
-        debug_assert!(self.preemption >= DiskTime::ZERO, "a positioning takes time");
-        if self.last_served.is_some_and(begun) { self.preemption } else { DiskTime::ZERO }
+        })
     }
 
     /// Notes that a command of `volume` goes to the drive, with the worst case `worst`, and that
@@ -402,7 +406,7 @@ impl Guard {
         assert!(self.in_service.is_none(), "one command is in flight beside streams");
         let is_real = self.picked.take() == Some(volume);
         if !is_real {
-            self.slack_left -= worst + self.preemption_cost();
+            self.slack.spend(worst + self.preemption_cost());
         }
         self.set_last_served(volume);
         if let Some(stream) = self.streams.get_mut(&volume) {
@@ -429,7 +433,7 @@ impl Guard {
         assert_eq!(in_service.volume, volume, "one command is in flight beside streams");
         assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
         if !in_service.is_real {
-            self.slack_left -= took - in_service.worst;
+            self.slack.spend(took - in_service.worst);
         } else if let Some((most, left)) = &mut self.most {
             *most += (in_service.worst - took).max(DiskTime::ZERO);
             *left = left.saturating_sub(1);
@@ -439,11 +443,11 @@ impl Guard {
         } else if in_service.is_covered
             && let Some(latency) = self.latencies.get_mut(&volume)
         {
-            latency.on_partial_service(took, self.preemption);
+            latency.on_partial_service(took, self.slack.preemption());
         }
         if let Some(stream) = self.streams.get_mut(&volume) {
             let stats = self.stats.entry(volume).or_default();
-            let took = (took, self.preemption);
+            let took = (took, self.slack.preemption());
             stream.blocks.on_completion(took, |operation| worst.of(operation), stats, now);
         }
         in_service.is_real
@@ -463,67 +467,35 @@ impl Guard {
         stats
     }
 
-    /// Notes that `volume` is served. A block that is begun and does not continue now will need
-    /// positioning again.
+    /// Notes that `volume` is served.
     fn set_last_served(&mut self, volume: VolumeId) {
-        let preemption = self.preemption;
-        let Some(before) = self.last_served.replace(volume).filter(|before| *before != volume)
-        else {
-            return;
-        };
-        let stream = self.streams.get_mut(&before);
-        let mut interrupted = stream.is_some_and(|stream| stream.blocks.preempt());
-        interrupted |= self.latencies.get_mut(&before).is_some_and(Latency::preempt);
-        if interrupted && let Some((_, known_slack)) = &mut self.known_slack {
-            *known_slack -= preemption;
-        }
-        debug_assert_eq!(self.last_served, Some(volume), "the head is where that command ends");
+        let Self { slack, streams, latencies, .. } = self;
+        debug_assert!(streams.len() <= self.stats.len(), "a stream has counts");
+        slack.served(volume, |before| {
+            let stream = streams.get_mut(&before);
+            let interrupted = stream.is_some_and(|stream| stream.blocks.preempt());
+            interrupted | latencies.get_mut(&before).is_some_and(Latency::preempt)
+        });
     }
 
     /// The dynamic slack, or a lower bound: enough to decide whether `wanted` is available.
     fn dynamic_slack(&mut self, wanted: DiskTime, now: Instant) -> DiskTime {
-        debug_assert!(wanted >= DiskTime::ZERO, "a command takes time: {wanted}");
-        let since = |then: Instant| DiskTime::from(now.since(then));
-        let known = self
-            .known_slack
-            .map_or(self.slack_left, |(then, slack)| (slack - since(then)).max(self.slack_left));
-        if known >= wanted + self.preemption_cost() {
-            return known;
-        }
-        self.look_ahead(now);
-        let slack = self.forecast.slack(now).max(self.slack_left);
-        self.known_slack = Some((now, slack));
-        slack
-    }
-
-    /// Collects the demand of the streams from now on.
-    fn look_ahead(&mut self, now: Instant) {
-        debug_assert!(self.activating.len() <= self.promises(), "promises are activated");
-        self.forecast.clear();
-        for stream in self.streams.values().filter(|stream| stream.is_active) {
-            let task = stream.blocks.stream.task;
-            if let (Some(due), Some(head)) = (stream.due, stream.head) {
-                let rest = stream.blocks.remaining(head, self.preemption);
-                self.forecast.add_pending(due, rest + stream.extra);
+        let wanted = wanted + self.preemption_cost();
+        let Self { slack, streams, latencies, .. } = self;
+        let preemption = slack.preemption();
+        slack.dynamic(wanted, now, |forecast| {
+            for stream in streams.values().filter(|stream| stream.is_active) {
+                stream.forecast(forecast, preemption, now);
             }
-            let releases = Releases {
-                at_once: 0,
-                first: stream.blocks.next_release(now),
-                period: task.period(),
-                deadline: task.period(),
-                cost: task.cost() + stream.extra,
-                rate: stream.rate,
-            };
-            self.forecast.add_releases(releases, now);
-        }
-        for latency in self.latencies.values().filter(|latency| latency.is_active()) {
-            latency.forecast(&mut self.forecast, self.preemption, now);
-        }
+            for latency in latencies.values().filter(|latency| latency.is_active()) {
+                latency.forecast(forecast, preemption, now);
+            }
+        })
     }
 
     /// Charges each stream for preempting those that can be preempted, as admission does.
     fn charge_preemptions(&mut self) {
-        let preemption = self.preemption;
+        let preemption = self.slack.preemption();
         let streams = self.streams.values().map(|stream| stream.blocks.stream.task);
         let tasks = streams.chain(self.latencies.values().map(|latency| latency.contract().task));
         let preempted = tasks.filter(Task::is_preemptible);

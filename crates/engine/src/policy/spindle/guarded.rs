@@ -192,14 +192,11 @@ impl Spindle {
         now: Instant,
     ) -> DiskTime {
         let actual = self.ledger.charge(took);
-        let (positions, own_part) = (self.positions(), self.ledger.own_part());
+        let positions = self.positions();
         let entry = &mut self.volumes[volume.0 as usize];
         entry.account.spend(actual, now, &self.orders.clock);
-        assert!(entry.running > 0, "a completed command was dispatched");
-        entry.running -= 1;
-        entry.last_completion = now;
-        entry.update_depth(positions);
-        entry.update_quantum(own_part);
+        self.leave_drive(volume, now);
+        self.volume(volume).update_depth(positions);
         self.place(volume, now);
         actual
     }

@@ -220,6 +220,20 @@ impl Spindle {
         }
     }
 
+    /// A command of `volume` has left the drive, and is charged.
+    pub(super) fn leave_drive(&mut self, volume: VolumeId, now: Instant) {
+        let own_part = self.ledger.own_part();
+        let entry = self.volume(volume);
+        assert!(entry.running > 0, "a completed command was dispatched");
+        entry.running -= 1;
+        debug_assert!(now >= entry.last_completion, "completions are in order");
+        entry.last_completion = now;
+        entry.update_quantum(own_part);
+        if entry.outstanding() == 0 {
+            entry.idle_level = entry.account.reserve_level(now);
+        }
+    }
+
     /// The selector: the volume that goes next, as far as shares are concerned.
     pub(super) fn select(&mut self, running: usize, now: Instant) -> Pick {
         self.scale_back(now);
@@ -486,16 +500,7 @@ impl Policy for Spindle {
         {
             quantum.last = actual;
         }
-        let own_part = self.ledger.own_part();
-        let entry = self.volume(volume);
-        assert!(entry.running > 0, "a completed command was dispatched");
-        entry.running -= 1;
-        debug_assert!(now >= entry.last_completion, "completions are in order");
-        entry.last_completion = now;
-        entry.update_quantum(own_part);
-        if entry.outstanding() == 0 {
-            entry.idle_level = entry.account.reserve_level(now);
-        }
+        self.leave_drive(volume, now);
         self.place(volume, now);
         let paid = self.paid.take_if(|(payer, _)| *payer == volume);
         let paid = paid.map_or(DiskTime::ZERO, |(_, paid)| paid);
