@@ -90,12 +90,13 @@ fn log(plan: &mut Plan, args: &args::Log) -> anyhow::Result<()> {
 fn warn_of_starving(plan: &Plan) {
     for (index, disk) in plan.disks.iter().enumerate() {
         let room = plan.admission_headroom(config::DiskIndex(index), Instant::ZERO);
-        let Some((room, profile)) = room.zip(disk.profile()).filter(|_| disk.best_effort.is_none())
+        let Some((room, worst)) =
+            room.zip(disk.worst_command()).filter(|_| disk.best_effort.is_none())
         else {
             continue;
         };
         let whole = Extent::new(Lba(0), disk.drive.model.capacity());
-        let read = disk.block_cost(&profile, whole, Bytes(4_096)).longest;
+        let read = disk.block_cost(&worst, whole, Bytes(4_096)).longest;
         if room.tasks > 0 && room.slack < read {
             eprintln!(
                 "disk {}: its streams leave {:.1} ms at any moment, and a read of 4KiB can take \

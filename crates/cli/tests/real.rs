@@ -187,6 +187,48 @@ fn succeed_here(scratch: &Scratch, arguments: &[&str]) {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
 }
 
+/// A file declares its worst case, since nothing has measured it.
+#[test]
+fn a_real_disk_with_a_declared_worst_case_keeps_a_stream_and_a_bounded_latency() {
+    let scratch = scratch();
+    let declared = "depth = 8\nworst_case = { command = \"2s\", rate = \"10MB/s\" }\n";
+    let contracts = CONFIG
+        .replace("depth = 8\n", declared)
+        .replace("reserve = \"50%\"\n", "stream = { bandwidth = \"100kB/s\", block = \"1MB\" }\n");
+    let latency =
+        "latency = { within = \"20s\", requests = \"0.05/s\", burst = 2, size = \"4KiB\" }\n";
+    // Without the declaration neither is accepted.
+    scratch.write("plan.toml", contracts.replace(declared, "depth = 8\n"));
+    let refused = spindle(scratch.path(), &["serve", "plan.toml"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("or a `worst_case`"), "{refused:?}");
+    scratch.write("plan.toml", contracts + latency);
+    let server = serve(&scratch);
+    let block = noise(1_000_448, 1);
+    let mut client =
+        Client::connect(&server.address.parse().expect("an address")).expect("it listens");
+    client.go("a").expect("it is served");
+    for number in 0..3 {
+        let extent = Extent::new(Lba(number * 1_954), Sectors(1_954));
+        client.send(number, Operation::write(extent), &block).expect("it is sent");
+        client.receive().expect("it is answered").result.expect("it is written");
+    }
+    let mut client =
+        Client::connect(&server.address.parse().expect("an address")).expect("it listens");
+    client.go("b").expect("it is served");
+    client.send(0, Operation::read(Extent::new(Lba(0), Sectors(8))), &[]).expect("it is sent");
+    client.receive().expect("it is answered").result.expect("it is read");
+    let show = |name: &str| -> Value {
+        let ran = spindle(scratch.path(), &["vol", "show", name, "--json"]);
+        serde_json::from_str::<Value>(&ran.stdout).expect("JSON")["volume"].clone()
+    };
+    let (stream, bounded) = (show("a"), show("b"));
+    assert!(stream["stream"]["met"].as_u64() >= Some(1), "{stream}");
+    assert_eq!((&stream["stream"]["missed"], &stream["in_flight"]), (&0.into(), &0.into()));
+    assert_eq!((&bounded["kind"], &bounded["requests"]), (&"latency".into(), &1.into()));
+    server.stop();
+}
+
 #[test]
 fn a_disk_that_another_server_has_is_refused_by_name() {
     let scratch = scratch();

@@ -64,6 +64,14 @@ pub const ESTIMATE_MIN: Duration = Duration::from_micros(1);
 /// The longest lateness of a host: with more, streams cannot be admitted in any useful number.
 pub const HOST_LATENESS_MAX: Duration = Duration::from_secs(1);
 
+/// The shortest worst case of a command, apart from its transfer.
+pub const WORST_COMMAND_MIN: Duration = Duration::from_micros(1);
+/// The longest worst case of a command, apart from its transfer: with more, deadlines cannot be
+/// kept in any useful number.
+pub const WORST_COMMAND_MAX: Duration = Duration::from_secs(10);
+/// The least rate of a transfer in the worst case, in bytes a second.
+pub const WORST_RATE_MIN: Bytes = Bytes(1_000_000);
+
 /// The smallest share of its speed to which a drive is slowed.
 pub const SLOWED_MIN: Share = Share::from_percent(1);
 

@@ -45,6 +45,7 @@ fn disks() -> Vec<Disk> {
         estimate: EstimatorName::Constants,
         reserve_headroom: Share::NONE,
         nominal: Rate { interval: worst },
+        worst_case: None,
         host_lateness: Duration::from_millis(1),
         best_effort: None,
         slack_range: engine::stream::SlackRange::All,

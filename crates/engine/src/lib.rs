@@ -37,7 +37,7 @@ pub use engine::{
     BEST_EFFORT_TASK, CommandPieces, Engine, IdleReason, RESERVES_TASK, latency_task, reserve_task,
     volume_of_task,
 };
-pub use policy::{ContractUnit, Feature, PolicyName, UnknownPolicy};
+pub use policy::{ContractUnit, Feature, PolicyName, UnknownPolicy, WorstCase};
 pub use preempt::{
     Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,
 };

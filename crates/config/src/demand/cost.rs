@@ -1,9 +1,11 @@
 //! The worst-case time of a stream's blocks on a disk.
 
+use std::sync::Arc;
+
 use drive_profile::{Profile, TransferKind};
-use engine::Execution;
 use engine::limits::COMMAND_MAX;
 use engine::stream::{RequestedLatency, RequestedStream, Task};
+use engine::{CommandBound, Execution, WorstCase};
 use units::{Bytes, DiskTime, Duration, Extent, SECTOR_BYTES, Sectors};
 
 use crate::limits::BLOCK_MIN;
@@ -22,7 +24,7 @@ impl Disk {
     /// The worst case of a block of `block` bytes, read or written anywhere inside `range` of this
     /// disk, in the commands that requests are split into. Each command includes its own
     /// positioning.
-    pub fn block_cost(&self, profile: &Profile, range: Extent, block: Bytes) -> BlockCost {
+    pub fn block_cost(&self, worst: &WorstCase, range: Extent, block: Bytes) -> BlockCost {
         let sectors = Sectors(block.0.div_ceil(SECTOR_BYTES).min(range.len.0));
         // Writes with FUA are not split into chunks.
         let (read, write) = match self.execution {
@@ -33,7 +35,7 @@ impl Disk {
             Execution::Preemptible(how) => (how.chunk.unwrap_or(COMMAND_MAX), COMMAND_MAX),
         };
         let cost = |most: Sectors, transfer| {
-            let command = |len| DiskTime::from(profile.worst_case(range, len, transfer));
+            let command = |len| worst.within(range, len, transfer);
             let (full, rest) = (sectors.0 / most.0, Sectors(sectors.0 % most.0));
             let longest = command(most.min(sectors));
             let rest = if rest.0 > 0 { command(rest) } else { DiskTime::ZERO };
@@ -42,6 +44,17 @@ impl Disk {
         };
         let (reads, writes) = (cost(read, TransferKind::Read), cost(write, TransferKind::Write));
         BlockCost { whole: reads.0.max(writes.0), longest: reads.1.max(writes.1) }
+    }
+
+    /// The worst case of a command, from which deadlines are admitted: as declared, or by the
+    /// profile; `None` if nothing bounds it. `host_lateness` is added either way.
+    pub fn worst_command(&self) -> Option<WorstCase> {
+        let declared = self.worst_case.map(|CommandBound { positioning, sector }| {
+            let positioning = positioning + DiskTime::from(self.host_lateness);
+            WorstCase::Bound(CommandBound { positioning, sector })
+        });
+        debug_assert!(declared.is_none() || self.profile().is_none(), "one bound of a command");
+        declared.or_else(|| Some(WorstCase::Profile(Arc::new(self.profile()?))))
     }
 
     /// The profile from which deadlines are admitted; `None` for a drive without seeks.
@@ -56,7 +69,7 @@ impl Disk {
 
 /// The task of a stream on a disk; `None` if no disk could admit it.
 pub(crate) fn task(
-    (disk, profile): (&Disk, &Profile),
+    (disk, worst): (&Disk, &WorstCase),
     requested: RequestedStream,
     range: Extent,
 ) -> Option<Task> {
@@ -68,17 +81,17 @@ pub(crate) fn task(
     }
     let period = u128::from(requested.block.0) * 1_000_000_000 / u128::from(requested.bandwidth.0);
     let period = Duration::from_nanos(u64::try_from(period).ok()?);
-    let cost = disk.block_cost(profile, range, requested.block);
+    let cost = disk.block_cost(worst, range, requested.block);
     Task::new(period, cost.whole, cost.longest).ok()
 }
 
 /// The task of a bounded latency on a disk; `None` if no disk could admit it.
 pub(crate) fn latency_task(
-    (disk, profile): (&Disk, &Profile),
+    (disk, worst): (&Disk, &WorstCase),
     requested: RequestedLatency,
     range: Extent,
 ) -> Option<Task> {
     let RequestedLatency { within, interval, burst, size } = requested;
-    let cost = disk.block_cost(profile, range, size.bytes());
+    let cost = disk.block_cost(worst, range, size.bytes());
     Task::sporadic(interval, within, burst, cost.whole, cost.longest).ok()
 }

@@ -6,6 +6,7 @@ use drive::Model;
 use drive_profile::Profile;
 use engine::{
     Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Settings, TABLE_POINTS,
+    WorstCase,
 };
 use units::{DiskTime, Duration, Instant, Lba, Sectors, Share};
 
@@ -47,7 +48,11 @@ impl Disk {
 
     fn deadlines(&self) -> Deadlines {
         let (slack_range, best_effort) = (self.slack_range, self.best_effort);
-        Deadlines { slack_range, best_effort, ..Deadlines::default() }
+        let worst = match self.worst_case.and(self.worst_command()) {
+            Some(WorstCase::Bound(declared)) => declared,
+            Some(WorstCase::Profile(_)) | None => Deadlines::default().worst,
+        };
+        Deadlines { slack_range, best_effort, worst, ..Deadlines::default() }
     }
 
     /// The drive's profile: measured, or else assumed from its parameters; slowed as the drive is.

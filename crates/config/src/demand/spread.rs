@@ -8,9 +8,8 @@
 
 use core::num::NonZeroU64;
 
-use drive_profile::Profile;
 use engine::stream::{RequestedLatency, RequestedStream, Task};
-use engine::{LatencyContract, RateRequirement};
+use engine::{LatencyContract, RateRequirement, WorstCase};
 use units::{Bytes, Duration, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::limits::BLOCK_SECTORS;
 use volume::pool::{Layout, Zone};
@@ -115,7 +114,7 @@ pub(crate) fn rate_of_pieces(requested: RateRequirement) -> RateRequirement {
 
 /// The task of a stream on a disk; `None` if no disk could admit it.
 pub(crate) fn task(
-    (disk, profile): (&Disk, &Profile),
+    (disk, worst): (&Disk, &WorstCase),
     requested: RequestedStream,
     spread: &Spread<'_>,
     index: DiskIndex,
@@ -125,7 +124,7 @@ pub(crate) fn task(
     }
     let period = u128::from(requested.block.0) * 1_000_000_000 / u128::from(requested.bandwidth.0);
     let period = Duration::from_nanos(u64::try_from(period).ok()?);
-    let cost = disk.block_cost(profile, spread.reach(disk, index), piece(requested.block).bytes());
+    let cost = disk.block_cost(worst, spread.reach(disk, index), piece(requested.block).bytes());
     // Rounded down, so that all of them together are no longer than the period of the block.
     let period_of_piece = period / spread.pieces(requested.block, index);
     Task::new(period, cost.whole, cost.longest).ok()?;
@@ -135,7 +134,7 @@ pub(crate) fn task(
 /// The bounded latency of a volume on a disk: that of the pieces of requests, of which each request
 /// has several where it crosses the end of a block. `None` if no disk could admit it.
 pub(crate) fn latency(
-    (disk, index, profile): (&Disk, DiskIndex, &Profile),
+    (disk, index, worst): (&Disk, DiskIndex, &WorstCase),
     requested: RequestedLatency,
     spread: &Spread<'_>,
 ) -> Option<LatencyContract> {
@@ -151,6 +150,6 @@ pub(crate) fn latency(
         size,
         ..requested
     };
-    let task = latency_task((disk, profile), of_pieces, spread.reach(disk, index))?;
+    let task = latency_task((disk, worst), of_pieces, spread.reach(disk, index))?;
     Some(LatencyContract { task, size })
 }

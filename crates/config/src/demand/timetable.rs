@@ -4,15 +4,12 @@
 //! contract in the file's order that does not, and names the violated constraint and what would
 //! fit.
 
-use std::sync::Arc;
-
-use drive_profile::Profile;
 use engine::stream::{
     BlockingTask, Booking, CounterOffers, LatencyOffers, RequestedLatency, RequestedStream, Span,
     Task, TaskId, Timetable, Violation,
 };
 use engine::{
-    Admission, BEST_EFFORT_TASK, Contract, RESERVES_TASK, latency_task, reserve_task,
+    Admission, BEST_EFFORT_TASK, Contract, RESERVES_TASK, WorstCase, latency_task, reserve_task,
     volume_of_task,
 };
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors, Share};
@@ -136,16 +133,16 @@ impl<'a> Contracts<'a> {
     fn latency_task(
         self,
         number: usize,
-        (disk, index, profile): (&Disk, DiskIndex, &Profile),
+        (disk, index, worst): (&Disk, DiskIndex, &WorstCase),
         requested: RequestedLatency,
     ) -> Option<Task> {
         match self {
             Self::Volumes(volumes) => {
-                cost::latency_task((disk, profile), requested, volumes.get(number)?.extent)
+                cost::latency_task((disk, worst), requested, volumes.get(number)?.extent)
             }
             Self::Pool(pool) => {
                 let volume = pool.volumes.get(number.checked_sub(POOL_VOLUMES)?)?;
-                let on = (disk, index, profile);
+                let on = (disk, index, worst);
                 let part = spread::latency(on, requested, &Spread::of(volume));
                 part.map(|latency| latency.task)
             }
@@ -156,7 +153,7 @@ impl<'a> Contracts<'a> {
     fn task(
         self,
         number: usize,
-        (disk, index, profile): (&Disk, DiskIndex, &Profile),
+        (disk, index, worst): (&Disk, DiskIndex, &WorstCase),
         requested: RequestedStream,
     ) -> Option<Task> {
         match self {
@@ -164,11 +161,11 @@ impl<'a> Contracts<'a> {
                 let volume = volumes.get(number)?;
                 let range = volume.stream?.range;
                 let start = volume.extent.start + Sectors(range.start.0);
-                cost::task((disk, profile), requested, Extent::new(start, range.len))
+                cost::task((disk, worst), requested, Extent::new(start, range.len))
             }
             Self::Pool(pool) => {
                 let volume = pool.volumes.get(number.checked_sub(POOL_VOLUMES)?)?;
-                spread::task((disk, profile), requested, &Spread::of(volume), index)
+                spread::task((disk, worst), requested, &Spread::of(volume), index)
             }
         }
     }
@@ -180,8 +177,8 @@ impl Plan {
     /// disk's policy has no deadlines, and it has no stream and no bounded latency.
     pub fn timetable(&self, disk: DiskIndex) -> Option<Timetable> {
         let there = &self.disks[disk.0];
-        let profile = there.profile().filter(|_| there.policy.keeps_streams())?;
-        let tasks = Tasks::of((there, disk), Contracts::of(self, disk), &profile);
+        let worst = there.worst_command().filter(|_| there.policy.keeps_streams())?;
+        let tasks = Tasks::of((there, disk), Contracts::of(self, disk), &worst);
         if tasks.bookings.is_empty() && !there.policy.has_deadlines() {
             return None;
         }
@@ -231,9 +228,9 @@ impl<'a> Tasks<'a> {
     pub(crate) fn of(
         (disk, index): (&'a Disk, DiskIndex),
         contracts: Contracts<'a>,
-        profile: &Profile,
+        worst: &WorstCase,
     ) -> Self {
-        let longest = disk.settings().longest_command(Some(&Arc::new(profile.clone())));
+        let longest = disk.settings().longest_command(worst);
         if !disk.policy.has_deadlines() {
             let bookings = streams_beside_reserves((disk, index), contracts, longest);
             return Self { disk, index, contracts, bookings };
@@ -265,7 +262,7 @@ impl<'a> Tasks<'a> {
     }
 
     /// The volume of the first booking that does not fit beside the ones before it.
-    pub(crate) fn first_unfit(&self, profile: &Profile) -> Option<(usize, AdmissionFailure)> {
+    pub(crate) fn first_unfit(&self, worst: &WorstCase) -> Option<(usize, AdmissionFailure)> {
         if self.fit(self.bookings.len()) {
             return None;
         }
@@ -282,11 +279,11 @@ impl<'a> Tasks<'a> {
         let (number, is_latency) = owner(id)?;
         let requested = self.contracts.requested(number).filter(|_| !is_latency);
         let offers = requested.map_or_else(CounterOffers::default, |requested| {
-            self.offers(profile, (&before, span), (number, requested))
+            self.offers(worst, (&before, span), (number, requested))
         });
         let requested = self.contracts.requested_latency(number).filter(|_| is_latency);
         let latency_offers = requested.map_or_else(LatencyOffers::default, |requested| {
-            let on = (self.disk, self.index, profile);
+            let on = (self.disk, self.index, worst);
             let task = |requested| self.contracts.latency_task(number, on, requested);
             before.latency_offers(span, requested, task)
         });
@@ -347,12 +344,12 @@ impl<'a> Tasks<'a> {
     /// too.
     fn offers(
         &self,
-        profile: &Profile,
+        worst: &WorstCase,
         (beside, span): (&Timetable, Span),
         (number, requested): (usize, RequestedStream),
     ) -> CounterOffers {
         let task =
-            |requested| self.contracts.task(number, (self.disk, self.index, profile), requested);
+            |requested| self.contracts.task(number, (self.disk, self.index, worst), requested);
         let offers = beside.counter_offers(span, requested, task);
         let round = offers.bandwidth.map(|exact| {
             let bandwidth = rounded(exact);

@@ -177,6 +177,12 @@ fn disk_guarantees() -> Vec<Key> {
         .formerly("unreserved")
         .or("0%"),
         Key::new(
+            "worst_case",
+            "a table in braces",
+            "The longest time of a command of a disk without a profile of an arm: flash, or a real \
+             disk. Streams and bounded latencies need one.",
+        ),
+        Key::new(
             "host_lateness",
             times(Duration::ZERO, l::HOST_LATENESS_MAX),
             "Time added to each command's worst case for the host's delays, for streams.",
@@ -257,6 +263,27 @@ pub(crate) static BEST_EFFORT: Lazy = Lazy::new(|| {
     ];
     let about = "A server that reserves time for best-effort requests beside deadlines.";
     TableKeys::new("[[disk]] best_effort", about, keys)
+});
+
+pub(crate) static WORST_CASE: Lazy = Lazy::new(|| {
+    let command = times(l::WORST_COMMAND_MIN, l::WORST_COMMAND_MAX);
+    let keys = vec![
+        Key::new(
+            "command",
+            command,
+            "The longest time of a command apart from its transfer: writes are forced, and one \
+             command is in the drive at a time.",
+        )
+        .required(),
+        Key::new(
+            "rate",
+            "bytes a second such as 100MB/s",
+            "The least rate of a transfer: a command takes `command` and its bytes ÷ `rate`.",
+        )
+        .required(),
+    ];
+    let about = "The longest time of a command, as declared: nothing verifies it.";
+    TableKeys::new("[[disk]] worst_case", about, keys)
 });
 
 pub(crate) static FAULTS: Lazy = Lazy::new(|| {

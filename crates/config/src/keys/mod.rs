@@ -12,7 +12,7 @@ mod workload;
 
 pub use input::{Key, TableKeys};
 
-pub(crate) use disk::{BEST_EFFORT, DISK, FAULTS};
+pub(crate) use disk::{BEST_EFFORT, DISK, FAULTS, WORST_CASE};
 pub(crate) use server::{LISTEN, LOG, NBD, TOP};
 pub(crate) use volume::{FROM, LATENCY, POOL, POOL_VOLUME, STREAM, VOLUME};
 pub(crate) use workload::{THINK, WORKLOAD};
@@ -26,6 +26,7 @@ pub fn all() -> Vec<&'static TableKeys> {
         &LOG,
         &DISK,
         &BEST_EFFORT,
+        &WORST_CASE,
         &FAULTS,
         &VOLUME,
         &STREAM,

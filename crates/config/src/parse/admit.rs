@@ -1,6 +1,6 @@
 //! Admission of all contracts of a config: everything fits on every disk, or the config is refused.
 
-use drive_profile::Profile;
+use engine::WorstCase;
 use input::Table;
 
 use crate::demand::{AdmissionFailure, Contracts, METADATA, POOL_VOLUMES, Tasks};
@@ -11,13 +11,13 @@ use crate::plan::{Disk, DiskIndex, PoolPlan, Volume};
 pub(crate) fn admit(
     tables: &[Table<'_>],
     disks: &[Disk],
-    profiles: &[Option<Profile>],
+    bounds: &[Option<WorstCase>],
     volumes: &[Volume],
 ) -> Result<(), ConfigError> {
-    for (index, (disk, profile)) in disks.iter().zip(profiles).enumerate() {
-        let Some(profile) = profile else { continue };
-        let tasks = Tasks::of((disk, DiskIndex(index)), Contracts::Volumes(volumes), profile);
-        let Some((volume, unfit)) = tasks.first_unfit(profile) else { continue };
+    for (index, (disk, worst)) in disks.iter().zip(bounds).enumerate() {
+        let Some(worst) = worst else { continue };
+        let tasks = Tasks::of((disk, DiskIndex(index)), Contracts::Volumes(volumes), worst);
+        let Some((volume, unfit)) = tasks.first_unfit(worst) else { continue };
         return Err(refused(&tables[volume], &PROMISES, disk, unfit));
     }
     Ok(())
@@ -28,13 +28,13 @@ pub(crate) fn admit(
 pub(crate) fn admit_pool(
     (own, tables): (&Table<'_>, &[Table<'_>]),
     disks: &[Disk],
-    profiles: &[Option<Profile>],
+    bounds: &[Option<WorstCase>],
     pool: &PoolPlan,
 ) -> Result<(), ConfigError> {
     for &index in &pool.disks {
-        let (disk, Some(profile)) = (&disks[index.0], &profiles[index.0]) else { continue };
-        let tasks = Tasks::of((disk, index), Contracts::Pool(pool), profile);
-        let Some((number, unfit)) = tasks.first_unfit(profile) else { continue };
+        let (disk, Some(worst)) = (&disks[index.0], &bounds[index.0]) else { continue };
+        let tasks = Tasks::of((disk, index), Contracts::Pool(pool), worst);
+        let Some((number, unfit)) = tasks.first_unfit(worst) else { continue };
         return Err(match number.checked_sub(POOL_VOLUMES) {
             Some(volume) => refused(&tables[volume], &PROMISES, disk, unfit),
             None if number == METADATA => refused(own, &["metadata_share"], disk, unfit),

@@ -4,17 +4,17 @@
 use engine::limits::{PERIOD_MAX, SERVER_PERIOD_MIN};
 use std::sync::Arc;
 
-use drive_profile::Profile;
+use drive::AnyModel;
 use engine::stream::SlackRange;
-use engine::{BestEffortServer, Execution, PolicyName};
-use units::Duration;
+use engine::{BestEffortServer, CommandBound, Execution, PolicyName, WorstCase};
+use units::{DiskTime, Duration, SECTOR_BYTES};
 
 use super::real;
 use crate::defaults;
-use crate::keys::BEST_EFFORT;
-use crate::limits::HOST_LATENESS_MAX;
+use crate::keys::{BEST_EFFORT, WORST_CASE};
+use crate::limits::{HOST_LATENESS_MAX, WORST_COMMAND_MAX, WORST_COMMAND_MIN, WORST_RATE_MIN};
 use crate::plan::Disk;
-use input::{InputError, Table};
+use input::{InputError, Table, size_text};
 
 const KEYS: [&str; 3] = ["host_lateness", "best_effort", "slack_range"];
 
@@ -59,23 +59,51 @@ fn range(table: &Table<'_>, policy: PolicyName) -> Result<SlackRange, InputError
     }
 }
 
-/// The profile of each disk whose policy keeps streams.
-pub(crate) fn profiles(disks: &[Disk]) -> Vec<Option<Profile>> {
-    let profile = |disk: &Disk| disk.profile().filter(|_| disk.policy.keeps_streams());
-    disks.iter().map(profile).collect()
+/// The worst case of a command as a table declares it, for a drive without a profile of an arm.
+pub(crate) fn declared(
+    table: &Table<'_>,
+    model: &AnyModel,
+    policy: PolicyName,
+) -> Result<Option<CommandBound>, InputError> {
+    let Some(value) = table.value("worst_case") else { return Ok(None) };
+    if model.mechanical().is_some() {
+        return Err(value.refuse("no such field: the profile of the drive bounds its commands"));
+    }
+    if policy.has_deadlines() || !policy.keeps_streams() {
+        return Err(value.refuse("no such field, or policy = \"spindle\""));
+    }
+    let fields = value.table(&WORST_CASE)?;
+    let command = fields.require("command", "a time such as 10ms")?;
+    let positioning = command.duration(WORST_COMMAND_MIN..=WORST_COMMAND_MAX, "")?;
+    let rate = fields.require("rate", "bytes a second such as 100MB/s")?;
+    let bytes = rate.bytes_per_second()?;
+    if bytes < WORST_RATE_MIN {
+        let least = size_text(WORST_RATE_MIN);
+        return Err(rate.refuse(format_args!("at least {least}/s")));
+    }
+    // Rounded up, so that the bound holds for each number of sectors.
+    let sector = Duration::from_nanos((SECTOR_BYTES * 1_000_000_000).div_ceil(bytes.0));
+    debug_assert!(sector > Duration::ZERO, "a transfer takes time");
+    Ok(Some(CommandBound { positioning: positioning.into(), sector: DiskTime::from(sector) }))
+}
+
+/// The worst case of the commands of each disk whose policy keeps streams.
+pub(crate) fn bounds(disks: &[Disk]) -> Vec<Option<WorstCase>> {
+    let bound = |disk: &Disk| disk.worst_command().filter(|_| disk.policy.keeps_streams());
+    disks.iter().map(bound).collect()
 }
 
 /// The reason why no stream can be kept on a disk whose policy keeps streams beside shares; `None`
 /// if streams can be.
 pub(crate) fn unbounded(disk: &Disk) -> Option<String> {
-    if disk.profile().is_none() {
+    if disk.worst_command().is_none() {
         let unmeasured = real::is_unmeasured(&disk.drive.model);
         let help = real::HELP_MEASURE_PROFILE;
         return Some(if unmeasured {
-            format!("a disk with a profile ({help})")
+            format!("a disk with a profile ({help}) or a `worst_case`")
         } else {
-            "a disk with an arm: nothing bounds what erasing and collecting cost a flash drive's \
-             commands"
+            "a disk with an arm or a `worst_case`: nothing else bounds what erasing and collecting \
+             cost a flash drive's commands"
                 .to_owned()
         });
     }
@@ -123,7 +151,7 @@ pub(crate) fn bounded(table: &Table<'_>, disk: &Disk) -> Result<(), InputError> 
             "a size such as 256KiB: each chunk is taken to need a way of its own",
         );
     }
-    let least = disk.settings().longest_command(Some(&Arc::new(profile)));
+    let least = disk.settings().longest_command(&WorstCase::Profile(Arc::new(profile)));
     if disk.best_effort.is_some_and(|server| server.share.of(server.period) < least) {
         return refused(
             "best_effort",

@@ -90,6 +90,7 @@ fn disk(
     let by = estimator(table, &drive.model)?;
     let faults = faults::check(table, backing.capabilities().is_real)?;
     let (host_lateness, best_effort, slack_range) = deadlines::check(table, policy(table)?)?;
+    let worst_case = deadlines::declared(table, &drive.model, policy(table)?)?;
     let kind = (policy(table)?, drive.model.rotational());
     let read_ahead = read_ahead::check(table, kind, &backing)?;
     let disk = Disk {
@@ -112,6 +113,7 @@ fn disk(
             .value("reserve_headroom")
             .map_or(Ok(Share::NONE), |value| value.share())?,
         nominal,
+        worst_case,
         host_lateness,
         best_effort,
         slack_range,

@@ -25,8 +25,8 @@ pub(crate) fn check(
 ) -> Result<Option<LatencyContract>, InputError> {
     let Some(value) = table.value("latency") else { return Ok(None) };
     let requested = requested(table, &value, extent.len.bytes(), [disk])?;
-    let profile = disk.profile().expect("it was checked");
-    let task = latency_task((disk, &profile), requested, extent).ok_or_else(|| too_long(&value))?;
+    let worst = disk.worst_command().expect("it was checked");
+    let task = latency_task((disk, &worst), requested, extent).ok_or_else(|| too_long(&value))?;
     Ok(Some(LatencyContract { task, size: requested.size }))
 }
 
@@ -55,8 +55,8 @@ pub(crate) fn part(
     let Some((requested, value)) = volume.latency.zip(table.value("latency")) else {
         return Ok(None);
     };
-    let profile = disk.profile().expect("it was checked");
-    let part = latency_on_pool_disk((disk, index, &profile), requested, &Spread::of(volume));
+    let worst = disk.worst_command().expect("it was checked");
+    let part = latency_on_pool_disk((disk, index, &worst), requested, &Spread::of(volume));
     part.map(Some).ok_or_else(|| too_long(&value))
 }
 

@@ -1,7 +1,7 @@
 //! The tables `[pool]` and `[[pool.volume]]`.
 
-use drive_profile::Profile;
 use engine::Admission;
+use engine::WorstCase;
 use units::{Bytes, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, VOLUME_BLOCKS_MAX};
@@ -67,13 +67,13 @@ pub(crate) fn check<'a>(
     let pooled = pool.disks.iter().map(|disk| &disks[disk.0]);
     unkept::check_pool(table, pooled.clone())?;
     let pooled = Names::of(pooled.map(|disk| (disk.name.as_str(), disk.line)));
-    let profiles = deadlines::profiles(disks);
+    let bounds = deadlines::bounds(disks);
     for table in tables {
         let name = names.add(table)?.to_owned();
         let mut volume = parse_volume(table, name, (&pooled, &pool), disks)?;
         volume.stream = pool_stream::check(table, disks, &volume)?;
         volume.latency = latency::check_pool(table, disks, &volume)?;
-        let known = Known { table, disks, profiles: &profiles };
+        let known = Known { table, disks, bounds: &bounds };
         for index in Spread::of(&volume).disks() {
             let part = part(&known, &mut volume, index, &mut admissions[index.0])?;
             volume.parts.push(part);
@@ -87,7 +87,7 @@ pub(crate) fn check<'a>(
 struct Known<'a> {
     table: &'a Table<'a>,
     disks: &'a [Disk],
-    profiles: &'a [Option<Profile>],
+    bounds: &'a [Option<WorstCase>],
 }
 
 /// The volume's contract on one of its disks, admitted there; its priority is the same on all of
@@ -107,10 +107,10 @@ fn part(
     let mut contract = single_disk::contract(table, disk, declared, admission)?;
     volume.priority = single_disk::priority(table, contract, disk, admission)?;
     if let Some(stream) = volume.stream {
-        let profile = known.profiles[index.0].as_ref();
-        let profile = profile.expect("a disk whose policy serves deadlines has a profile");
+        let worst = known.bounds[index.0].as_ref();
+        let worst = worst.expect("a disk that keeps a stream has a worst case");
         let spread = Spread::of(volume);
-        contract.stream = Some(pool_stream::part(table, (disk, profile), stream, &spread, index)?);
+        contract.stream = Some(pool_stream::part(table, (disk, worst), stream, &spread, index)?);
     }
     contract.latency = latency::part(table, (disk, index), volume)?;
     Ok(DiskContract { disk: index, contract, declared })

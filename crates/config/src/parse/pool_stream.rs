@@ -1,6 +1,6 @@
 //! The contract of a pool volume's stream on each of its disks.
 //!
-use drive_profile::Profile;
+use engine::WorstCase;
 use input::{InputError, Table, size_text};
 
 use super::stream::{kept, refuse_block, requested_stream, span, too_seldom};
@@ -21,7 +21,7 @@ pub(crate) fn check(
     }
     let spread = Spread::of(volume).disks();
     for disk in spread.iter().map(|disk| &disks[disk.0]) {
-        kept(&value, disk, disk.profile().as_ref())?;
+        kept(&value, disk, disk.worst_command().as_ref())?;
     }
     if let Some(range) = fields.value("range") {
         return Err(range.refuse("no range: blocks of a pool's volume lie anywhere in its zone"));
@@ -37,12 +37,12 @@ pub(crate) fn check(
 /// The stream's contract on one disk.
 pub(crate) fn part(
     table: &Table<'_>,
-    (disk, profile): (&Disk, &Profile),
+    (disk, worst): (&Disk, &WorstCase),
     stream: PoolStream,
     spread: &Spread<'_>,
     index: DiskIndex,
 ) -> Result<engine::StreamContract, InputError> {
-    let Some(task) = task((disk, profile), stream.requested, spread, index) else {
+    let Some(task) = task((disk, worst), stream.requested, spread, index) else {
         let value = table.require("stream", "a stream")?;
         return Err(too_seldom(&value.table(&STREAM)?, stream.requested));
     };

@@ -6,8 +6,8 @@
 //! case of each command includes its own positioning, so that a preemption between two of them is
 //! accounted for.
 
-use drive_profile::Profile;
 use engine::PolicyName;
+use engine::WorstCase;
 use engine::limits::STREAM_PERIOD_MAX;
 use engine::stream::{RequestedStream, Span};
 use input::{InputError, Table, Value, size_text, time_text};
@@ -23,17 +23,17 @@ use crate::plan::{Disk, Stream};
 pub(crate) fn check(
     table: &Table<'_>,
     disk: &Disk,
-    profile: Option<&Profile>,
+    worst: Option<&WorstCase>,
     extent: Extent,
 ) -> Result<Option<Stream>, InputError> {
     let Some(value) = table.value("stream") else { return Ok(None) };
     let fields = value.table(&STREAM)?;
-    let profile = kept(&value, disk, profile)?;
+    let worst = kept(&value, disk, worst)?;
     let requested = requested_stream(table, &fields)?;
     let range = range(&fields, extent.len, requested.block)?;
     let span = span(&fields)?;
     let on_disk = Extent::new(extent.start + Sectors(range.start.0), range.len);
-    let Some(task) = task((disk, profile), requested, on_disk) else {
+    let Some(task) = task((disk, worst), requested, on_disk) else {
         return Err(too_seldom(&fields, requested));
     };
     let block = Sectors(requested.block.0.div_ceil(SECTOR_BYTES));
@@ -41,19 +41,19 @@ pub(crate) fn check(
     Ok(Some(Stream { requested, range, span, promised }))
 }
 
-/// The disk's profile, if the disk can keep a stream.
+/// The worst case of the disk's commands, if the disk can keep a stream.
 pub(crate) fn kept<'a>(
     value: &Value<'_>,
     disk: &Disk,
-    profile: Option<&'a Profile>,
-) -> Result<&'a Profile, InputError> {
+    worst: Option<&'a WorstCase>,
+) -> Result<&'a WorstCase, InputError> {
     if !disk.policy.keeps_streams() {
         return Err(knows_no_deadlines(value, disk));
     }
-    match (profile, unbounded(disk)) {
-        (Some(profile), None) => Ok(profile),
+    match (worst, unbounded(disk)) {
+        (Some(worst), None) => Ok(worst),
         (_, reason) => {
-            let reason = reason.expect("a disk that can keep streams has a profile");
+            let reason = reason.expect("a disk that can keep streams has a worst case");
             Err(value.refuse(format_args!("{reason}, for a stream on disk \"{}\"", disk.name)))
         }
     }

@@ -72,13 +72,13 @@ impl Plan {
         let pooled = pool.as_ref().map_or(&[][..], |pool| &pool.disks);
         let mut names = Names::default();
         let volumes = volume::check(&volume_tables, &disks, pooled, &mut names)?;
-        let profiles = deadlines::profiles(&disks);
-        admit::admit(&volume_tables, &disks, &profiles, &volumes)?;
+        let bounds = deadlines::bounds(&disks);
+        admit::admit(&volume_tables, &disks, &bounds, &volumes)?;
         let pool = match (pool, &pool_table) {
             (Some(pool), Some(table)) => {
                 let tables = (table, pool_volume_tables.as_slice());
                 let pool = pool::check(tables, &disks, pool, &mut names)?;
-                admit::admit_pool(tables, &disks, &profiles, &pool)?;
+                admit::admit_pool(tables, &disks, &bounds, &pool)?;
                 Some(pool)
             }
             _ => None,

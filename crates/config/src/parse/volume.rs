@@ -57,7 +57,7 @@ pub(crate) fn check<'a>(
         };
         unplaced.push(UnplacedVolume { table, name, disk, extent, same_as });
     }
-    let profiles = deadlines::profiles(disks);
+    let bounds = deadlines::bounds(disks);
     let mut admissions: Vec<Admission> =
         disks.iter().map(|disk| Admission::with_headroom(disk.reserve_headroom)).collect();
     let mut volumes: Vec<Volume> = Vec::with_capacity(tables.len());
@@ -72,7 +72,7 @@ pub(crate) fn check<'a>(
         unkept::check(table, &disks[disk])?;
         let mut contract = contract(table, &disks[disk], declared, &mut admissions[disk])?;
         let priority = priority(table, contract, &disks[disk], &mut admissions[disk])?;
-        let stream = stream::check(table, &disks[disk], profiles[disk].as_ref(), extent)?;
+        let stream = stream::check(table, &disks[disk], bounds[disk].as_ref(), extent)?;
         contract.stream = stream.map(|stream| stream.promised);
         contract.latency = latency::check(table, &disks[disk], extent)?;
         let (disk, size, line) = (DiskIndex(disk), extent.len.bytes(), table.line());

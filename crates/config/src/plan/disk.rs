@@ -56,6 +56,9 @@ pub struct Disk {
     /// The rate of requests that [`PolicyName::Throughput`] divides; at least one request in a
     /// period.
     pub nominal: Rate,
+    /// The declared worst case of a command, on a disk without a profile of an arm; `None` if there
+    /// is no such declaration.
+    pub worst_case: Option<engine::CommandBound>,
     /// Time added to each command's worst case for deadlines: a host observes a completion late,
     /// and sends the next command late.
     pub host_lateness: Duration,

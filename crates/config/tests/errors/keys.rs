@@ -21,9 +21,9 @@ fn an_unknown_key_of_a_disk() {
          `policy`, `unkept_contracts`, `depth`, `period`, `batch`, `linger`, \
          `estimate_sequential`, \
          `estimate_random`, `estimate`, `read_ahead`, `nominal_rate`, `reserve_headroom`, \
-         `host_lateness`, \
+         `worst_case`, `host_lateness`, \
          `best_effort`, `slack_range`, `faults`, `execution`, `split`, `chunk`, `jit_offset`, \
-         `approach`, `seek_split` and 2 more"
+         `approach` and 3 more"
     );
 }
 

@@ -130,13 +130,12 @@ fn a_latency_excludes_a_stream_and_a_limit_and_needs_a_disk_with_a_worst_case() 
     let limited = said(&[&disk, &text, "limit = \"50%\"\n"]);
     assert!(limited.contains("field `limit`"), "{limited}");
     assert!(limited.contains("expected no limit beside a latency"), "{limited}");
-    // One command is in the drive at a time while there is a latency.
     assert!(parse(&[&disk, "depth = 4\n", &text]).is_ok());
     let whole = said(&[&disk, "execution = \"preemptible\"\n", &text]);
     assert!(whole.contains("field `latency`") && whole.contains("a `chunk` such as"), "{whole}");
     let flash = disk.replace("hgst-7k8", "samsung-870evo-1t");
     let flash = said(&[&flash, &text]);
-    assert!(flash.contains("nothing bounds what erasing and collecting cost"), "{flash}");
+    assert!(flash.contains("nothing else bounds what erasing and collecting"), "{flash}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use spindle_config::Plan;
+use spindle_config::{DiskIndex, Plan};
 use units::{DiskTime, Duration};
 
 use super::{disk, refused};
@@ -172,8 +172,8 @@ fn beside_shares_where_blocks_have_no_worst_case() {
     for (lines, expected) in [
         (
             "drive = \"samsung-870evo-1t\"\n",
-            "a disk with an arm: nothing bounds what erasing and collecting cost a flash drive's \
-             commands",
+            "a disk with an arm or a `worst_case`: nothing else bounds what erasing and collecting \
+             cost a flash drive's commands",
         ),
         (
             "drive = \"atlas-ii\"\nexecution = \"preemptible\"\n",
@@ -190,6 +190,37 @@ fn beside_shares_where_blocks_have_no_worst_case() {
     let others = "[[volume]]\nname = \"v\"\ndisk = \"d1\"\nsize = \"1GiB\"\nreserve = \"10%\"\n";
     let flash = format!("[[disk]]\nname = \"d1\"\ndrive = \"samsung-870evo-1t\"\n{others}");
     assert_eq!(plan(&flash).volumes.len(), 1);
+}
+
+#[test]
+fn a_declared_worst_case() {
+    let volume = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\n\
+                  stream = { bandwidth = \"10MB/s\", block = \"1MB\" }\n";
+    let flash =
+        |worst: &str| format!("drive = \"samsung-870evo-1t\"\nworst_case = {{ {worst} }}\n");
+    let declared = flash("command = \"10ms\", rate = \"200MB/s\"");
+    let text = format!("[[disk]]\nname = \"d0\"\n{declared}{volume}");
+    let plan = plan(&text);
+    let task = plan.volumes[0].contract.stream.expect("it is accepted").task;
+    // A block of 1 MB is 1,954 sectors of 2.56 us; the host is late by 1 ms.
+    assert_eq!(task.cost(), units::DiskTime::from_nanos(11_000_000 + 1_954 * 2_560));
+    let headroom = plan.admission_headroom(DiskIndex(0), units::Instant::ZERO);
+    assert_eq!(headroom.expect("there is a stream").tasks, 1);
+    let (policy, arm) = (
+        format!("{declared}policy = \"delta-star\"\n"),
+        declared.replace("samsung-870evo-1t", "atlas-ii"),
+    );
+    for (lines, expected) in [
+        (flash("command = \"0s\", rate = \"200MB/s\""), "a time from 1us to 10s"),
+        (flash("command = \"11s\", rate = \"200MB/s\""), "a time from 1us to 10s"),
+        (flash("command = \"10ms\", rate = \"999KB/s\""), "at least 1MB/s"),
+        (flash("command = \"10ms\""), "bytes a second such as 100MB/s"),
+        (policy, "no such field, or policy = \"spindle\""),
+        (arm, "no such field: the profile of the drive bounds its commands"),
+    ] {
+        let said = refused(&[], &format!("[[disk]]\nname = \"d0\"\n{lines}"));
+        assert!(said.ends_with(&format!("expected {expected}")), "{said}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use units::{DiskTime, Instant};
 
 use super::tasks::BEST_EFFORT_TASK;
 use super::{Engine, NO_SLOT};
+use crate::policy::WorstCase;
 use crate::request::DeadlineStats;
 use crate::stream::TaskSet;
 use crate::{LatencyStats, VolumeId};
@@ -47,7 +48,7 @@ impl Engine {
         if let Some(tasks) = &mut self.tasks {
             assert_eq!(self.volumes.len(), 0, "a profile is set before volumes are added");
             assert!(tasks.set.len() <= 1, "without volumes the only task is best effort's server");
-            tasks.longest = self.settings.longest_command(Some(profile));
+            tasks.longest = self.settings.longest_command(&WorstCase::Profile(Arc::clone(profile)));
             let server = self.settings.deadlines.best_effort;
             let server = server.filter(|_| !tasks.reserves_are_beside());
             if let Some(server) = server.and_then(|server| server.task(tasks.longest)) {

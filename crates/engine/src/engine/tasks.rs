@@ -1,15 +1,13 @@
 //! The guarantees by deadlines as tasks: streams, reserves, and the server of best effort
 //! (Clockwise, RTAS 2000 §3).
 
-use std::sync::Arc;
-
 use units::{DiskTime, Duration, Share};
 
 use crate::limits::{LATENCY_MAX, STREAM_PERIOD_MAX, VOLUMES_MAX};
 use crate::policy::WorstCase;
 use crate::stream::{SlackRange, Task, TaskId, TaskSet};
 use crate::{BestEffortServer, Contract, Execution, Refusal, Settings, VolumeId};
-use drive_profile::{Profile, TransferKind};
+use drive_profile::TransferKind;
 
 /// The id of best effort's server; all other tasks have the ids of their volumes.
 pub const BEST_EFFORT_TASK: TaskId = TaskId(u32::MAX);
@@ -57,11 +55,7 @@ pub(super) struct Tasks {
 impl Settings {
     /// The longest non-preemptible command. Writes are never split: each piece would be forced and
     /// lose a revolution.
-    pub fn longest_command(&self, profile: Option<&Arc<Profile>>) -> DiskTime {
-        let worst = match profile {
-            Some(profile) => WorstCase::Profile(Arc::clone(profile)),
-            None => WorstCase::Bound(self.deadlines.worst),
-        };
+    pub fn longest_command(&self, worst: &WorstCase) -> DiskTime {
         let read = match self.execution {
             Execution::Preemptible(how) => how.chunk.unwrap_or(self.command_max),
             Execution::Whole { .. } => self.command_max,
@@ -129,7 +123,7 @@ fn server_task(share: Share, period: Duration, longest: DiskTime) -> Option<Task
 impl Tasks {
     /// The tasks of a disk without volumes; `None` if its policy keeps no streams.
     pub(super) fn new(settings: &Settings) -> Option<Self> {
-        let longest = settings.longest_command(None);
+        let longest = settings.longest_command(&WorstCase::Bound(settings.deadlines.worst));
         let period = settings.period;
         let beside = !settings.policy.has_deadlines();
         let mut set = TaskSet::new(settings.deadlines.preemption);
@@ -301,6 +295,8 @@ mod tests {
         let chunk = Some(Sectors(16));
         let execution = Execution::Preemptible(crate::Preemptible { chunk, ..Default::default() });
         let settings = Settings { execution, ..Settings::default() };
-        assert_eq!(settings.longest_command(None), Settings::default().longest_command(None));
+        let worst = WorstCase::Bound(settings.deadlines.worst);
+        let whole = Settings::default().longest_command(&worst);
+        assert_eq!(settings.longest_command(&worst), whole);
     }
 }

@@ -20,7 +20,7 @@ mod switch_costs;
 mod throughput;
 mod utilization;
 
-pub(crate) use deadline::WorstCase;
+pub use deadline::WorstCase;
 pub(crate) use factory::make;
 pub use features::Feature;
 pub(crate) use interface::{Dispatch, DispatchRecord, Pick, Policy};

@@ -49,4 +49,4 @@ mod worst_case;
 pub(super) use dynamic_slack::{DemandForecast, Rate, Releases};
 pub(super) use slack_bound::{BURST_COMMANDS, SlackBound};
 pub(crate) use state::Deadline;
-pub(crate) use worst_case::WorstCase;
+pub use worst_case::WorstCase;

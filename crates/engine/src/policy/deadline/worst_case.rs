@@ -7,10 +7,12 @@ use units::{DiskTime, Extent, Lba, Op, Operation, Sectors};
 use crate::CommandBound;
 use drive_profile::{Profile, TransferKind};
 
-/// What is known of the disk: a profile, or two constants.
-#[derive(Clone, Debug)]
-pub(crate) enum WorstCase {
+/// What bounds the service time of a command: two constants, or a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorstCase {
+    /// The same everywhere.
     Bound(CommandBound),
+    /// By what the profile says of the drive.
     Profile(Arc<Profile>),
 }
 
@@ -39,7 +41,8 @@ impl WorstCase {
         self.within(whole, len.min(whole.len), transfer)
     }
 
-    fn within(&self, range: Extent, len: Sectors, transfer: TransferKind) -> DiskTime {
+    /// The worst case of a command of `len` sectors inside `range`.
+    pub fn within(&self, range: Extent, len: Sectors, transfer: TransferKind) -> DiskTime {
         debug_assert!(len <= range.len, "a command lies in its range");
         match self {
             Self::Profile(profile) if range.end().0 <= profile.capacity().0 => {
