@@ -9,22 +9,47 @@ use common::{Closed, Timeline, block, ms, percent, reserve};
 use proptest::prelude::*;
 use spindle_engine::stream::Task;
 use spindle_engine::{
-    Action, BestEffortServer, Command, CommandBound, Contract, Deadlines, Event, LatencyContract,
-    Outcome, PolicyName, Priority, RequestId, Settings, VolumeId, Weight,
+    Action, BestEffortServer, Command, CommandBound, Contract, Deadlines, Event, Feature,
+    LatencyContract, Outcome, PolicyName, Priority, RequestId, Settings, StreamContract, VolumeId,
+    Weight,
 };
 use units::{DiskTime, Duration, Sectors, Share};
 
 /// One step of a generated history; indices are taken modulo the number of candidates.
 #[derive(Clone, Debug)]
 enum Step {
-    Submit { volume: usize, block: u64 },
-    Finish { command: usize },
-    Pass { micros: u64 },
-    Add { contract: Contract },
-    Change { volume: usize, contract: Contract },
-    Remove { volume: usize },
-    Period { millis: u64 },
-    Prioritise { volume: usize, priority: Priority },
+    Submit {
+        volume: usize,
+        block: u64,
+    },
+    Finish {
+        command: usize,
+    },
+    Pass {
+        micros: u64,
+    },
+    Add {
+        contract: Contract,
+    },
+    Change {
+        volume: usize,
+        contract: Contract,
+    },
+    Remove {
+        volume: usize,
+    },
+    Period {
+        millis: u64,
+    },
+    Prioritise {
+        volume: usize,
+        priority: Priority,
+    },
+    /// A stream or a bounded latency, where the policy keeps it.
+    Promise {
+        volume: usize,
+        latency: bool,
+    },
 }
 
 /// Every policy, with shared return costs and with several commands in flight.
@@ -57,12 +82,26 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (100_u64..=10_000).prop_map(|millis| Step::Period { millis }),
         1 => (volume(), prop::sample::select(vec![Priority::Normal, Priority::High]))
             .prop_map(|(volume, priority)| Step::Prioritise { volume, priority }),
+        2 => (volume(), any::<bool>())
+            .prop_map(|(volume, latency)| Step::Promise { volume, latency }),
     ];
     prop::collection::vec(step, 1..300)
 }
 
+/// A bounded latency, or else a stream, of which a block takes 30 ms at most.
+fn promise(latency: bool) -> Contract {
+    let (cost, size) = (DiskTime::from_millis(30), Sectors(8));
+    if latency {
+        let task = Task::sporadic(ms(500), ms(400), 2, cost, cost).expect("a task");
+        return Contract { latency: Some(LatencyContract { task, size }), ..Contract::BEST_EFFORT };
+    }
+    let task = Task::new(ms(600), cost, cost).expect("a task");
+    Contract::stream(StreamContract { task, block: size, range: None })
+}
+
 /// An engine, and the expected state of its volumes, requests and commands.
 struct Model {
+    policy: PolicyName,
     timeline: Timeline,
     volumes: Vec<VolumeId>,
     open: BTreeMap<RequestId, VolumeId>,
@@ -76,7 +115,8 @@ impl Model {
         let deadlines = Deadlines { best_effort, ..Deadlines::default() };
         let settings = Settings { policy, depth, deadlines, ..Settings::default() };
         let timeline = Timeline::new(settings, &[]);
-        Self { timeline, volumes: Vec::new(), open: BTreeMap::new(), running: Vec::new() }
+        let (volumes, open, running) = (Vec::new(), BTreeMap::new(), Vec::new());
+        Self { policy, timeline, volumes, open, running }
     }
 
     fn settle(&mut self) {
@@ -124,6 +164,15 @@ impl Model {
         panic!("a request was lost: {:?}", self.open);
     }
 
+    /// Changes the contract of `volume` if it is admitted.
+    fn change(&mut self, volume: VolumeId, contract: Contract) {
+        let engine = &mut self.timeline.engine;
+        if engine.admits(volume, contract).is_ok() {
+            engine.handle(Event::ContractChanged { volume, contract }, self.timeline.now);
+            assert_eq!(engine.contract(volume), contract);
+        }
+    }
+
     fn step(&mut self, step: &Step) {
         let count = self.volumes.len();
         let now = self.timeline.now;
@@ -147,10 +196,12 @@ impl Model {
                 }
             }
             Step::Change { volume, contract } if count > 0 => {
-                let volume = self.volumes[volume % count];
-                if self.timeline.engine.admits(volume, contract).is_ok() {
-                    self.timeline.engine.handle(Event::ContractChanged { volume, contract }, now);
-                    assert_eq!(self.timeline.engine.contract(volume), contract);
+                self.change(self.volumes[volume % count], contract);
+            }
+            Step::Promise { volume, latency } if count > 0 => {
+                let feature = if latency { Feature::Latency } else { Feature::Stream };
+                if self.policy.keeps(feature) {
+                    self.change(self.volumes[volume % count], promise(latency));
                 }
             }
             Step::Remove { volume } if count > 0 => {

@@ -6,6 +6,8 @@
 //! a random amount. The disk has no geometry that could hide an error of the scheduler. Deadlines
 //! are computed here a second time, from the arrivals alone, and compared with the engine's.
 //!
+//! Beside shares the drive takes several commands in some cases, and serves them in any order.
+//!
 //! Half of the cases are adversarial: all streams release together just after a best-effort
 //! request, or a request of the stream with the longest block, has begun.
 //!
@@ -68,6 +70,9 @@ struct Case {
     /// For each request its client, its arrival, and its deadline if it is known.
     sent: Vec<(usize, Instant, Option<Instant>)>,
     running: Option<(Command, Instant)>,
+    /// The commands in the drive behind that one, and what decides in which order it serves them.
+    waiting: Vec<Command>,
+    order: SeededRng,
     /// The request of the last command: its next command needs no positioning.
     last: Option<RequestId>,
     positioning: u64,
@@ -88,7 +93,11 @@ impl Case {
     fn new(seed: u64, parameters: SearchParameters) -> Self {
         let mut rng = SeededRng::new(seed, STREAM);
         let tasks = TaskDistribution::new(&mut rng);
-        let settings = tasks.settings(parameters, &mut rng);
+        let mut settings = tasks.settings(parameters, &mut rng);
+        let mut order = SeededRng::new(seed, STREAM + 2);
+        if !settings.policy.has_deadlines() {
+            settings.depth = one_of(&mut order, &[1, 1, 2, 3, 8]);
+        }
         let shorter = rng.below(3) == 0;
         let mut case = Self {
             engine: Engine::new(settings, Instant::ZERO),
@@ -96,6 +105,8 @@ impl Case {
             clients: Vec::new(),
             sent: Vec::new(),
             running: None,
+            waiting: Vec::new(),
+            order,
             last: None,
             positioning: tasks.positioning,
             shorter,
@@ -247,6 +258,7 @@ impl Case {
             if let Some((command, _)) = self.running.take_if(|(_, done)| *done <= self.now) {
                 let completed = Event::Completed { command: command.id, outcome: Outcome::Done };
                 self.engine.handle(completed, self.now);
+                self.serve();
             }
             self.check_shares();
         }
@@ -353,19 +365,26 @@ impl Case {
         while let Some(action) = self.engine.poll(self.now) {
             match action {
                 Action::Issue(command) => {
-                    let took = self.service_time(&command);
-                    let done = self.now + took;
-                    if let Some(shares) = &mut self.shares {
-                        shares.longest = shares.longest.max(took);
-                    }
-                    assert!(
-                        self.running.replace((command, done)).is_none(),
-                        "one command at a time"
-                    );
+                    self.waiting.push(command);
+                    self.serve();
                 }
                 Action::Reply(reply) => self.answer(reply.request),
             }
         }
+    }
+
+    /// Begins with a command that waits in the drive, if it has none.
+    fn serve(&mut self) {
+        if self.running.is_some() || self.waiting.is_empty() {
+            return;
+        }
+        let any = self.order.below(self.waiting.len() as u64);
+        let command = self.waiting.swap_remove(usize::try_from(any).expect("an index"));
+        let took = self.service_time(&command);
+        if let Some(shares) = &mut self.shares {
+            shares.longest = shares.longest.max(took);
+        }
+        self.running = Some((command, self.now + took));
     }
 
     fn service_time(&mut self, command: &Command) -> Duration {

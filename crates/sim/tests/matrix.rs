@@ -1,5 +1,26 @@
-//! Every row of what the policy `spindle` keeps, accepted and kept: each alone, and all on one
-//! disk. Pools and real disks are served live: `crates/cli/tests/{pools,real}.rs`.
+//! Every row of what the policy `spindle` keeps, accepted and kept: each alone, in pairs, and all
+//! on one disk.
+//!
+//! | row | alone | beside streams | on flash | several commands inside | preemptible |
+//! |---|---|---|---|---|---|
+//! | reserve | [`a_reserve`] | `beside.rs` | F | [`several_commands_in_the_drive`], D | P |
+//! | limit | [`a_limit`] | A, `pools.rs` | [`flash`] | [`several_commands_in_the_drive`], S | A |
+//! | weight | [`a_weight`] | A | [`flash`] | [`flash`] | A |
+//! | rate | [`a_rate`] | A | refused: nothing to derive it from | as a reserve | A |
+//! | priority | [`a_priority`] | A | F | S | A |
+//! | stream | [`a_stream`], `cameras.rs` | F, `beside.rs` | F | D, S | A |
+//! | latency | [`a_bounded_latency`] | F, A | F | D, S | A |
+//! | best effort | `beside.rs` | `beside.rs` | F | D, S | A |
+//!
+//! A: [`all_of_them_on_one_disk`], whose preemptible execution has one command in the drive. F:
+//! [`streams_and_latencies_on_flash_with_a_declared_worst_case`]. D:
+//! [`several_commands_in_the_drive_beside_streams`]. P: [`preemptible_execution`]. S: generated
+//! sets, `deadlines.rs`, with depths of 1 to 8; `seeds.rs` generates whole scenarios.
+//!
+//! Metadata and relocation of a pool beside streams: `pools.rs`. Pools and real disks are served
+//! live: `crates/cli/tests/{pools,real}.rs`, a stream and a latency on a real disk in the latter. A
+//! stream beside a reserve, or beside a latency, on the *same* volume is refused by name, and so is
+//! every contract by each policy that does not keep it: `crates/config/tests/errors`.
 
 mod common;
 
@@ -103,6 +124,77 @@ fn flash() {
     let volumes = [("reserve = \"30%\"\nlimit = \"40%\"", BACKLOG), ("weight = 2", BACKLOG)];
     let shares = shares(&run(disk, &volumes));
     assert!((0.25..=0.405).contains(&shares[0]), "{shares:?}");
+}
+
+/// What a user declares of a flash drive or a real disk.
+const DECLARED: &str = "worst_case = { command = \"10ms\", rate = \"200MB/s\" }";
+/// A stream of 10 MB/s.
+const FAST_STREAM: &str = "stream = { bandwidth = \"10MB/s\", block = \"1MB\" }";
+/// A client that writes at 9.4 MB/s in requests of 256 KiB.
+const FAST_WRITES: &str =
+    "op = \"write\"\naccess = \"sequential\"\nblock = \"256KiB\"\nrate = \"36/s\"";
+const FLASH: [&str; 2] = ["samsung-870evo-1t", "intel-p4500-2t"];
+
+#[test]
+fn streams_and_latencies_on_flash_with_a_declared_worst_case() {
+    for drive in FLASH {
+        let disk = format!("drive = \"{drive}\"\n{DECLARED}");
+        let writes = BACKLOG.replace("read", "write");
+        let volumes = run(
+            &disk,
+            &[
+                (FAST_STREAM, FAST_WRITES),
+                (FAST_STREAM, FAST_WRITES),
+                ("latency = { within = \"60ms\", requests = \"15/s\", size = \"64KiB\" }", SELDOM),
+                ("reserve = \"20%\"", BACKLOG),
+                ("reserve = \"10%\"", &writes),
+                ("", BACKLOG),
+                ("limit = \"10%\"\npriority = \"high\"", SELDOM),
+            ],
+        );
+        for stream in &volumes[..2] {
+            let kept = stream.deadlines.as_ref().expect("a stream has deadlines");
+            assert!(kept.met > 250 && kept.missed == 0, "{kept:?}");
+        }
+        let stats = volumes[2].bounded_latency.expect("it is counted");
+        assert!(stats.answered > 250 && stats.late == 0, "{stats:?}");
+        let shares = shares(&volumes);
+        assert!(shares[3] >= 0.195 && shares[4] >= 0.095, "{shares:?}");
+        let p99 = |index: usize| volumes[index].latency_ms.p99;
+        assert!(p99(6) < p99(5), "priority: {} ms, {} ms without", p99(6), p99(5));
+    }
+}
+
+/// Commands of other volumes are in the drive together where no block needs the disk first: the
+/// drive orders them, and they gain from it.
+#[test]
+fn several_commands_in_the_drive_beside_streams() {
+    let latency = "latency = { within = \"300ms\", requests = \"15/s\", size = \"64KiB\" }";
+    let flash = format!("drive = \"samsung-870evo-1t\"\n{DECLARED}");
+    let bounded = (latency, SELDOM);
+    let reserve = ("reserve = \"20%\"", BACKLOG);
+    for (drive, last, depth, least) in
+        [(HARD_DISK, reserve, 8, 1.8), (flash.as_str(), bounded, 16, 2.0)]
+    {
+        let served = |depth: u32| {
+            let disk = format!("{drive}\ndepth = {depth}");
+            let volumes =
+                run(&disk, &[&[(CAMERA, RECORDING); 4][..], &[("", BACKLOG), last]].concat());
+            for camera in &volumes[..4] {
+                let kept = camera.deadlines.as_ref().expect("a stream has deadlines");
+                assert!(kept.met > 35 && kept.missed == 0, "{disk}: {kept:?}");
+            }
+            if let Some(stats) = volumes[5].bounded_latency {
+                assert!(stats.answered > 250 && stats.late == 0, "{disk}: {stats:?}");
+            } else {
+                assert!(volumes[5].disk_time_share >= 0.195, "{disk}: {:?}", shares(&volumes));
+            }
+            volumes[4].iops + volumes[5].iops
+        };
+        let (alone, deep) = (served(1), served(depth));
+        println!("{drive}: {alone:.1} requests a second, {deep:.1} with a depth of {depth}");
+        assert!(deep >= least * alone, "{drive}: {deep} requests a second, {alone} one at a time");
+    }
 }
 
 #[test]

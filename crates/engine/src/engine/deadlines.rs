@@ -10,7 +10,7 @@ use super::{Engine, NO_SLOT};
 use crate::policy::WorstCase;
 use crate::request::DeadlineStats;
 use crate::stream::TaskSet;
-use crate::{LatencyStats, VolumeId};
+use crate::{Execution, LatencyStats, VolumeId};
 
 impl Engine {
     /// The guarantees by deadlines: streams and reserves; or the streams alone, under a policy that
@@ -59,8 +59,8 @@ impl Engine {
     }
 
     /// Whether requests have deadlines: under a policy with deadlines always, under one that keeps
-    /// streams beside shares while there is a stream. Then one command is in the drive at a time,
-    /// none holds the disk against another, and every write goes through to the media.
+    /// streams beside shares while there is a stream. Then no
+    /// command holds the disk against another, and every write goes through to the media.
     pub(super) fn is_guarded(&self) -> bool {
         debug_assert!(!self.guarded || self.tasks.is_some(), "the policy keeps streams");
         self.guarded
@@ -86,9 +86,11 @@ impl Engine {
         assert_eq!(self.guarded, guarded, "a guarantee is noted once");
     }
 
-    /// The commands that the drive takes at a time.
+    /// The commands that the drive takes at a time. Beside guarantees by deadlines it is the policy
+    /// that lets several go; a request that is executed in pieces is alone.
     pub(super) fn depth(&self) -> usize {
         debug_assert!(self.settings.depth > 0, "the drive takes a command");
-        if self.guarded { 1 } else { self.settings.depth as usize }
+        let is_whole = matches!(self.settings.execution, Execution::Whole { split: None });
+        if self.guarded && !is_whole { 1 } else { self.settings.depth as usize }
     }
 }

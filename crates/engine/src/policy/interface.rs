@@ -33,6 +33,20 @@ pub(crate) struct DispatchRecord {
     pub(crate) class: Class,
     /// The positioning because of the volume served before.
     pub(crate) positioning: Positioning,
+    /// What it is to the guarantees by deadlines of `spindle`.
+    pub(crate) guarded: GuardedAs,
+}
+
+/// What a command is to the guarantees by deadlines of `spindle`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GuardedAs {
+    /// There was no such guarantee when it was dispatched.
+    Nothing,
+    /// A command of a volume without a guarantee, with its worst case: the slack pays for it, and
+    /// others may be in the drive beside it.
+    Slack { worst: DiskTime },
+    /// A command of a volume with a guarantee, alone in the drive; `is_real`: because of that.
+    Alone { is_real: bool },
 }
 
 impl DispatchRecord {
@@ -40,7 +54,7 @@ impl DispatchRecord {
     pub(crate) fn new(estimate: DiskTime, from_slack: bool) -> Self {
         assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
         let (class, positioning) = (Class::default(), Positioning::OwnCost);
-        Self { estimate, from_slack, class, positioning }
+        Self { estimate, from_slack, class, positioning, guarded: GuardedAs::Nothing }
     }
 }
 

@@ -378,7 +378,8 @@ impl Policy for Utilization {
         let from_slack = if dispatch.urgent { is_none_due } else { self.is_slack(volume, now) };
         let positioning = self.positioning(volume, dispatch.urgent);
         let entry = self.volume(volume);
-        let record = DispatchRecord { estimate, from_slack, class, positioning };
+        let record =
+            DispatchRecord { class, positioning, ..DispatchRecord::new(estimate, from_slack) };
         // A non-preemptible request goes on even if its volume has reached its limit since.
         assert_ne!(entry.account.state(), State::Empty, "a dispatched volume has a head");
         entry.account.debit(estimate, now);
@@ -405,7 +406,7 @@ impl Policy for Utilization {
         now: Instant,
     ) -> DiskTime {
         self.scale_back(now);
-        let DispatchRecord { estimate, from_slack, class, positioning } = record;
+        let DispatchRecord { estimate, from_slack, class, positioning, .. } = record;
         self.estimator.learn(class, took);
         let mean = &mut self.volumes[volume.0 as usize].mean_service_time;
         let Charge { amount: actual, had_return_cost } =

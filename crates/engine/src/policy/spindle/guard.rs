@@ -24,6 +24,12 @@
 //! A bounded latency ([`super::latency`]) is guarded in the same way; but its requests stay with
 //! the selector as well, which may serve them earlier: their clients wait for the answers.
 //!
+//! **Several commands in the drive.** With a `depth` above 1 a command of the selector may join
+//! others of the selector in the drive, if the slack is at least the sum of the worst cases of all
+//! of them: to the proof they are one long command, since each takes its worst case at most from
+//! wherever the one before left the arm. A command of a volume with a promise goes alone: the
+//! drive's order knows no deadlines.
+//!
 //! Without streams and bounded latencies the guard is vacuous: nothing is looked up, and nothing
 //! has a worst case.
 
@@ -37,6 +43,7 @@ use crate::policy::deadline::{
     BURST_COMMANDS, DemandForecast, Rate, Releases, SlackBound, WorstCase,
 };
 use crate::policy::indexed_heap::IndexedHeap;
+use crate::policy::interface::GuardedAs;
 use crate::request::DeadlineStats;
 use crate::stream::Task;
 use crate::{Contract, Execution, LatencyStats, Settings, StreamContract, VolumeId};
@@ -86,7 +93,7 @@ impl Stream {
     }
 }
 
-/// The command in the drive.
+/// The command of a volume with a promise, which is alone in the drive.
 #[derive(Clone, Copy, Debug)]
 struct InService {
     volume: VolumeId,
@@ -121,6 +128,17 @@ pub(super) struct Guard {
     /// The volume whose head was picked as real time.
     picked: Option<VolumeId>,
     in_service: Option<InService>,
+    beside: InSlack,
+}
+
+/// The commands in the drive for which the slack pays, with the sum of their worst cases.
+#[derive(Clone, Copy, Debug, Default)]
+struct InSlack {
+    count: u32,
+    worst: DiskTime,
+    /// Since when there has been one, and what the slack has paid since.
+    since: Instant,
+    paid: DiskTime,
 }
 
 impl Guard {
@@ -142,6 +160,7 @@ impl Guard {
             most: None,
             picked: None,
             in_service: None,
+            beside: InSlack::default(),
         }
     }
 
@@ -321,7 +340,7 @@ impl Guard {
     /// The drive is idle. If no block is real time the slack starts again, and streams that wait
     /// for it are activated: returns them.
     pub(super) fn on_idle(&mut self, now: Instant) -> BTreeSet<VolumeId> {
-        debug_assert!(self.in_service.is_none(), "the drive is idle");
+        debug_assert_eq!(self.in_drive(), 0, "the drive is idle");
         if self.real.len() > 0 {
             return BTreeSet::new();
         }
@@ -375,9 +394,35 @@ impl Guard {
         permits
     }
 
+    /// Whether a command that takes `worst` at most may go beside the commands in the drive, for
+    /// which the slack pays as well: they are done by the sum of their worst cases, in whatever
+    /// order the drive serves them.
+    pub(super) fn permits_beside(&mut self, worst: DiskTime, now: Instant) -> bool {
+        assert!(worst >= DiskTime::ZERO, "a worst case is not negative: {worst}");
+        if self.in_service.is_some() || self.burst && self.real.len() > 0 {
+            return false;
+        }
+        let wanted = self.beside.worst + worst;
+        self.dynamic_slack(wanted, now) - self.preemption_cost() >= wanted
+    }
+
+    /// The number of commands in the drive that were dispatched beside promises.
+    pub(super) fn in_drive(&self) -> u32 {
+        debug_assert!(self.beside.count > 0 || self.beside.worst == DiskTime::ZERO, "none is left");
+        self.beside.count + u32::from(self.in_service.is_some())
+    }
+
+    /// Whether the next command of `volume` is alone in the drive: it belongs to a stream, or a
+    /// bounded latency covers it.
+    pub(super) fn is_exclusive(&self, volume: VolumeId) -> bool {
+        let latency = self.latencies.get(&volume);
+        debug_assert!(latency.is_none() || !self.has_stream(volume), "a volume has one promise");
+        self.has_stream(volume) || latency.is_some_and(|latency| latency.due().is_some())
+    }
+
     /// Whether the disk may idle for `time` before the real-time blocks.
     pub(super) fn permits_idling(&mut self, time: Duration, now: Instant) -> bool {
-        debug_assert!(self.in_service.is_none(), "the drive is idle");
+        debug_assert_eq!(self.in_drive(), 0, "the drive is idle");
         let time = DiskTime::from(time);
         if self.burst || self.dynamic_slack(time, now) < time {
             return false;
@@ -396,19 +441,30 @@ impl Guard {
     }
 
     /// Notes that a command of `volume` goes to the drive, with the worst case `worst`, and that
-    /// `ended` requests end with it. Returns whether it is a real-time one.
+    /// `ended` requests end with it.
     pub(super) fn on_dispatch(
         &mut self,
         (volume, command): (VolumeId, &Operation),
         (worst, ended): (DiskTime, u32),
         now: Instant,
-    ) -> bool {
-        assert!(self.in_service.is_none(), "one command is in flight beside streams");
+    ) -> GuardedAs {
+        assert!(self.in_service.is_none(), "a command of a promise is alone in the drive");
         let is_real = self.picked.take() == Some(volume);
         if !is_real {
             self.slack.spend(worst + self.preemption_cost());
         }
         self.set_last_served(volume);
+        if !self.is_exclusive(volume) {
+            assert!(!is_real, "a real-time command is promised");
+            if self.beside.count == 0 {
+                self.beside.since = now;
+            }
+            self.beside.count += 1;
+            self.beside.worst += worst;
+            self.beside.paid += worst;
+            return GuardedAs::Slack { worst };
+        }
+        assert_eq!(self.beside.count, 0, "a command of a promise is alone in the drive");
         if let Some(stream) = self.streams.get_mut(&volume) {
             let stats = self.stats.entry(volume).or_default();
             stream.blocks.on_dispatch(command, (ended, is_real), stats, now);
@@ -417,20 +473,33 @@ impl Guard {
         let is_covered = latency.is_some();
         let due = latency.and_then(|latency| latency.on_dispatch(ended > 0));
         self.in_service = Some(InService { volume, is_real, worst, is_covered, due });
-        is_real
+        GuardedAs::Alone { is_real }
     }
 
-    /// The command in the drive is complete. Returns whether it was a real-time one.
+    /// A command for which the slack pays, with the worst case `worst`, is complete. How much of
+    /// the time until now the others have had is unknown: they may all be still to begin.
+    pub(super) fn on_completion_beside(&mut self, worst: DiskTime, now: Instant) {
+        assert!(self.beside.count > 0, "a completed command was dispatched");
+        let InSlack { count, worst: before, since, paid } = self.beside;
+        let rest = before - worst;
+        let most = DiskTime::from(now.since(since)) + rest;
+        self.slack.spend(most - paid);
+        self.beside = match count {
+            1 => InSlack::default(),
+            _ => InSlack { count: count - 1, worst: rest, since, paid: most },
+        };
+    }
+
+    /// The command that was alone in the drive is complete.
     pub(super) fn on_completion(
         &mut self,
         volume: VolumeId,
         took: DiskTime,
         worst: &WorstCase,
         now: Instant,
-    ) -> bool {
-        // A command that went before there were streams is none of the guard's.
-        let Some(in_service) = self.in_service.take() else { return false };
-        assert_eq!(in_service.volume, volume, "one command is in flight beside streams");
+    ) {
+        let in_service = self.in_service.take().expect("a completed command was dispatched");
+        assert_eq!(in_service.volume, volume, "a command of a promise is alone in the drive");
         assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
         if !in_service.is_real {
             self.slack.spend(took - in_service.worst);
@@ -450,7 +519,6 @@ impl Guard {
             let took = (took, self.slack.preemption());
             stream.blocks.on_completion(took, |operation| worst.of(operation), stats, now);
         }
-        in_service.is_real
     }
 
     /// The deadlines that `volume`'s streams have met and missed; `None` if it has had none.
@@ -529,6 +597,7 @@ impl Guard {
         let real = self.streams.values().filter(|stream| stream.due.is_some()).count();
         let due = self.latencies.values().filter(|latency| latency.due().is_some()).count();
         assert_eq!(self.real.len(), real + due, "each deadline is promised");
+        assert!(self.in_service.is_none() || self.beside.count == 0, "a promise's is alone");
     }
 }
 

@@ -4,7 +4,7 @@ use units::{DiskTime, Instant, Operation};
 
 use super::quantum::Switch;
 use super::{Spindle, State};
-use crate::policy::interface::{Dispatch, DispatchRecord, Pick};
+use crate::policy::interface::{Dispatch, DispatchRecord, GuardedAs, Pick};
 use crate::{Contract, VolumeId};
 
 impl Spindle {
@@ -67,24 +67,31 @@ impl Spindle {
         self.place(volume, now);
     }
 
-    /// Notes what is released, or may be activated, at `now`. The drive is idle.
+    /// Notes what is released at `now`, and what may be activated, if the drive is idle.
     fn update_guard(&mut self, now: Instant) {
         while let Some(volume) = self.guard.next_released(now) {
             self.update_withheld(volume, now);
         }
-        for volume in self.guard.on_idle(now) {
-            self.update_withheld(volume, now);
+        if self.in_drive == 0 {
+            for volume in self.guard.on_idle(now) {
+                self.update_withheld(volume, now);
+            }
         }
         debug_assert!(self.guard.next_change().is_none_or(|at| at > now), "what is due is noted");
     }
 
-    /// Whether the head of `volume` may go before the real-time blocks.
+    /// Whether the head of `volume` may go before the real-time blocks, beside what is in the drive.
     fn permits(&mut self, volume: VolumeId, now: Instant) -> bool {
         let entry = &self.volumes[volume.0 as usize];
         debug_assert_eq!(entry.account.state(), State::Ready, "a ready volume has a head");
         let ready = self.orders.ready() + entry.queued.max(1) as usize - 1;
         let worst = self.head_cost(volume).expect("a ready volume has a head");
-        self.guard.permits(worst, ready, now)
+        if self.in_drive == 0 {
+            return self.guard.permits(worst, ready, now);
+        }
+        // Commands that went before there was a promise are unknown to the guard.
+        let is_known = self.guard.in_drive() == self.in_drive;
+        is_known && !self.guard.is_exclusive(volume) && self.guard.permits_beside(worst, now)
     }
 
     /// Whether `volume` is ready, and may go before the real-time blocks.
@@ -99,7 +106,15 @@ impl Spindle {
     pub(super) fn guarded_pick(&mut self, now: Instant) -> Pick {
         self.update_guard(now);
         self.guard.pick(None);
-        let selected = self.select(0, now);
+        let running = self.in_drive as usize;
+        let selected = self.select(running, now);
+        if running > 0 {
+            // A real-time block is alone in the drive.
+            return match selected {
+                Pick::Volume(volume) if !self.permits(volume, now) => Pick::Nothing,
+                _ => selected,
+            };
+        }
         let real = self.guard.first_real();
         let change = self.guard.next_change();
         debug_assert!(change.is_none_or(|at| at > now), "what is due is noted");
@@ -138,17 +153,34 @@ impl Spindle {
     ) -> DispatchRecord {
         let (volume, worst) = (dispatch.volume, self.worst.of(dispatch.command));
         let command = (volume, dispatch.command);
-        let is_real = self.guard.on_dispatch(command, (worst, dispatch.ended), now);
-        let record = if is_real {
-            self.dispatch_real(&dispatch, worst)
-        } else {
-            self.dispatch_displaced(dispatch, now)
+        let guarded = self.guard.on_dispatch(command, (worst, dispatch.ended), now);
+        let record = match guarded {
+            GuardedAs::Alone { is_real: true } => self.dispatch_real(&dispatch, worst),
+            _ => self.dispatch_displaced(dispatch, now),
         };
         if self.guard.has_promise(volume) {
             self.update_head(volume, now);
         }
         debug_assert!(record.estimate >= DiskTime::ZERO, "an estimate is not negative");
-        record
+        DispatchRecord { guarded, ..record }
+    }
+
+    /// Informs the guard of a completion.
+    pub(super) fn guarded_completion(
+        &mut self,
+        volume: VolumeId,
+        (guarded, took): (GuardedAs, DiskTime),
+        now: Instant,
+    ) {
+        match guarded {
+            GuardedAs::Nothing => {}
+            GuardedAs::Slack { worst } => self.guard.on_completion_beside(worst, now),
+            GuardedAs::Alone { .. } => self.guard.on_completion(volume, took, &self.worst, now),
+        }
+        debug_assert!(self.guard.in_drive() <= self.in_drive, "what is known is in the drive");
+        if self.guard.has_promise(volume) {
+            self.update_head(volume, now);
+        }
     }
 
     /// A command that the selector chose. All volumes share its return to where its volume was

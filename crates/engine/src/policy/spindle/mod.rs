@@ -86,8 +86,9 @@ pub(crate) struct Spindle {
     period: Duration,
     batch_max: DiskTime,
     linger: Duration,
-    /// Commands in the drive at a time.
+    /// Commands in the drive at a time at most, and now.
     queue_depth: u32,
+    in_drive: u32,
     /// The constants: a deep volume's head is due when its reserve holds this much.
     estimates: Estimates,
     estimator: Estimator,
@@ -132,6 +133,7 @@ impl Spindle {
             batch_max: settings.batch.into(),
             linger: settings.linger,
             queue_depth: settings.depth,
+            in_drive: 0,
             estimates: settings.estimates,
             estimator: Estimator::new(&settings.estimates),
             volumes: Vec::new(),

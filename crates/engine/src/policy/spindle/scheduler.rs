@@ -13,8 +13,7 @@ use super::volume::{Depth, Volume};
 use super::{Spindle, State};
 use crate::limits::DEPTH_MAX;
 use crate::policy::deadline::WorstCase;
-use crate::policy::interface::{Dispatch, DispatchRecord, Pick, Policy};
-use crate::policy::switch_costs::Positioning;
+use crate::policy::interface::{Dispatch, DispatchRecord, GuardedAs, Pick, Policy};
 use crate::request::DeadlineStats;
 use crate::{Contract, LatencyStats, ServiceDemand, Settings, VolumeId};
 
@@ -316,7 +315,7 @@ impl Spindle {
         if next.is_none() || !self.one_at_a_time() || self.quantum_of(volume).is_none() {
             self.place(volume, now);
         }
-        DispatchRecord { estimate, from_slack, class, positioning: Positioning::OwnCost }
+        DispatchRecord { class, ..DispatchRecord::new(estimate, from_slack) }
     }
 }
 
@@ -461,18 +460,22 @@ impl Policy for Spindle {
     }
 
     fn pick(&mut self, running: usize, now: Instant) -> Pick {
+        debug_assert!(running >= self.in_drive as usize, "auxiliary commands are not dispatched");
         if self.guard.is_vacuous() {
             return self.select(running, now);
         }
-        assert_eq!(running, 0, "one command is in flight beside streams");
         self.guarded_pick(now)
     }
 
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
-        if self.guard.is_vacuous() {
-            return self.dispatch_selected(dispatch, now);
-        }
-        self.guarded_dispatch(dispatch, now)
+        let record = if self.guard.is_vacuous() {
+            self.dispatch_selected(dispatch, now)
+        } else {
+            self.guarded_dispatch(dispatch, now)
+        };
+        self.in_drive += 1;
+        debug_assert!(self.in_drive <= DEPTH_MAX, "commands in flight are bounded");
+        record
     }
 
     fn completed(
@@ -483,14 +486,13 @@ impl Policy for Spindle {
         now: Instant,
     ) -> DiskTime {
         self.scale_back(now);
-        let is_real = self.guard.on_completion(volume, took, &self.worst, now);
-        if self.guard.has_promise(volume) {
-            self.update_head(volume, now);
-        }
-        if is_real {
+        let DispatchRecord { estimate, from_slack, class, guarded, .. } = record;
+        assert!(self.in_drive > 0, "a completed command was dispatched");
+        self.in_drive -= 1;
+        self.guarded_completion(volume, (guarded, took), now);
+        if guarded == (GuardedAs::Alone { is_real: true }) {
             return self.complete_real(volume, took, now);
         }
-        let DispatchRecord { estimate, from_slack, class, .. } = record;
         self.estimator.learn(class, took);
         let own = self.own_cost(volume, took);
         let actual = self.ledger.charge(own);
