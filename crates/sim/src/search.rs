@@ -94,7 +94,7 @@ impl Case {
         let mut rng = SeededRng::new(seed, STREAM);
         let tasks = TaskDistribution::new(&mut rng);
         let mut settings = tasks.settings(parameters, &mut rng);
-        let mut order = SeededRng::new(seed, STREAM + 2);
+        let mut order = SeededRng::new(seed, STREAM + 3);
         if !settings.policy.has_deadlines() {
             settings.depth = one_of(&mut order, &[1, 1, 2, 3, 8]);
         }

@@ -211,11 +211,11 @@ impl Plan {
         let mut offer = bandwidth;
         for index in disks {
             let disk = &self.disks[index.0];
-            let profile = disk.profile()?;
-            let tasks = Tasks::of((disk, index), Contracts::of(self, index), &profile);
+            let worst = disk.worst_command()?;
+            let tasks = Tasks::of((disk, index), Contracts::of(self, index), &worst);
             let requested = tasks.contracts.requested(number)?;
             let asked = RequestedStream { bandwidth: offer, ..requested };
-            offer = tasks.stream_offer(&profile, number, asked)?;
+            offer = tasks.stream_offer(&worst, number, asked)?;
             if offer <= requested.bandwidth {
                 return None;
             }
@@ -298,19 +298,19 @@ impl<'a> Tasks<'a> {
     /// beside all others.
     fn stream_offer(
         &self,
-        profile: &Profile,
+        worst: &WorstCase,
         number: usize,
         requested: RequestedStream,
     ) -> Option<Bytes> {
         let id = TaskId(u32::try_from(number).ok()?);
         let own = self.bookings.iter().find(|booking| booking.id == id)?;
-        let task = self.contracts.task(number, (self.disk, self.index, profile), requested);
+        let task = self.contracts.task(number, (self.disk, self.index, worst), requested);
         let is_other = |booking: &&Booking| booking.id != id && booking.id != RESERVES_TASK;
         let mut others: Vec<Booking> = self.bookings.iter().filter(is_other).copied().collect();
         if !self.disk.policy.has_deadlines() {
             let streams: Vec<Booking> =
                 others.iter().copied().chain(task.map(|task| Booking { task, ..*own })).collect();
-            let longest = self.disk.settings().longest_command(Some(&Arc::new(profile.clone())));
+            let longest = self.disk.settings().longest_command(worst);
             let on = (self.disk, self.index);
             others.extend(reserves_booking(on, self.contracts, &streams, longest));
         }
@@ -321,7 +321,7 @@ impl<'a> Tasks<'a> {
         if task.is_some_and(|task| beside.check_with(task, own.span).is_ok()) {
             return Some(requested.bandwidth);
         }
-        self.offers(profile, (&beside, own.span), (number, requested)).bandwidth
+        self.offers(worst, (&beside, own.span), (number, requested)).bandwidth
     }
 
     fn blocker(&self, violation: Violation) -> Option<BlockingContract> {

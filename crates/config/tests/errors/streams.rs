@@ -213,7 +213,7 @@ fn a_declared_worst_case() {
     for (lines, expected) in [
         (flash("command = \"0s\", rate = \"200MB/s\""), "a time from 1us to 10s"),
         (flash("command = \"11s\", rate = \"200MB/s\""), "a time from 1us to 10s"),
-        (flash("command = \"10ms\", rate = \"999KB/s\""), "at least 1MB/s"),
+        (flash("command = \"10ms\", rate = \"999KB/s\""), "at least 1000000B/s"),
         (flash("command = \"10ms\""), "bytes a second such as 100MB/s"),
         (policy, "no such field, or policy = \"spindle\""),
         (arm, "no such field: the profile of the drive bounds its commands"),
