@@ -178,7 +178,7 @@ reader() {
 
 writer() {
   size=20GiB
-  export ARGS=${SECONDS_WRITTEN:-600} TMO=$((${SECONDS_WRITTEN:-600} + 300))
+  export ARGS=${SECONDS_WRITTEN:-600} TMO=$((${SECONDS_WRITTEN:-600} * 3 + 600))
   loads=("backup1 read 1m 4" "backup2 read 1m 4")
   plan 1 'stream = { bandwidth = "1.45MB/s", block = "1MB" }' \
     backup1 'reserve = "40%"' backup2 'reserve = "40%"' > "$dir/plan.toml"
