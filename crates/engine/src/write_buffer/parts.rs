@@ -55,6 +55,7 @@ impl Part {
 /// Whether two extents have a sector in common.
 pub(super) fn overlap(one: Extent, other: Extent) -> bool {
     let is_any = !one.is_empty() && !other.is_empty();
+    debug_assert!(one.start <= one.end() && other.start <= other.end(), "an extent has an end");
     is_any && one.start < other.end() && other.start < one.end()
 }
 
@@ -74,6 +75,7 @@ impl Parts {
     }
 
     pub(super) fn is_empty(&self) -> bool {
+        debug_assert!(self.order.len() <= self.slots.len(), "a part has a slot");
         self.order.is_empty()
     }
 
@@ -98,6 +100,7 @@ impl Parts {
     /// The position of the first part that ends after `lba`.
     pub(super) fn position(&self, lba: Lba) -> usize {
         let after = self.order.partition_point(|(start, _)| *start <= lba);
+        debug_assert!(after <= self.order.len(), "a position is in the list");
         match after.checked_sub(1) {
             Some(before) if self.at(before).extent.end() > lba => before,
             _ => after,

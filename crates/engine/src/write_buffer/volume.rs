@@ -98,6 +98,7 @@ impl Volume {
 
     /// The instant of the oldest write that may go to the disk.
     pub(super) fn oldest(&self, depth: u32) -> Option<Instant> {
+        debug_assert!(self.in_engine.len() <= depth as usize, "the depth is kept");
         self.oldest.filter(|_| self.in_engine.len() < depth as usize)
     }
 
@@ -105,6 +106,7 @@ impl Volume {
     pub(super) fn find_oldest(&mut self) {
         let may_go = self.parts.from(0).filter(|part| self.may_go(part));
         self.oldest = may_go.map(|part| part.since.at).min();
+        debug_assert!(self.oldest.is_none() || !self.parts.is_empty(), "the oldest is a part's");
     }
 
     /// Whether a part may go to the disk: none that overlaps it is on its way.
@@ -209,6 +211,7 @@ impl Volume {
     /// Whether the memory is needed.
     fn is_full(&self) -> bool {
         let WriteBufferUsage { used, bound, .. } = self.usage;
+        debug_assert!(used > Sectors::ZERO || self.parts.is_empty(), "parts take memory");
         used.0 * 2 >= bound.0 || !self.waiting.is_empty()
     }
 

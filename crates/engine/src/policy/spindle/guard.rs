@@ -39,59 +39,18 @@ use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
 use super::byte_blocks::ByteBlocks;
 use super::latency::Latency;
-use crate::policy::deadline::{
-    BURST_COMMANDS, DemandForecast, Rate, Releases, SlackBound, WorstCase,
-};
+use super::stream::Stream;
+use crate::policy::deadline::{BURST_COMMANDS, Rate, SlackBound, WorstCase};
 use crate::policy::indexed_heap::IndexedHeap;
 use crate::policy::interface::GuardedAs;
 use crate::request::DeadlineStats;
 use crate::stream::Task;
-use crate::{Contract, Execution, LatencyStats, Settings, StreamContract, VolumeId};
+use crate::{Contract, Execution, LatencyStats, Settings, VolumeId};
 
 /// In a burst the slack is computed again after this many real-time commands at the latest. It
 /// grows by what they take less than their worst cases, and by releases that come later than they
 /// could: the latter alone would not be noticed.
 const LOOK_AGAIN: u32 = 16;
-
-/// The guarantee of one stream.
-#[derive(Debug)]
-struct Stream {
-    contract: StreamContract,
-    blocks: Box<ByteBlocks>,
-    /// Whether it releases blocks.
-    is_active: bool,
-    /// The utilization of its task.
-    rate: Rate,
-    /// The cost of the preemption that it may cause.
-    extra: DiskTime,
-    /// The worst case of its volume's next command; `None` if nothing is queued.
-    head: Option<DiskTime>,
-    /// The deadline of its head while that is real time.
-    due: Option<Instant>,
-    /// Whether the selector does not serve its head: it is real time, or more is to be gathered.
-    is_withheld: bool,
-}
-
-impl Stream {
-    /// Adds what its block, and those that may be released from now on, demand.
-    fn forecast(&self, forecast: &mut DemandForecast, preemption: DiskTime, now: Instant) {
-        debug_assert!(self.is_active, "a stream demands nothing before");
-        let task = self.blocks.stream.task;
-        if let (Some(due), Some(head)) = (self.due, self.head) {
-            let rest = self.blocks.remaining(head, preemption);
-            forecast.add_pending(due, rest + self.extra);
-        }
-        let releases = Releases {
-            at_once: 0,
-            first: self.blocks.next_release(now),
-            period: task.period(),
-            deadline: task.period(),
-            cost: task.cost() + self.extra,
-            rate: self.rate,
-        };
-        forecast.add_releases(releases, now);
-    }
-}
 
 /// The command of a volume with a promise, which is alone in the drive.
 #[derive(Clone, Copy, Debug)]

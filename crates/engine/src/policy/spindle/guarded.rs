@@ -80,7 +80,8 @@ impl Spindle {
         debug_assert!(self.guard.next_change().is_none_or(|at| at > now), "what is due is noted");
     }
 
-    /// Whether the head of `volume` may go before the real-time blocks, beside what is in the drive.
+    /// Whether the head of `volume` may go before the real-time blocks, beside what is in the
+    /// drive.
     fn permits(&mut self, volume: VolumeId, now: Instant) -> bool {
         let entry = &self.volumes[volume.0 as usize];
         debug_assert_eq!(entry.account.state(), State::Ready, "a ready volume has a head");

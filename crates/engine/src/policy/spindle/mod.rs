@@ -60,6 +60,7 @@ mod learned;
 mod positioning;
 mod quantum;
 mod scheduler;
+mod stream;
 mod switches;
 mod volume;
 
