@@ -59,8 +59,8 @@ impl Engine {
     }
 
     /// Whether requests have deadlines: under a policy with deadlines always, under one that keeps
-    /// streams beside shares while there is a stream. Then no
-    /// command holds the disk against another, and every write goes through to the media.
+    /// streams beside shares while there is a stream. Then no command holds the disk against
+    /// another, and every write goes through to the media.
     pub(super) fn is_guarded(&self) -> bool {
         debug_assert!(!self.guarded || self.tasks.is_some(), "the policy keeps streams");
         self.guarded

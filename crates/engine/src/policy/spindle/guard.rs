@@ -200,8 +200,7 @@ impl Guard {
             let rate = Rate::of(contract.task.cost(), contract.task.period());
             let extra = DiskTime::ZERO;
             let (is_active, due, is_withheld) = (false, None, false);
-            let stream =
-                Stream { contract, blocks, is_active, rate, extra, head, due, is_withheld };
+            let stream = Stream { blocks, is_active, rate, extra, head, due, is_withheld };
             self.streams.insert(volume, stream);
             self.stats.entry(volume).or_default();
             self.activating.insert(volume);
@@ -216,7 +215,7 @@ impl Guard {
     /// its other terms leaves them, and what is queued, as they are.
     pub(super) fn has_promises_of(&self, volume: VolumeId, contract: &Contract) -> bool {
         let latency = self.latencies.get(&volume).map(Latency::contract);
-        let stream = self.streams.get(&volume).map(|stream| &stream.contract);
+        let stream = self.streams.get(&volume).map(|stream| &stream.blocks.stream);
         debug_assert!(latency.is_none() || stream.is_none(), "a contract has one promise");
         latency == contract.latency.as_ref() && stream == contract.stream.as_ref()
     }

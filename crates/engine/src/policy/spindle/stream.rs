@@ -3,13 +3,11 @@
 use units::{DiskTime, Instant};
 
 use super::byte_blocks::ByteBlocks;
-use crate::StreamContract;
 use crate::policy::deadline::{DemandForecast, Rate, Releases};
 
 /// The guarantee of one stream.
 #[derive(Debug)]
 pub(super) struct Stream {
-    pub(super) contract: StreamContract,
     pub(super) blocks: Box<ByteBlocks>,
     /// Whether it releases blocks.
     pub(super) is_active: bool,
