@@ -1,6 +1,6 @@
 //! The metrics of what only some disks have: preemptible execution, and read-ahead in the host.
 
-use daemon::ReadAheadStatus;
+use daemon::{ReadAheadStatus, WriteBufferStatus};
 use engine::PreemptionStats;
 
 use crate::metric_family::{Family, Value, charged, counter, gauge};
@@ -65,4 +65,34 @@ pub(super) const READ_AHEAD: &[Family<ReadAheadStatus>] = &[
         "Of the bytes read ahead, those dropped before any client had read them.",
         |r| Value::Whole(r.usage.unused.bytes().0),
     ),
+];
+
+/// Of disks with write buffers in the host.
+pub(super) const WRITE_BUFFER: &[Family<WriteBufferStatus>] = &[
+    gauge("write_buffer_memory_bytes", "The most memory of its volumes' write buffers.", |b| {
+        Value::Whole(b.memory.0)
+    }),
+    gauge("write_buffer_used_bytes", "The memory of its volumes' write buffers in use.", |b| {
+        Value::Whole(b.usage.used.bytes().0)
+    }),
+    counter("write_buffer_writes_total", "Writes answered from the write buffers.", |b| {
+        Value::Whole(b.usage.writes)
+    }),
+    counter("write_buffer_waits_total", "Writes that waited for memory.", |b| {
+        Value::Whole(b.usage.waits)
+    }),
+    counter("write_buffer_destages_total", "Writes from the buffers to the disk.", |b| {
+        Value::Whole(b.usage.destages)
+    }),
+    counter("write_buffer_destaged_bytes_total", "Bytes written from the buffers.", |b| {
+        Value::Whole(b.usage.destaged.bytes().0)
+    }),
+    counter(
+        "write_buffer_overwritten_bytes_total",
+        "Bytes that were overwritten in the buffers and never sent to the disk.",
+        |b| Value::Whole(b.usage.overwritten.bytes().0),
+    ),
+    counter("write_buffer_lost_bytes_total", "Bytes that the disk failed to write.", |b| {
+        Value::Whole(b.usage.lost.bytes().0)
+    }),
 ];

@@ -35,7 +35,8 @@ pub use metrics::metrics;
 pub use problem::{Fault, LatencyOffers, Problem, Unfit};
 pub use resources::contract::{ContractKind, Rate};
 pub use resources::disk::{
-    Disk, DiskAnswer, DiskChange, DiskHealth, DiskState, DisksAnswer, ReadAhead,
+    Disk, DiskAnswer, DiskChange, DiskHealth, DiskState, DisksAnswer, Predictions, ReadAhead,
+    WriteBuffer,
 };
 pub use resources::latency::{Latency, LatencySpec};
 pub use resources::pool::{

@@ -25,7 +25,7 @@ use crate::contract_metrics::{
     BOUNDED, CLOSEST, CONTRACT, CONTRACT_LABELS, DiskShares, STREAM, STREAM_BYTES, STREAM_CLOSEST,
     VolumeContract, WORTH, disk_shares, planned, volume_contract,
 };
-use crate::disk_metrics::{EXECUTED, READ_AHEAD};
+use crate::disk_metrics::{EXECUTED, READ_AHEAD, WRITE_BUFFER};
 use crate::metric_family::{Family, Metric, MetricKind, Value, charged, counter, gauge, sum, time};
 
 /// The media type of the text.
@@ -245,6 +245,7 @@ pub fn metrics() -> Vec<Metric> {
     one(&mut all, DISK_PREFIX, MetricKind::Counter, &["device", "kind"], TIME);
     list(&mut all, DISK_PREFIX, DISK_LABELS, EXECUTED);
     list(&mut all, DISK_PREFIX, DISK_LABELS, READ_AHEAD);
+    list(&mut all, DISK_PREFIX, DISK_LABELS, WRITE_BUFFER);
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, TRAFFIC);
     one(&mut all, VOLUME_PREFIX, MetricKind::Histogram, &["device", "disk", "le"], LATENCY);
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, VOLUME);
@@ -331,6 +332,7 @@ fn render(
     text.times(&disks);
     text.families(DISK_PREFIX, EXECUTED, &disks, |disk| disk.status.executed.as_ref());
     text.families(DISK_PREFIX, READ_AHEAD, &disks, |disk| disk.status.read_ahead.as_ref());
+    text.families(DISK_PREFIX, WRITE_BUFFER, &disks, |disk| disk.status.write_buffer.as_ref());
     text.families(VOLUME_PREFIX, TRAFFIC, &volumes, |volume| Some(&volume.status.traffic));
     text.latencies(VOLUME_PREFIX, &volumes, |volume| &volume.status.traffic.latency);
     text.families(VOLUME_PREFIX, VOLUME, &volumes, |volume| Some(volume));

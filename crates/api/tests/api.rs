@@ -373,10 +373,14 @@ fn a_stream_is_added_and_removed_while_the_daemon_runs() {
     let dropped = set(&served, "cam7", &json!({ "drop_stream": true }));
     assert_eq!((dropped.status, &dropped.body["volume"]["stream"]), (200, &Value::Null));
     assert!(!served.text().contains("stream"));
-    // A reserve replaces a stream, and a stream replaces a reserve.
+    // This policy keeps one of a stream and a reserve: the other is refused, not replaced.
     assert_eq!(set(&served, "cam7", &json!({ "reserve": "20%" })).status, 200);
-    assert_eq!(set(&served, "cam7", &stream("1MB/s")).status, 200);
-    assert!(!served.text().contains("reserve"));
+    let refused = set(&served, "cam7", &stream("1MB/s"));
+    assert!(refused.status >= 400, "{refused:?}");
+    assert!(served.text().contains("reserve = \"20%\"") && !served.text().contains("stream"));
+    let instead = json!({ "reserve": "0%", "stream": { "bandwidth": "1MB/s", "block": "1MB" } });
+    assert_eq!(set(&served, "cam7", &instead).status, 200);
+    assert!(set(&served, "cam7", &json!({ "reserve": "20%" })).status >= 400);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `spindle disk`: the disks of a running daemon.
 
-use api::{Disk, DiskAnswer, DiskChange, DiskHealth, DisksAnswer, ReadAhead};
+use api::{Disk, DiskAnswer, DiskChange, DiskHealth, DisksAnswer, ReadAhead, WriteBuffer};
 use clap::{Args, Subcommand};
 use console::{ExitStatus, table};
 use units::Bytes;
@@ -62,6 +62,28 @@ fn read_ahead(ahead: &ReadAhead) -> String {
     format!("{used} of {memory}, {} hits, {dropped} dropped", hits + waits)
 }
 
+/// The memory of the write buffers in use and its bound, and how many writes waited for it.
+fn write_buffer(buffer: &WriteBuffer) -> String {
+    let WriteBuffer { memory_bytes, used_bytes, writes, waits, .. } = *buffer;
+    let (used, memory) = (Bytes(used_bytes), Bytes(memory_bytes));
+    format!("{used} of {memory}, {waits} of {writes} waited")
+}
+
+/// The largest number of commands in flight, and why it is that number.
+fn depth(disk: &Disk) -> String {
+    let source = disk.depth_source.as_ref().map(|source| format!(" ({source})"));
+    format!("{}{}", disk.depth, source.unwrap_or_default())
+}
+
+/// Which of a volume's requests goes next, and whether predictions are trusted.
+fn chooser(disk: &Disk) -> String {
+    let name = disk.chooser.as_deref().unwrap_or("-");
+    match disk.predictions {
+        Some(predictions) if !predictions.trusted => format!("{name} (not trusted: sweep)"),
+        _ => name.to_owned(),
+    }
+}
+
 /// The health of a disk, and a command that is in progress for longer than any command should be.
 fn state(disk: &Disk) -> String {
     const LONG_MS: f64 = 1_000.0;
@@ -81,6 +103,8 @@ fn disks(disks: &[Disk]) -> String {
         "disk",
         "drive",
         "policy",
+        "depth",
+        "chooser",
         "period",
         "volumes",
         "reserved",
@@ -90,6 +114,7 @@ fn disks(disks: &[Disk]) -> String {
         "free",
         "largest extent",
         "read-ahead",
+        "write buffer",
         "state",
     ];
     let row = |disk: &Disk| {
@@ -97,6 +122,8 @@ fn disks(disks: &[Disk]) -> String {
             disk.name.clone(),
             drive(disk),
             disk.policy.clone(),
+            depth(disk),
+            chooser(disk),
             disk.period.clone(),
             disk.volumes.to_string(),
             disk.reserved.clone(),
@@ -106,6 +133,7 @@ fn disks(disks: &[Disk]) -> String {
             Bytes(disk.free_bytes).to_string(),
             Bytes(disk.gap_bytes).to_string(),
             disk.read_ahead.as_ref().map_or_else(|| "off".to_owned(), read_ahead),
+            disk.write_buffer.as_ref().map_or_else(|| "the drive's".to_owned(), write_buffer),
             state(disk),
         ]
     };

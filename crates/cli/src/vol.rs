@@ -243,6 +243,9 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<ExitStatus> {
 pub(crate) fn contract(volume: &Volume) -> String {
     let reserve = &volume.reserve;
     match (volume.kind(), &volume.rate, &volume.stream) {
+        (ContractKind::Stream, _, Some(stream)) if reserve != "0%" => {
+            format!("stream {}, reserve {reserve}", stream.bandwidth)
+        }
         (ContractKind::Stream, _, Some(stream)) => format!("stream {}", stream.bandwidth),
         (ContractKind::Rate, Some(rate), _) => {
             format!("{reserve} for {:.0}/s in runs of {} x {}", rate.iops, rate.run, rate.block)

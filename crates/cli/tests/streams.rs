@@ -48,7 +48,7 @@ fn admission_reports_the_remaining_slack_and_why_a_stream_does_not_fit() {
     };
     let fits = ask("1.45MB/s");
     assert_eq!(fits.code, Some(0), "{fits:?}");
-    assert!(fits.stdout.starts_with("it fits\ndisk \"d0\" would have 20 tasks with "), "{fits:?}");
+    assert!(fits.stdout.starts_with("it fits\ndisk \"d0\" would have 19 tasks with "), "{fits:?}");
     let refused = ask("4MB/s");
     assert_eq!(refused.code, Some(1), "{refused:?}");
     let why = "of the disk's time would be asked for; ";

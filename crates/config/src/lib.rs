@@ -31,8 +31,9 @@ pub use edit::{
 pub use error::ConfigError;
 pub use input::size_text;
 pub use plan::{
-    Access, Arrival, Backing, BackingCapabilities, Disk, DiskContract, DiskIndex, DriveRef, Faults,
-    IoMethod, Log, LogFormat, Mix, Nbd, PlacementSpec, Plan, PoolPlan, PoolStream, PoolVolume,
-    ProfileRef, RealDisk, RecordSettings, Remap, Replay, Requests, Retention, Stream, Synthetic,
-    ThinkTime, Tls, Volume, VolumeIndex, Workload, layout_name, priority_name, zone_name,
+    Access, Arrival, Backing, BackingCapabilities, DepthSource, Disk, DiskContract, DiskIndex,
+    DriveRef, Faults, IoMethod, Log, LogFormat, Mix, Nbd, PlacementSpec, Plan, PoolPlan,
+    PoolStream, PoolVolume, ProfileRef, RealDisk, RecordSettings, Remap, Replay, Requests,
+    Retention, Stream, Synthetic, ThinkTime, Tls, Volume, VolumeIndex, Workload, layout_name,
+    priority_name, zone_name,
 };

@@ -50,8 +50,8 @@ pub const PATH_BYTES_MAX: usize = 4_095;
 /// Bytes of a Unix socket's path on Linux.
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// Commands in flight inside a drive: the queue of a SATA drive.
-pub const DEPTH_MAX: u32 = 32;
+/// Commands in flight inside a drive: SATA drives take 32, `NVMe` drives more.
+pub const DEPTH_MAX: u32 = 256;
 /// The shortest accounting period: a few random requests long, otherwise no share could be
 /// guaranteed.
 pub const PERIOD_MIN: Duration = Duration::from_millis(100);
@@ -90,6 +90,8 @@ pub const OUTSTANDING_MAX: u32 = 4_096;
 /// half being for open loops.
 pub const OUTSTANDING_DISK_MAX: u32 = 1 << 19;
 const _: () = assert!(OUTSTANDING_DISK_MAX as usize <= engine::limits::REQUESTS_MAX / 2);
+/// The shortest time after which written data is sent to the disk.
+pub const WRITE_AGE_MIN: Duration = Duration::from_millis(100);
 /// Requests of a sequential run before a jump.
 pub const RUN_MAX: u64 = 1_000_000_000;
 /// Writes of a workload between two flushes.

@@ -158,6 +158,23 @@ fn stream(bandwidth: &str) -> VolumeEdit {
 }
 
 #[test]
+fn a_stream_and_a_reserve_stand_beside_each_other_and_each_is_removed_alone() {
+    let both = document("both.toml").set("v", &stream("1MB/s")).expect("it fits");
+    let volume = &both.plan().volumes[0];
+    assert_eq!(volume.contract.reserve, Share::from_percent(20));
+    assert!(volume.contract.stream.is_some(), "{}", both.text());
+    let drop = VolumeEdit { stream: Some(StreamEdit::Drop), ..VolumeEdit::default() };
+    let alone = both.set("v", &drop).expect("it fits");
+    assert_eq!(alone.plan().volumes[0].contract.reserve, Share::from_percent(20));
+    let none = VolumeEdit { reserve: Some("0%".to_owned()), ..VolumeEdit::default() };
+    let alone = both.set("v", &none).expect("it fits");
+    assert!(alone.plan().volumes[0].contract.stream.is_some(), "{}", alone.text());
+    // Admission adds both up.
+    let most = VolumeEdit { reserve: Some("99%".to_owned()), ..VolumeEdit::default() };
+    assert!(both.set("v", &most).is_err(), "99 % and a stream are more than a disk");
+}
+
+#[test]
 fn the_bandwidth_that_is_offered_to_a_stream_is_admitted_and_what_is_asked_was_not() {
     let before = document("offer.toml");
     let small = VolumeEdit { size: Some("1GiB".to_owned()), ..stream("1MB/s") };

@@ -36,6 +36,8 @@ fn disks() -> Vec<Disk> {
         policy: PolicyName::Spindle,
         unkept_contracts: false,
         depth: 1,
+        depth_source: spindle_config::DepthSource::Default,
+        chooser: engine::ChooserName::Arrival,
         period: Duration::from_secs(1),
         batch: Duration::from_millis(250),
         linger: Duration::from_millis(8),
@@ -50,11 +52,13 @@ fn disks() -> Vec<Disk> {
         best_effort: None,
         slack_range: engine::stream::SlackRange::All,
         read_ahead: engine::limits::READ_AHEAD_MEMORY,
+        write_buffer: None,
         faults: None,
         line: 7,
     };
     let written = Disk {
         name: "d1".to_owned(),
+        depth_source: spindle_config::DepthSource::Config,
         backing: Backing::File(PathBuf::from("plans/d1.img")),
         policy: PolicyName::Utilization,
         period: Duration::from_millis(500),
@@ -78,8 +82,8 @@ fn volumes() -> Vec<Volume> {
         contract,
         declared: None,
         priority: Priority::Normal,
-
         stream: None,
+        write_buffer: engine::limits::WRITE_BUFFER,
         same_as: None,
         clients: None,
         line,

@@ -61,11 +61,8 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
     );
     let plan = parse(&text);
     let pool = plan.pool.as_ref().expect("it has one");
-    let films = Contract {
-        limit: Share::from_percent(60),
-        weight: Weight::new(3).expect("a weight"),
-        ..Contract::reserve(Share::from_percent(30))
-    };
+    let (limit, weight) = (Share::from_percent(60), Weight::new(3).expect("a weight"));
+    let films = Contract { limit, weight, ..Contract::reserve(Share::from_percent(30)) };
     let cam = &pool.volumes[1];
     let promised = cam.parts[0].contract.stream.expect("it has one");
     let end = Instant::ZERO + Duration::from_secs(7_200);
@@ -92,6 +89,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 rate: None,
                 stream: None,
                 latency: None,
+                write_buffer: engine::limits::WRITE_BUFFER,
                 line: 17,
             },
             PoolVolume {
@@ -109,6 +107,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 stream: Some(PoolStream { requested: asked, span }),
                 line: 28,
                 latency: None,
+                write_buffer: engine::limits::WRITE_BUFFER,
             },
         ],
         line: 13,

@@ -38,9 +38,12 @@ pub use changes::error::ChangeError;
 pub use changes::operator::Operator;
 pub use changes::volumes::{Created, NewVolume, Setting};
 pub use disk::open::{BackendError, OpenedBackend, open_backend};
+pub use engine::{ChooserName, PredictionStats};
 pub use host::Clock;
 pub use observe::breakdown::{Breakdown, Part};
-pub use observe::status::{DiskStatus, Lateness, ReadAheadStatus, Status, VolumeStatus};
+pub use observe::status::{
+    DiskStatus, Lateness, ReadAheadStatus, Status, VolumeStatus, WriteBufferStatus,
+};
 pub use observe::subscribers::{Filter, QUEUED_MAX, SUBSCRIBERS_MAX, Subscriber, TraceBatch};
 pub use observe::traced::{SERVED_MAX, ThrottleReason, Traced, TracedId};
 pub use observe::traffic::{Buckets, Flow, TimeSum, Traffic};

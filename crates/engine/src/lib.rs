@@ -15,6 +15,7 @@
 //! volumes add up to the disk's busy time.
 
 mod accounting;
+mod chooser;
 mod contract;
 mod engine;
 pub mod limits;
@@ -29,6 +30,7 @@ mod write_buffer;
 pub use accounting::estimate::{
     DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
 };
+pub use chooser::{ChooserName, PredictionStats, UnknownChooser};
 pub use contract::{
     Admission, Contract, ContractSchedule, LatencyContract, LatencyStats, Mechanics, Priority,
     RateContract, RateRequirement, Refusal, StreamContract, Tokens, VolumeId, Weight,
@@ -46,7 +48,7 @@ pub use request::{
     Action, Command, CommandId, DeadlineStats, Event, Outcome, Reply, Request, RequestId,
     ServiceDemand, StreamBytes, VolumeUsage,
 };
-pub use settings::{BestEffortServer, CommandBound, Deadlines, Settings};
+pub use settings::{BestEffortServer, Charging, CommandBound, Deadlines, Settings};
 pub use write_buffer::{
     BufferedPart, Destage, DestageId, Handling, PieceId, WriteBuffer, WriteBufferAction,
     WriteBufferSettings, WriteBufferUsage,

@@ -12,8 +12,15 @@ pub const WEIGHT_MAX: u32 = 1_000;
 /// up to less.
 pub const REQUESTS_MAX: usize = 1 << 20;
 
-/// Commands inside one drive at a time: what NCQ allows.
-pub const DEPTH_MAX: u32 = 32;
+/// Commands inside one drive at a time: NCQ allows 32, and more are of use to `NVMe`.
+pub const DEPTH_MAX: u32 = 256;
+
+/// While a command has been in a drive for this long, a drive that orders its own queue is given no
+/// other: it would serve newer ones before it.
+pub const FEEDING_AGE_MAX: Duration = Duration::from_secs(1);
+
+/// The requests of a volume among which the next one is chosen: those at the front of its queue.
+pub const CANDIDATES_MAX: usize = 512;
 
 /// The most that one command reads or writes; a longer request becomes several commands, with a
 /// decision between any two. 1 MiB keeps a slow disk busy for about 50 ms: the longest time without
@@ -108,6 +115,31 @@ pub const READ_AHEAD_MEMORY_MIN: Sectors = Sectors(1 << 11);
 pub const READ_AHEAD_MEMORY_MAX: Sectors = Sectors(4 << 21);
 
 const _: () = assert!(COMMAND_MAX.0 <= TRIM_MAX.0);
+/// The memory for the write buffers of a disk, by default.
+pub const WRITE_BUFFER_MEMORY: Sectors = Sectors(256 << 11);
+
+/// The most memory for the write buffers of a disk.
+pub const WRITE_BUFFER_MEMORY_MAX: Sectors = Sectors(16 << 21);
+
+/// The write buffer of a volume, by default.
+pub const WRITE_BUFFER: Sectors = Sectors(16 << 11);
+
+/// Runs of sectors that the write buffer of a volume holds. A buffer of 16 MiB holds 4,096 writes
+/// of 4 KiB.
+pub const WRITE_BUFFER_PARTS_MAX: usize = 16_384;
+
+/// The longest write from a write buffer to the disk.
+pub const DESTAGE_MAX: Sectors = Sectors(2_048);
+
+/// The time after which written data is sent to the disk, by default.
+pub const WRITE_AGE: Duration = Duration::from_secs(5);
+
+/// The longest time after which written data is sent to the disk.
+pub const WRITE_AGE_MAX: Duration = Duration::from_secs(600);
+
+/// How long a disk has nothing to do before what is buffered is written without need.
+pub const DESTAGE_IDLE: Duration = Duration::from_millis(50);
+
 const _: () = assert!(READ_AHEAD_REQUEST_MIN.0 <= READ_AHEAD_REQUEST_MAX.0);
 const _: () = assert!(READ_AHEAD_REQUEST_MIN.0 <= READ_AHEAD_MEMORY_MIN.0);
 const _: () = assert!(READ_AHEAD_MEMORY_MIN.0 <= READ_AHEAD_MEMORY.0);

@@ -8,6 +8,9 @@ use crate::{Contract, Purpose, VolumeId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
+/// The index of a request in the engine.
+pub(crate) type Slot = u32;
+
 /// The number of a command, in the order of issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub u64);
@@ -73,6 +76,9 @@ pub struct Reply {
 pub enum Event {
     /// A client submits a request. Its extent lies inside the disk; the volume exists.
     Submit(Request),
+    /// As [`Event::Submit`], of a request that the volume's others do not wait for: they go before
+    /// it until it is due. Where requests go in the order of arrival, it is as any other.
+    SubmitDeferred(Request),
     /// A command has completed.
     Completed {
         /// The command; it was issued and has not completed before.

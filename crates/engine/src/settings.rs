@@ -5,7 +5,7 @@ use units::{DiskTime, Duration, Sectors, Share};
 use crate::accounting::estimate::Estimates;
 use crate::limits;
 use crate::stream::SlackRange;
-use crate::{Execution, PolicyName, limits::COMMAND_MAX};
+use crate::{ChooserName, Execution, Feature, PolicyName, limits::COMMAND_MAX};
 
 /// The settings of one engine. Code that reads them from outside checks them with
 /// [`Settings::check`]; the engine asserts them.
@@ -15,6 +15,8 @@ pub struct Settings {
     pub policy: PolicyName,
     /// Commands inside the drive at a time, 1 to [`limits::DEPTH_MAX`].
     pub depth: u32,
+    /// How the busy time is divided among several commands in the drive.
+    pub charging: Charging,
     /// The period p of RTAS 2008 §2.1, over which shares are kept.
     pub period: Duration,
     /// The length of a sequential batch out of the slack, and half of the least length of one on
@@ -32,10 +34,27 @@ pub struct Settings {
     pub nominal_cost: DiskTime,
     /// The most that one command reads or writes.
     pub command_max: Sectors,
+    /// Which of a volume's requests goes next. Another one than [`ChooserName::Arrival`] needs a
+    /// policy that [keeps](PolicyName::keeps) [`Feature::Chooser`](crate::Feature::Chooser), and
+    /// requests that are executed whole.
+    pub chooser: ChooserName,
     /// How requests become commands.
     pub execution: Execution,
     /// The parameters of policies [with deadlines](PolicyName::has_deadlines).
     pub deadlines: Deadlines,
+}
+
+/// The division of a disk's busy time among several commands in the drive. With one command both
+/// rules are that of RTAS 2008 §2.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charging {
+    /// Each interval in equal parts to the commands in flight: a drive that works for several at a
+    /// time, such as flash, and the policies of the publications.
+    #[default]
+    EqualParts,
+    /// From one completion to the next, to the command that completes: a drive with one actuator,
+    /// which positions for one command at a time.
+    Completions,
 }
 
 /// What is known of a disk whose requests have deadlines, and how its slack is given away.
@@ -93,6 +112,7 @@ impl Default for Settings {
         Self {
             policy: PolicyName::Utilization,
             depth: 1,
+            charging: Charging::default(),
             period: Duration::from_secs(1),
             batch: Duration::from_millis(250),
             linger: Duration::from_millis(2),
@@ -100,6 +120,7 @@ impl Default for Settings {
             headroom: Share::NONE,
             nominal_cost: Self::NOMINAL_DEFAULT,
             command_max: COMMAND_MAX,
+            chooser: ChooserName::Arrival,
             execution: Execution::Whole { split: None },
             deadlines: Deadlines::default(),
         }
@@ -123,8 +144,12 @@ impl Settings {
         let jit = self.execution.preemptible().and_then(|how| how.jit);
         let jit = jit.is_none_or(|jit| jit.offset <= limits::JIT_OFFSET_MAX);
         let period = (limits::PERIOD_MIN..=limits::PERIOD_MAX).contains(&self.period);
+        let arrival = self.chooser == ChooserName::Arrival;
+        let whole = self.execution == Execution::Whole { split: None };
         let checks = [
-            ((1..=limits::DEPTH_MAX).contains(&self.depth), "a depth from 1 to 32"),
+            (arrival || self.policy.keeps(Feature::Chooser), "a policy that lets requests reorder"),
+            (arrival || whole, "requests that are executed whole if they are reordered"),
+            ((1..=limits::DEPTH_MAX).contains(&self.depth), "a depth from 1 to 256"),
             (period, "a period from 100 ms to 10 s"),
             (self.batch <= self.period, "a batch that lasts at most a period"),
             (self.linger <= limits::LINGER_MAX, "lingering of at most 20 ms"),

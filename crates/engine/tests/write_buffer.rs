@@ -6,6 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::abstract_disk::SeededRng;
+use spindle_engine::limits::{DESTAGE_IDLE, WRITE_BUFFER};
 use spindle_engine::{
     Destage, Handling, Outcome, PieceId, Request, RequestId, VolumeId, WriteBuffer,
     WriteBufferAction, WriteBufferSettings,
@@ -37,7 +38,7 @@ struct Open {
     known: Vec<Version>,
     /// What a read copied from the buffer.
     copied: BTreeMap<u64, Version>,
-    /// Whether the buffer passed it on to the disk.
+    /// Whether it goes past the buffer.
     is_past: bool,
 }
 
@@ -57,6 +58,7 @@ struct World {
     open: BTreeMap<u64, Open>,
     next: u64,
     fails: bool,
+    enabled: [bool; VOLUMES as usize],
 }
 
 fn sectors(extent: Extent) -> core::ops::Range<usize> {
@@ -73,12 +75,14 @@ impl World {
         let mut rng = SeededRng(seed);
         let settings = WriteBufferSettings {
             memory: Sectors(rng.between(60, 400)),
-            volume: Sectors(rng.between(1, 160)),
-            age: Duration::from_millis(50),
+            age: Duration::from_millis(200),
             depth: u32::try_from(rng.between(1, 4)).expect("small"),
+            is_shared: false,
         };
         let mut buffer = WriteBuffer::new(settings);
-        (0..VOLUMES).for_each(|volume| buffer.add_volume(VolumeId(volume)));
+        for volume in 0..VOLUMES {
+            buffer.add_volume(VolumeId(volume), Sectors(rng.between(0, 160)));
+        }
         Self {
             rng,
             buffer,
@@ -93,6 +97,7 @@ impl World {
             open: BTreeMap::new(),
             next: 0,
             fails: false,
+            enabled: [true; VOLUMES as usize],
         }
     }
 
@@ -108,8 +113,8 @@ impl World {
         };
         self.versions += u64::from(op.writes());
         let version = self.versions;
-        let copied = BTreeMap::new();
-        self.open.insert(id.0, Open { request, version, known, copied, is_past: false });
+        let (copied, is_past) = (BTreeMap::new(), self.is_past(request.volume, operation));
+        self.open.insert(id.0, Open { request, version, known, copied, is_past });
         match self.buffer.submit(&request, self.now) {
             Handling::Buffered(piece) => {
                 self.keep(piece, id.0);
@@ -128,12 +133,12 @@ impl World {
             Handling::Disk => self.pass(id.0),
             Handling::Flushed(outcome) => self.answer(id.0, outcome),
         }
-        self.poll(false);
+        self.poll();
     }
 
     /// A request goes to the disk.
     fn pass(&mut self, id: u64) {
-        self.open.get_mut(&id).expect("it is open").is_past = true;
+        assert!(self.open.contains_key(&id), "it is open");
         self.engine.push(InEngine::Client(id));
     }
 
@@ -191,9 +196,15 @@ impl World {
         }
     }
 
-    fn poll(&mut self, is_idle: bool) {
-        let mut is_idle = is_idle && self.engine.is_empty();
-        while let Some(action) = self.buffer.poll(is_idle, self.now) {
+    /// Nothing is asked of the disk for a while.
+    fn rest(&mut self) {
+        self.poll();
+        self.now += DESTAGE_IDLE;
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        while let Some(action) = self.buffer.poll(self.engine.len(), self.now) {
             match action {
                 WriteBufferAction::Accept { request, piece, forced } => {
                     self.keep(piece, request.0);
@@ -206,9 +217,9 @@ impl World {
                     let bytes: Vec<Version> = held.into_values().collect();
                     assert_eq!(bytes.len(), sectors(destage.extent).len(), "all of it is held");
                     self.engine.push(InEngine::Destage(destage, bytes));
-                    is_idle = false;
                 }
                 WriteBufferAction::Submit(request) => self.pass(request.0),
+                WriteBufferAction::Again(request) => panic!("{request:?} shares no sectors"),
                 WriteBufferAction::Answer { request, outcome } => self.answer(request.0, outcome),
                 WriteBufferAction::Drop(piece) => {
                     assert!(self.pieces.remove(&piece).is_some(), "a piece is released once");
@@ -257,29 +268,29 @@ impl World {
             }
         }
         self.check();
-        self.poll(false);
+        self.poll();
     }
 
     fn is_past(&self, volume: VolumeId, Operation { op, extent, .. }: Operation) -> bool {
-        op.writes() && (op != Op::Write || extent.len > self.buffer.usage(volume).bound)
+        let is_long = extent.len > self.buffer.usage(volume).bound;
+        op.writes() && (op != Op::Write || is_long || !self.enabled[volume.0 as usize])
     }
 
     /// Whether another write that is not answered overlaps, and one of the two goes past the
     /// buffer: either may be the last then.
-    fn is_ambiguous(&self, operation: Operation) -> bool {
-        let volume = VolumeId(0);
+    fn is_ambiguous(&self, volume: VolumeId, operation: Operation) -> bool {
         let extent = operation.extent;
         let clashes = |open: &Open| {
             let own = open.request.operation;
             let overlaps = own.extent.start < extent.end() && extent.start < own.extent.end();
-            let is_past = self.is_past(volume, own) || self.is_past(volume, operation);
+            let is_past = open.is_past || self.is_past(volume, operation);
             own.op.writes() && overlaps && is_past
         };
         self.open.values().any(clashes)
     }
 
     fn send_write(&mut self, volume: u32, operation: Operation) {
-        if self.is_ambiguous(operation) {
+        if self.is_ambiguous(VolumeId(volume), operation) {
             self.complete_one();
         } else {
             self.send(volume, operation);
@@ -295,9 +306,14 @@ impl World {
         let longest = [8, 8, 30, 100][usize::try_from(self.rng.between(0, 3)).expect("small")];
         let at = Lba(start + self.rng.between(0, range));
         let extent = Extent::new(at, Sectors(self.rng.between(1, longest)));
-        match self.rng.between(0, 19) {
+        match self.rng.between(0, 20) {
             0..=3 => self.complete_one(),
-            4..=5 => self.poll(true),
+            4..=5 => self.rest(),
+            20 => {
+                let enabled = &mut self.enabled[volume as usize];
+                *enabled = !*enabled;
+                self.buffer.set_enabled(VolumeId(volume), *enabled);
+            }
             6 => self.send(volume, Operation::flush()),
             7..=10 => self.send(volume, Operation::read(extent)),
             11 => {
@@ -320,7 +336,7 @@ impl World {
         }
         while !(0..VOLUMES).all(|volume| self.buffer.is_empty(VolumeId(volume))) {
             self.now += self.settings.age;
-            self.poll(true);
+            self.poll();
             self.complete_one();
         }
     }
@@ -354,7 +370,7 @@ impl Client {
     fn new() -> Self {
         let settings = WriteBufferSettings { depth: 1, ..WriteBufferSettings::default() };
         let mut buffer = WriteBuffer::new(settings);
-        (0..2).for_each(|volume| buffer.add_volume(VolumeId(volume)));
+        (0..2).for_each(|volume| buffer.add_volume(VolumeId(volume), WRITE_BUFFER));
         Self(buffer, 0)
     }
 
@@ -371,14 +387,14 @@ impl Client {
     }
 
     fn destage(&mut self) -> Destage {
-        let action = self.0.poll(false, Instant::ZERO);
+        let action = self.0.poll(1, Instant::ZERO);
         let Some(WriteBufferAction::Destage(destage)) = action else { panic!("{action:?}") };
         destage
     }
 
     fn answered(&mut self) -> Outcome {
         loop {
-            match self.0.poll(false, Instant::ZERO) {
+            match self.0.poll(1, Instant::ZERO) {
                 Some(WriteBufferAction::Answer { outcome, .. }) => return outcome,
                 Some(WriteBufferAction::Drop(_)) => {}
                 action => panic!("an answer, not {action:?}"),
@@ -392,7 +408,7 @@ fn a_flush_waits_for_its_own_volume_alone() {
     let mut client = Client::new();
     client.write(0);
     assert_eq!(client.send(1, Operation::flush()), Handling::Flushed(Outcome::Done));
-    assert_eq!(client.0.poll(false, Instant::ZERO), None, "nothing is due");
+    assert_eq!(client.0.poll(1, Instant::ZERO), None, "nothing is due");
     assert_eq!(client.send(0, Operation::flush()), Handling::Waits);
     let destage = client.destage();
     client.0.destaged(&destage, Outcome::Done);
@@ -409,7 +425,8 @@ fn what_the_disk_could_not_write_fails_one_flush() {
         let destage = if sent_before {
             client.destage()
         } else {
-            let action = client.0.poll(true, Instant::ZERO);
+            assert_eq!(client.0.poll(0, Instant::ZERO), None, "the disk may be needed soon");
+            let action = client.0.poll(0, Instant::ZERO + DESTAGE_IDLE);
             let Some(WriteBufferAction::Destage(destage)) = action else { panic!("{action:?}") };
             destage
         };
@@ -442,9 +459,29 @@ fn data_of_an_age_goes_to_the_disk_and_neighbours_in_one_write() {
     for at in [8, 0, 16, 100] {
         client.send(0, Operation::write(Extent::new(Lba(at), Sectors(8))));
     }
-    assert_eq!(client.0.poll(false, Instant::ZERO), None, "nothing is due");
+    assert_eq!(client.0.poll(1, Instant::ZERO), None, "nothing is due");
     assert_eq!(client.0.next_wakeup(), Some(Instant::ZERO + age));
-    let action = client.0.poll(false, Instant::ZERO + age);
+    let action = client.0.poll(1, Instant::ZERO + age);
     let Some(WriteBufferAction::Destage(destage)) = action else { panic!("{action:?}") };
     assert_eq!(destage.extent, Extent::new(Lba(0), Sectors(24)));
+}
+
+#[test]
+fn a_request_waits_for_what_another_volume_has_buffered_of_its_sectors() {
+    let settings = WriteBufferSettings { is_shared: true, ..WriteBufferSettings::default() };
+    let mut client = Client(WriteBuffer::new(settings), 0);
+    (0..2).for_each(|volume| client.0.add_volume(VolumeId(volume), WRITE_BUFFER));
+    client.write(0);
+    let extent = Extent::new(Lba(4), Sectors(1));
+    for operation in [Operation::read(extent), Operation::write(extent)] {
+        assert_eq!(client.send(1, operation), Handling::Waits);
+    }
+    let destage = client.destage();
+    client.0.destaged(&destage, Outcome::Done);
+    let mut again = 0;
+    while let Some(action) = client.0.poll(1, Instant::ZERO) {
+        again += u32::from(matches!(action, WriteBufferAction::Again(_)));
+    }
+    assert_eq!(again, 2, "each is handled again");
+    assert_eq!(client.send(1, Operation::read(extent)), Handling::Disk);
 }

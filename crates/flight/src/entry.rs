@@ -105,6 +105,7 @@ mod kind {
     pub(super) const REST: u8 = 12;
     pub(super) const REST_UNTIL: u8 = 13;
     pub(super) const END: u8 = 14;
+    pub(super) const SUBMIT_DEFERRED: u8 = 15;
     /// Time has passed.
     pub(super) const LATER: u8 = 0x80;
 }
@@ -210,6 +211,7 @@ fn kind_of(entry: &Entry) -> u8 {
     match entry {
         Entry::Input(Input::Event(event)) => match event {
             Event::Submit(_) => kind::SUBMIT,
+            Event::SubmitDeferred(_) => kind::SUBMIT_DEFERRED,
             Event::Completed { outcome: Outcome::Done, .. } => kind::DONE,
             Event::Completed { outcome: Outcome::Failed, .. } => kind::FAILED,
             Event::ContractChanged { .. } => kind::CONTRACT,
@@ -272,7 +274,8 @@ pub(crate) fn put(at: Instant, entry: &Entry, last: &mut Last, to: &mut Vec<u8>)
 
 fn put_event(event: &Event, last: &mut Last, to: &mut Vec<u8>) {
     match event {
-        Event::Submit(Request { id, volume, operation }) => {
+        Event::Submit(Request { id, volume, operation })
+        | Event::SubmitDeferred(Request { id, volume, operation }) => {
             id.put(to);
             volume.put(to);
             put_operation(operation, last, to);
@@ -305,6 +308,11 @@ pub(crate) fn take(
         kind::SUBMIT => {
             let (id, volume) = (Coded::take(from)?, Coded::take(from)?);
             told(Event::Submit(Request { id, volume, operation: take_operation(from, last)? }))
+        }
+        kind::SUBMIT_DEFERRED => {
+            let (id, volume) = (Coded::take(from)?, Coded::take(from)?);
+            let operation = take_operation(from, last)?;
+            told(Event::SubmitDeferred(Request { id, volume, operation }))
         }
         kind::DONE => {
             told(Event::Completed { command: take_command(from, last)?, outcome: Outcome::Done })

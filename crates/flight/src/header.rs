@@ -5,8 +5,8 @@ use std::sync::Arc;
 use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
 use engine::stream::SlackRange;
 use engine::{
-    Approach, BestEffortServer, CommandBound, Deadlines, DriveTable, Engine, Estimates,
-    EstimatorName, Execution, Jit, Preemptible, SeekSplit, Settings,
+    Approach, BestEffortServer, Charging, ChooserName, CommandBound, Deadlines, DriveTable, Engine,
+    Estimates, EstimatorName, Execution, Jit, Preemptible, SeekSplit, Settings,
 };
 use units::Instant;
 
@@ -15,7 +15,7 @@ use crate::code::{Coded, FormatError, Source, choices, fields};
 /// The first bytes of a record.
 pub const MAGIC: [u8; 8] = *b"SPFLIGHT";
 /// The version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The initial state of one disk's engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub struct Header {
 fields! {
     Header { program, disk, config, settings, profile, started_at }
     Settings {
-        policy, depth, period, batch, linger, estimates, headroom, nominal_cost, command_max,
-        execution, deadlines,
+        policy, depth, charging, period, batch, linger, estimates, headroom, nominal_cost,
+        command_max, chooser, execution, deadlines,
     }
     Deadlines { worst, preemption, slack_range, best_effort }
     BestEffortServer { share, period }
@@ -65,6 +65,10 @@ fields! {
 choices! {
     EstimatorName as "an estimator" {
         EstimatorName::Constants, EstimatorName::Profile, EstimatorName::Learned,
+    }
+    Charging as "a division of busy time" { Charging::EqualParts, Charging::Completions }
+    ChooserName as "a chooser" {
+        ChooserName::Arrival, ChooserName::Sweep, ChooserName::Predicted,
     }
     SlackRange as "a range of intervals" { SlackRange::All, SlackRange::Published }
     Approach as "an approach" { Approach::InTime, Approach::Ahead }

@@ -126,7 +126,7 @@ impl Preconditions {
 
     fn event(&mut self, event: &Event, engine: &Engine) -> Checked {
         match event {
-            Event::Submit(request) => {
+            Event::Submit(request) | Event::SubmitDeferred(request) => {
                 self.volume_exists(request.volume)?;
                 let (op, extent) = (request.operation.op, request.operation.extent);
                 ensure(op != Op::Seek, "no seek, which is not a request")?;

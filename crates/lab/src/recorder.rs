@@ -40,8 +40,8 @@ pub(crate) struct Recorder {
     /// The duration of the run, in seconds.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(2..=3600))]
     seconds: u64,
-    /// The scheduling policy, in place of the recorder's own: fcfs, utilization, edf, lst, delta-l
-    /// or delta-star.
+    /// The scheduling policy, in place of the recorder's own: fcfs, utilization, edf, lst, delta-l,
+    /// delta-star or spindle.
     #[arg(long, value_parser = policy)]
     policy: Option<PolicyName>,
 }
@@ -126,11 +126,11 @@ pub(crate) fn run(args: &Recorder, json: bool) -> anyhow::Result<ExitStatus> {
     Ok(shown.holds.into())
 }
 
-/// Replaces the disk's policy. Under a policy without deadlines streams become best effort.
+/// Replaces the disk's policy. Under a policy that keeps no streams they become best effort.
 fn set_policy(plan: &mut Plan, policy: Option<PolicyName>) {
     let Some(policy) = policy else { return };
     plan.disks[0].policy = policy;
-    if policy.has_deadlines() {
+    if policy.keeps_streams() {
         return;
     }
     plan.disks[0].best_effort = None;

@@ -11,6 +11,7 @@
 
 mod ahead;
 mod bench_target;
+mod buffered;
 pub mod datasheet;
 mod event_queue;
 pub mod loads;

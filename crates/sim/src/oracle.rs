@@ -6,6 +6,8 @@
 //!   when they were sent, and writes of two volumes that share sectors by when they reach the disk,
 //!   unless one was answered before the other was sent. So are those of a volume with a bounded
 //!   latency, whose requests go ahead of its others.
+//! - Flush: on a disk whose writes the host buffers, what a volume had been answered when it sent a
+//!   flush is on the medium when the flush is answered, and a forced write is when it is answered.
 //! - Work conservation: the disk idles beside queued requests only while it anticipates the next
 //!   request of a sequential run, or while a limit holds.
 //! - Reserve kept: a volume that was backlogged for two periods or more, with as many requests as
@@ -55,18 +57,39 @@ struct Sector {
     written: Option<(VolumeId, Version)>,
     /// The last write that was answered.
     answered: Version,
+    /// The last forced write that the disk has executed.
+    on_medium: Version,
 }
 
 /// The watched sectors of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
     version: Version,
-    /// For a read: each watched sector with its last answered version when the read was sent.
+    /// For a read: each watched sector with its last answered version when the read was sent. For a
+    /// flush: each sector of its volume whose last answered version was not on the medium.
     sent: Vec<(Lba, Version)>,
     seen: Vec<(Lba, Version)>,
+    /// For a write from a buffer: the version of each watched sector.
+    destaged: Option<Vec<(Lba, Version)>>,
 }
 
 impl Watched {
+    /// What a write from a buffer to the disk writes.
+    pub(crate) fn of_destage(versions: Vec<(Lba, Version)>) -> Self {
+        Self { destaged: Some(versions), ..Self::default() }
+    }
+
+    /// The number of the write.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// A read sees these writes in the host's memory, before what the disk has in those sectors.
+    pub(crate) fn see_first(&mut self, versions: Vec<(Lba, Version)>) {
+        debug_assert!(self.seen.is_empty(), "what is in memory is seen first");
+        self.seen = versions;
+    }
+
     /// A read from the host's memory sees this write in each watched sector.
     pub(crate) fn see(&mut self, memory: impl Fn(Lba) -> Version) {
         self.seen.extend(self.sent.iter().map(|(lba, _)| (*lba, memory(*lba))));
@@ -84,16 +107,28 @@ pub(crate) struct DataOracle {
     /// writes in the queue have no order.
     unordered: BTreeSet<VolumeId>,
     writes: Version,
+    /// Whether the host buffers writes: then all writes that the disk executes are forced, and have
+    /// the order in which they were sent, where no two volumes share sectors.
+    is_buffered: bool,
+    /// Of a buffered disk, the sectors whose last answered version is not on the medium.
+    volatile: BTreeSet<Lba>,
     pub(crate) checked: u64,
 }
 
-fn watched(extent: Extent) -> impl Iterator<Item = Lba> {
+/// The sectors of an extent that are watched.
+pub(crate) fn watched(extent: Extent) -> impl Iterator<Item = Lba> {
     let first = extent.start.0.next_multiple_of(WATCH_STRIDE);
     (first..extent.end().0).step_by(usize::try_from(WATCH_STRIDE).expect("small")).map(Lba)
 }
 
 impl DataOracle {
-    pub(crate) fn sent(&mut self, operation: &Operation) -> Watched {
+    /// `is_buffered`: the host buffers writes.
+    pub(crate) fn new(is_buffered: bool) -> Self {
+        Self { is_buffered, ..Self::default() }
+    }
+
+    /// A request of a volume with the sectors `volume` is sent.
+    pub(crate) fn sent(&mut self, operation: &Operation, volume: Extent) -> Watched {
         match operation.op {
             Op::Write | Op::WriteZeroes => {
                 self.writes += 1;
@@ -104,7 +139,12 @@ impl DataOracle {
                 let sent = watched(operation.extent).filter_map(known).collect();
                 Watched { sent, ..Watched::default() }
             }
-            Op::Read | Op::Flush | Op::Trim | Op::Seek => Watched::default(),
+            Op::Flush => {
+                let own = self.volatile.range(volume.start..volume.end());
+                let sent = own.map(|lba| (*lba, self.sectors[lba].answered)).collect();
+                Watched { sent, ..Watched::default() }
+            }
+            Op::Read | Op::Trim | Op::Seek => Watched::default(),
         }
     }
 
@@ -122,8 +162,16 @@ impl DataOracle {
         }
         match command.operation.op {
             Op::Write | Op::WriteZeroes => {
+                assert!(!self.is_buffered || command.operation.fua, "it is forced: {command:?}");
                 for lba in watched(command.operation.extent) {
-                    self.written(lba, command.volume, request.version);
+                    let version = match &request.destaged {
+                        Some(versions) => {
+                            let of = versions.binary_search_by_key(&lba, |(lba, _)| *lba);
+                            versions[of.expect("all of it is held")].1
+                        }
+                        None => request.version,
+                    };
+                    self.written(lba, command.volume, version);
                 }
             }
             Op::Read if !request.sent.is_empty() => {
@@ -157,7 +205,9 @@ impl DataOracle {
         // keeps its version: the next read finds it. One that reaches the disk after a later one of
         // another volume overlaps that one in time, since it is not answered yet: no order was
         // promised, and it counts from when it reaches the disk.
-        let is_overtaken = version < sector.content.max(sector.answered);
+        // A buffered write is answered before it reaches the disk, and so may a later one be.
+        let latest = if self.is_buffered { 0 } else { sector.answered };
+        let is_overtaken = version < sector.content.max(latest);
         let is_in_order = version >= own_last || self.unordered.contains(&volume);
         sector.content = if is_overtaken && is_in_order {
             self.writes += 1;
@@ -166,16 +216,46 @@ impl DataOracle {
             version
         };
         sector.written = Some((volume, version.max(own_last)));
+        if self.is_buffered {
+            sector.on_medium = sector.on_medium.max(sector.content);
+            if sector.on_medium >= sector.answered {
+                self.volatile.remove(&lba);
+            }
+        }
+    }
+
+    /// A write from a buffer to the disk has failed: what it would have written is lost, where no
+    /// later write was answered.
+    pub(crate) fn lost(&mut self, destage: &Watched) {
+        for (lba, version) in destage.destaged.iter().flatten() {
+            let sector = self.sectors.entry(*lba).or_default();
+            if sector.answered == *version {
+                sector.answered = NEVER_WRITTEN;
+                self.volatile.remove(lba);
+            }
+        }
     }
 
     pub(crate) fn answered(&mut self, operation: &Operation, request: &Watched, now: Instant) {
         match operation.op {
             Op::Write | Op::WriteZeroes => {
                 for lba in watched(operation.extent) {
-                    let sector = self.sectors.get_mut(&lba);
-                    let sector = sector
-                        .unwrap_or_else(|| panic!("at {now}: {lba} was answered but not written"));
+                    let sector = self.sectors.entry(lba).or_default();
+                    let is_written = sector.written.is_some() || self.is_buffered;
+                    assert!(is_written, "at {now}: {lba} was answered but not written");
                     sector.answered = sector.answered.max(request.version);
+                    if !self.is_buffered || sector.on_medium >= sector.answered {
+                        continue;
+                    }
+                    assert!(!operation.fua, "at {now}: {lba} was forced and is not on the medium");
+                    self.volatile.insert(lba);
+                }
+            }
+            Op::Flush => {
+                for (lba, known) in &request.sent {
+                    let there = self.sectors[lba].on_medium;
+                    assert!(there >= *known, "at {now}: {lba} has {there}, {known} was flushed");
+                    self.checked += 1;
                 }
             }
             Op::Read => {
@@ -188,7 +268,7 @@ impl DataOracle {
                     self.checked += 1;
                 }
             }
-            Op::Flush | Op::Trim | Op::Seek => {}
+            Op::Trim | Op::Seek => {}
         }
     }
 }
@@ -415,7 +495,7 @@ mod tests {
     /// A read that is sent and answered now.
     fn read(oracle: &mut DataOracle) {
         let operation = Operation::read(extent());
-        let mut request = oracle.sent(&operation);
+        let mut request = oracle.sent(&operation, extent());
         let command = Command {
             id: CommandId(0),
             offset: Sectors::ZERO,
@@ -436,7 +516,8 @@ mod tests {
     fn writes_of_two_volumes_that_overlap_in_time_are_ordered_by_the_disk() {
         let mut oracle = DataOracle::default();
         let operation = Operation::write(extent());
-        let (mut first, mut second) = (oracle.sent(&operation), oracle.sent(&operation));
+        let (mut first, mut second) =
+            (oracle.sent(&operation, extent()), oracle.sent(&operation, extent()));
         // The one that was sent last reaches the disk first, and is answered last.
         reaches(&mut oracle, B, &mut second);
         reaches(&mut oracle, A, &mut first);
@@ -451,7 +532,8 @@ mod tests {
     fn writes_of_one_volume_take_effect_in_the_order_in_which_they_were_sent() {
         let mut oracle = DataOracle::default();
         let operation = Operation::write(extent());
-        let (mut first, mut second) = (oracle.sent(&operation), oracle.sent(&operation));
+        let (mut first, mut second) =
+            (oracle.sent(&operation, extent()), oracle.sent(&operation, extent()));
         reaches(&mut oracle, A, &mut second);
         reaches(&mut oracle, A, &mut first);
         is_answered(&mut oracle, &first);
@@ -464,7 +546,8 @@ mod tests {
         let mut oracle = DataOracle::default();
         oracle.set_unordered(A);
         let operation = Operation::write(extent());
-        let (mut first, mut second) = (oracle.sent(&operation), oracle.sent(&operation));
+        let (mut first, mut second) =
+            (oracle.sent(&operation, extent()), oracle.sent(&operation, extent()));
         reaches(&mut oracle, A, &mut second);
         is_answered(&mut oracle, &second);
         reaches(&mut oracle, A, &mut first);
@@ -478,7 +561,8 @@ mod tests {
     fn a_write_of_another_volume_in_between_hides_no_violated_order() {
         let mut oracle = DataOracle::default();
         let operation = Operation::write(extent());
-        let [mut first, mut other, mut last] = core::array::from_fn(|_| oracle.sent(&operation));
+        let [mut first, mut other, mut last] =
+            core::array::from_fn(|_| oracle.sent(&operation, extent()));
         reaches(&mut oracle, A, &mut last);
         reaches(&mut oracle, B, &mut other);
         reaches(&mut oracle, A, &mut first);
@@ -492,10 +576,10 @@ mod tests {
     fn a_write_that_was_sent_after_the_answer_of_another_volumes_write_replaces_it() {
         let mut oracle = DataOracle::default();
         let operation = Operation::write(extent());
-        let mut first = oracle.sent(&operation);
+        let mut first = oracle.sent(&operation, extent());
         reaches(&mut oracle, B, &mut first);
         is_answered(&mut oracle, &first);
-        let second = oracle.sent(&operation);
+        let second = oracle.sent(&operation, extent());
         // It is answered although it has not reached the disk.
         is_answered(&mut oracle, &second);
         read(&mut oracle);

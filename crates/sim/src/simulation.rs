@@ -4,8 +4,8 @@ use config::Plan;
 use drive::{AnyDevice, Tag};
 use engine::limits::{READ_AHEAD_RUNS_MAX, READ_AHEAD_WAITING_MAX, REQUESTS_MAX};
 use engine::{
-    Action, Command, ContractSchedule, Engine, Event, Outcome, Priority, RateContract, Reply,
-    Request, SEQUENTIAL_WITHIN, SegmentId, Settings, VolumeId,
+    Action, Command, ContractSchedule, Destage, Engine, Event, Outcome, Priority, RateContract,
+    Reply, Request, SEQUENTIAL_WITHIN, SegmentId, Settings, VolumeId,
 };
 use stats::{
     BoundedLatencyReport, DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency,
@@ -17,6 +17,7 @@ use volume::{DiskExtent, DiskId, VolumeMap};
 
 use crate::SeededRng;
 use crate::ahead::AheadOfDisk;
+use crate::buffered::BufferOfDisk;
 use crate::event_queue::EventQueue;
 use crate::non_preemptible::NonPreemptible;
 use crate::oracle::{
@@ -29,6 +30,7 @@ use crate::slab::Slab;
 mod contracts;
 mod load;
 mod read_ahead;
+mod write_buffer;
 
 use self::load::Load;
 
@@ -47,7 +49,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 enum Entry {
     /// A workload sends a request.
     Send { load: usize },
-    /// A request is answered from the memory of the read-ahead.
+    /// A request is answered from the host's memory.
     Hit(Reply),
     /// The slow oracles check.
     Check,
@@ -58,9 +60,12 @@ struct Disk {
     name: String,
     settings: Settings,
     engine: Engine,
+    /// Of each volume, by its number: its place in the plan, and its requests in the engine.
+    engaged: Vec<(usize, u32)>,
     /// Streams that begin and end.
     agenda: ContractSchedule,
     ahead: Option<AheadOfDisk>,
+    buffer: Option<BufferOfDisk>,
     device: AnyDevice,
     /// The commands in the drive, with the time of their dispatch.
     running: Vec<(Command, Instant)>,
@@ -93,8 +98,6 @@ struct Volume {
     runs: Runs,
     declared: Option<RateContract>,
     bytes: Bytes,
-    /// Requests in the engine.
-    in_flight: u32,
     reserve_oracle: ReserveOracle,
     dropped: u64,
     answered: u64,
@@ -113,6 +116,7 @@ struct Sent {
 enum Sender {
     Load(usize),
     ReadAhead(SegmentId),
+    Destage(Destage),
 }
 
 /// A volume's state, as experiments sample it.
@@ -164,7 +168,7 @@ impl Simulation {
             disk.burst = burst(high, disk.settings.period);
         }
         let volumes: Vec<Volume> =
-            plan.volumes.iter().map(|volume| Volume::new(volume, &mut disks)).collect();
+            (0..).zip(&plan.volumes).map(|place| Volume::new(place, &mut disks)).collect();
         let loads: Vec<Load> = (0..)
             .zip(&plan.workloads)
             .map(|(stream, workload)| {
@@ -314,6 +318,7 @@ impl Simulation {
                     .map(|declared| DeclaredReport::new(&declared, &volume.runs)),
                 worth: None,
                 read_ahead: self.disks[volume.disk].read_ahead_of(volume.id),
+                write_buffer: self.disks[volume.disk].buffered_of(volume.id),
             }
         });
         let (disks, volumes) = (disks.collect(), volumes.collect());
@@ -343,7 +348,8 @@ impl Simulation {
         let mut next = self.events.next_at();
         for disk in &self.disks {
             let agenda = disk.agenda.next_change();
-            for at in [disk.device.next_completion(), disk.engine.next_wakeup(), agenda] {
+            let (device, engine) = (disk.device.next_completion(), disk.engine.next_wakeup());
+            for at in [device, engine, agenda, disk.next_destage()] {
                 next = at.map(|at| next.map_or(at, |next| next.min(at))).or(next);
             }
         }
@@ -380,10 +386,9 @@ impl Simulation {
         assert_eq!(extent.len, wanted.extent.len, "a volume is one extent");
         let operation = Operation { extent, ..wanted };
         load.in_flight += 1;
-        volume.in_flight += 1;
         let disk = &mut self.disks[volume.disk];
         volume.runs.record(extent, SEQUENTIAL_WITHIN);
-        let watched = disk.data.sent(&operation);
+        let watched = disk.data.sent(&operation, volume.extent);
         let by = Sender::Load(index);
         let id = self.sent.insert(Sent { by, at: self.now, operation, watched });
         let request = Request { id, volume: volume.id, operation };
@@ -421,6 +426,7 @@ impl Simulation {
     fn drain(&mut self, index: usize) {
         loop {
             self.read_ahead(index);
+            self.write_buffer(index);
             let Some(action) = self.disks[index].engine.poll(self.now) else { break };
             match action {
                 Action::Issue(command) => {
@@ -446,7 +452,7 @@ impl Simulation {
         let Reply { request, disk_time, estimate, .. } = reply;
         let sent = self.sent.remove(request);
         let Sent { by, at, operation, watched } = sent.expect("a request is answered exactly once");
-        let Sender::Load(index) = by else { unreachable!("no client waits for a read-ahead") };
+        let Sender::Load(index) = by else { unreachable!("a client waits for it") };
         self.counts.answered += 1;
         let load = &mut self.loads[index];
         let volume = &mut self.volumes[load.volume];
@@ -462,7 +468,6 @@ impl Simulation {
         };
         disk.bytes += bytes;
         volume.bytes += bytes;
-        volume.in_flight -= 1;
         volume.answered += 1;
         volume.latency.record(self.now.since(at));
         volume.waiting.record(reply.waited);
@@ -479,7 +484,6 @@ impl Simulation {
             assert_eq!(stats.late, 0, "at {}: a request of {} was late", self.now, volume.name);
         }
         load.in_flight -= 1;
-        let volume = load.volume;
         if let Some((count, pause)) = load.source.after_answer(load.in_flight) {
             for _ in 0..count {
                 if pause == Duration::ZERO {
@@ -489,10 +493,6 @@ impl Simulation {
                 }
             }
         }
-        let volume = &mut self.volumes[volume];
-        if volume.in_flight < self.disks[volume.disk].settings.depth {
-            volume.reserve_oracle.on_idle();
-        }
     }
 
     fn check(&mut self) {
@@ -500,6 +500,7 @@ impl Simulation {
         for disk in &mut self.disks {
             disk.engine.invariants();
             disk.ahead.iter().for_each(AheadOfDisk::invariants);
+            disk.buffer.iter().for_each(BufferOfDisk::invariants);
             let in_service = disk.running.iter().map(|(_, issued)| self.now.since(*issued)).max();
             let bound = disk.non_preemptible.longest_bound(self.now);
             disk.longest = disk.longest.max(in_service.unwrap_or_default()).max(bound);
@@ -508,7 +509,7 @@ impl Simulation {
             let disk = &mut self.disks[volume.disk];
             let (settings, longest, burst) = (&disk.settings, disk.longest, disk.burst);
             let terms = ReserveTerms { settings, longest, burst, now: self.now };
-            let is_backlogged = volume.in_flight >= settings.depth;
+            let is_backlogged = disk.engaged[volume.id.0 as usize].1 >= settings.depth;
             volume.reserve_oracle.check(&mut disk.engine, volume.id, is_backlogged, terms);
         }
     }
@@ -521,11 +522,13 @@ impl Disk {
             name: disk.name.clone(),
             settings,
             engine: disk.engine(Instant::ZERO),
+            engaged: Vec::new(),
             agenda: ContractSchedule::default(),
             ahead: AheadOfDisk::new(disk.read_ahead),
+            buffer: disk.write_buffer.map(BufferOfDisk::new),
             device: AnyDevice::new(disk.drive.model.clone()).with_seed(seed).slowed(disk.slowed),
             running: Vec::new(),
-            data: DataOracle::default(),
+            data: DataOracle::new(disk.write_buffer.is_some()),
             limited: false,
             failures: None,
             burst: Duration::ZERO,
@@ -538,9 +541,11 @@ impl Disk {
 }
 
 impl Volume {
-    fn new(volume: &config::Volume, disks: &mut [Disk]) -> Self {
+    fn new((place, volume): (usize, &config::Volume), disks: &mut [Disk]) -> Self {
         let disk = volume.disk.0;
         let id = disks[disk].add_volume(volume);
+        assert_eq!(id.0 as usize, disks[disk].engaged.len(), "volumes are numbered in order");
+        disks[disk].engaged.push((place, 0));
         disks[disk].engine.set_priority(id, volume.priority);
         let mut reserve_oracle = ReserveOracle::default();
         reserve_oracle.restart(&disks[disk].engine, id);
@@ -559,7 +564,6 @@ impl Volume {
             runs: Runs::default(),
             declared: volume.declared,
             bytes: Bytes::ZERO,
-            in_flight: 0,
             reserve_oracle,
             dropped: 0,
             answered: 0,

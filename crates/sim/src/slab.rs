@@ -36,6 +36,13 @@ impl<T> Slab<T> {
     }
 
     /// The request with this id, unless it was removed.
+    pub(crate) fn get(&self, id: RequestId) -> Option<&T> {
+        let entry = self.entries.get(slot(id) as usize)?;
+        let is_same = u64::from(entry.generation) == id.0 >> SLOT_BITS;
+        entry.value.as_ref().filter(|_| is_same)
+    }
+
+    /// The request with this id, unless it was removed.
     pub(crate) fn get_mut(&mut self, id: RequestId) -> Option<&mut T> {
         self.entry(id)?.value.as_mut()
     }

@@ -19,8 +19,9 @@
 //!
 //! Metadata and relocation of a pool beside streams: `pools.rs`. Pools and real disks are served
 //! live: `crates/cli/tests/{pools,real}.rs`, a stream and a latency on a real disk in the latter. A
-//! stream beside a reserve, or beside a latency, on the *same* volume is refused by name, and so is
-//! every contract by each policy that does not keep it: `crates/config/tests/errors`.
+//! stream and a reserve on one volume: [`a_stream_and_a_reserve_on_one_volume`]. A stream and a
+//! latency on one volume are refused by name, and so is every contract by each policy that does not
+//! keep it: `crates/config/tests/errors`.
 
 mod common;
 
@@ -76,6 +77,24 @@ fn a_stream() {
     let volumes = run(HARD_DISK, &[(CAMERA, RECORDING), ("", BACKLOG)]);
     let kept = volumes[0].deadlines.as_ref().expect("a stream has deadlines");
     assert!(kept.met > 35 && kept.missed == 0, "{kept:?}");
+}
+
+/// A camera whose volume is read at random as well, ten times a second. Each such read is a block
+/// of its own to the stream, seven times as many as it has; the reserve serves them.
+#[test]
+fn a_stream_and_a_reserve_on_one_volume() {
+    let client = format!("{RECORDING}\n[[workload]]\nvolume = \"v0\"\n{SELDOM}");
+    let contract = format!("{CAMERA}\nreserve = \"10%\"");
+    let backup = ("reserve = \"40%\"", BACKLOG);
+    let volumes = run(HARD_DISK, &[(&contract, &client), backup, backup]);
+    let kept = volumes[0].deadlines.as_ref().expect("a stream has deadlines");
+    let bytes = kept.bytes.expect("its bytes have");
+    assert!(kept.missed == 0 && bytes.missed == 0, "{kept:?}");
+    assert!(volumes[0].latency_ms.p99 < 1_000.0, "{:?}", volumes[0].latency_ms);
+    assert!(volumes[0].requests > 320, "{:?}", volumes[0]);
+    for backup in &volumes[1..] {
+        assert!(backup.disk_time_share >= 0.395, "{backup:?}");
+    }
 }
 
 /// One of ten requests a second beside a backlog, whose latency nothing else bounds.

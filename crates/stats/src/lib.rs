@@ -18,6 +18,6 @@ pub use request::{DroppedReport, MeanwhileReport, RequestReport};
 pub use runs::Runs;
 pub use shapes::{
     BoundedLatencyReport, DeadlinesReport, DiskReport, ExecutionReport, ReadAheadReport, SCHEMA,
-    VolumeReport,
+    VolumeReport, WriteBufferReport,
 };
 pub use worth::WorthReport;

@@ -1,6 +1,6 @@
 //! The shapes that every command prints alike with `--json`.
 
-use engine::{PreemptionStats, ReadAheadUsage};
+use engine::{PreemptionStats, ReadAheadUsage, WriteBufferUsage};
 use serde::Serialize;
 
 use crate::{DeclaredReport, ErrorMs, LatencyMs, WorthReport};
@@ -190,6 +190,45 @@ pub struct VolumeReport {
     /// What was read ahead for it in the host's memory, if anything was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_ahead: Option<ReadAheadReport>,
+    /// What went through its write buffer; `None` if nothing did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_buffer: Option<WriteBufferReport>,
+}
+
+/// What went through the write buffer of a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WriteBufferReport {
+    /// Writes answered from the buffer.
+    pub writes: u64,
+    /// Of these, such that waited for memory.
+    pub waits: u64,
+    /// Commands' worth of data sent to the disk.
+    pub destages: u64,
+    /// Sent to the disk.
+    pub destaged_bytes: u64,
+    /// Overwritten in the buffer and never sent to the disk.
+    pub overwritten_bytes: u64,
+    /// Lost because the disk failed to write it.
+    pub lost_bytes: u64,
+    /// In the buffer now.
+    pub buffered_bytes: u64,
+}
+
+impl WriteBufferReport {
+    /// The report, if anything was buffered.
+    pub fn of(usage: &WriteBufferUsage) -> Option<Self> {
+        let WriteBufferUsage { writes, waits, destages, .. } = *usage;
+        let report = Self {
+            writes,
+            waits,
+            destages,
+            destaged_bytes: usage.destaged.bytes().0,
+            overwritten_bytes: usage.overwritten.bytes().0,
+            lost_bytes: usage.lost.bytes().0,
+            buffered_bytes: usage.used.bytes().0,
+        };
+        (writes > 0).then_some(report)
+    }
 }
 
 /// What was read ahead for a volume in the host's memory.

@@ -192,7 +192,7 @@ fn a_disk_that_fails_under_the_metadata_stops_the_pool() {
     while let Some(output) = world.pool.poll() {
         match output {
             PoolOutput::Do(step, action) => {
-                let well = !matches!(action, Action::Flush { disk } if disk.0 == 1);
+                let well = !matches!(action, Action::Flush { disk, .. } if disk.0 == 1);
                 let state = world.pool.state().clone();
                 common::world::perform(&mut world.disks, &|disk| device(&state, disk), &action);
                 world.pool.done(step, well);

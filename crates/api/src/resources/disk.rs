@@ -44,6 +44,10 @@ pub struct Disk {
     pub policy: String,
     /// The largest number of commands in flight.
     pub depth: u32,
+    /// Where that number comes from: `config`, `default`, or `auto:` and the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required, value_type = String)]
+    pub depth_source: Option<String>,
     /// The period over which every reserve is kept.
     pub period: String,
     /// The number of volumes on it.
@@ -73,9 +77,20 @@ pub struct Disk {
     pub busy_s: f64,
     /// The time since the daemon's start.
     pub uptime_s: f64,
+    /// Which of a volume's requests goes next: `arrival`, `sweep` or `predicted`.
+    // `None`: a daemon of the previous version omits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required)]
+    pub chooser: Option<String>,
+    /// The predictions of `predicted`; absent under the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predictions: Option<Predictions>,
     /// Its read-ahead in the host; absent if it is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead: Option<ReadAhead>,
+    /// Its volumes' write buffers in the host; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_buffer: Option<WriteBuffer>,
     /// How a real disk's commands are passed to the kernel: `io_uring`, possibly followed by `,
     /// buffers not registered`, or `threads`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,6 +116,29 @@ pub struct Disk {
     pub oldest_command: Option<String>,
 }
 
+/// The predicted positioning times of a disk, since the daemon's start.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Predictions {
+    /// Whether they are trusted now. While they are not, requests go by address.
+    pub trusted: bool,
+    /// The number of predictions with an outcome.
+    pub outcomes: u64,
+    /// Of these, the ones that lost a revolution or were off otherwise.
+    pub failures: u64,
+    /// How often trust was lost.
+    pub lost: u64,
+    /// The standard deviation of the heads' arrivals, as learnt.
+    pub deviation_us: f64,
+}
+
+impl From<daemon::PredictionStats> for Predictions {
+    fn from(stats: daemon::PredictionStats) -> Self {
+        let daemon::PredictionStats { trusted, outcomes, failures, lost, deviation } = stats;
+        let deviation_us = deviation.as_millis_f64() * 1e3;
+        Self { trusted, outcomes, failures, lost, deviation_us }
+    }
+}
+
 /// The read-ahead of a disk in the host's memory, since the daemon's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReadAhead {
@@ -116,6 +154,40 @@ pub struct ReadAhead {
     pub read_bytes: u64,
     /// Of these, the bytes that were dropped before any client had read them.
     pub dropped_bytes: u64,
+}
+
+/// The write buffers of a disk's volumes in the host's memory, since the daemon's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WriteBuffer {
+    /// The most memory that may be in use.
+    pub memory_bytes: u64,
+    /// The memory in use.
+    pub used_bytes: u64,
+    /// The number of writes answered from the buffers.
+    pub writes: u64,
+    /// Of these, the number that waited for memory.
+    pub waits: u64,
+    /// The bytes written from the buffers to the disk.
+    pub destaged_bytes: u64,
+    /// The bytes that were overwritten in the buffers and never sent to the disk.
+    pub overwritten_bytes: u64,
+    /// The bytes that the disk failed to write.
+    pub lost_bytes: u64,
+}
+
+impl From<daemon::WriteBufferStatus> for WriteBuffer {
+    fn from(status: daemon::WriteBufferStatus) -> Self {
+        let daemon::WriteBufferStatus { memory, usage } = status;
+        Self {
+            memory_bytes: memory.0,
+            used_bytes: usage.used.bytes().0,
+            writes: usage.writes,
+            waits: usage.waits,
+            destaged_bytes: usage.destaged.bytes().0,
+            overwritten_bytes: usage.overwritten.bytes().0,
+            lost_bytes: usage.lost.bytes().0,
+        }
+    }
 }
 
 impl From<daemon::ReadAheadStatus> for ReadAhead {
@@ -220,6 +292,7 @@ fn all_disks(operator: &Operator) -> Vec<Disk> {
                 slowed: Some(disk.slowed.to_string()),
                 policy: disk.policy.to_string(),
                 depth: disk.depth,
+                depth_source: Some(disk.depth_source.to_string()),
                 period: disk.period.to_string(),
                 volumes: volumes_on(plan, number),
                 reserved: disk.share_text(promised.reserved()),
@@ -233,7 +306,10 @@ fn all_disks(operator: &Operator) -> Vec<Disk> {
                 in_flight: disk_status.traffic.open,
                 busy_s: disk_status.busy.as_secs_f64(),
                 uptime_s: disk_status.at.since(Instant::ZERO).as_secs_f64(),
+                chooser: Some(disk_status.chooser.0.to_string()),
+                predictions: disk_status.chooser.1.map(Predictions::from),
                 read_ahead: disk_status.read_ahead.map(ReadAhead::from),
+                write_buffer: disk_status.write_buffer.map(WriteBuffer::from),
                 access: disk_status.access.map(|access| access.to_string()),
                 state: DiskHealth::from(disk_status.health.state).into(),
                 health: Some(disk_status.health.state.into()),

@@ -57,8 +57,8 @@ macro_rules! with_contract {
             #[schema(example = "64KiB")]
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub block: Option<String>,
-            /// A stream, in place of a reserve, a bounded latency or another stream; in the pool
-            /// without a range.
+            /// A stream, in place of another one or of a bounded latency, and beside a reserve; in
+            /// the pool without a range.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub stream: Option<StreamSpec>,
             /// A bounded latency, beside a reserve or in place of a stream; not beside a limit.

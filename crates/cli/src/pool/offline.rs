@@ -219,7 +219,7 @@ fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()
             let device = of[disk];
             device.write(*extent, bytes).with_context(|| device.path.display().to_string())
         }
-        Action::Flush { disk } => {
+        Action::Flush { disk, .. } => {
             let device = of[disk];
             device.file.sync_data().with_context(|| device.path.display().to_string())
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use drive::Model;
 use drive_profile::Profile;
 use engine::{
-    Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Settings, TABLE_POINTS,
-    WorstCase,
+    Charging, Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Settings,
+    TABLE_POINTS, WorstCase,
 };
 use units::{DiskTime, Duration, Instant, Lba, Sectors, Share};
 
@@ -20,6 +20,7 @@ impl Disk {
         Settings {
             policy: self.policy,
             depth: self.depth,
+            charging: self.charging(),
             period: self.period,
             batch: self.batch,
             linger: self.linger,
@@ -38,11 +39,23 @@ impl Disk {
                     })
                     .map(|table| slowed_table(&table, self.slowed)),
             },
+            chooser: self.chooser,
             execution: self.execution,
             nominal_cost: self.nominal.interval.into(),
             headroom: self.reserve_headroom,
             deadlines: self.deadlines(),
             ..Settings::default()
+        }
+    }
+
+    /// A drive that rotates positions for one command at a time. Policies that mix the commands of
+    /// several volumes in the drive charge as the publications do.
+    fn charging(&self) -> Charging {
+        let rotates = self.drive.model.rotational();
+        if rotates && self.policy.has_exclusive_quanta() {
+            Charging::Completions
+        } else {
+            Charging::EqualParts
         }
     }
 

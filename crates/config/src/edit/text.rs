@@ -21,18 +21,18 @@ pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
     let VolumeEdit { size, reserve, limit, weight, priority, rate, stream, latency } = edit;
     let streams = matches!(stream, Some(StreamEdit::Put { .. }));
     let bounds = matches!(latency, Some(LatencyEdit::Put { .. }));
-    if reserve.is_some() || rate.is_some() || streams {
+    if reserve.is_some() || rate.is_some() {
         for key in RATE_KEYS {
             table.remove(key);
         }
     }
-    if reserve.is_some() || rate.is_some() || stream.is_some() || bounds {
+    if stream.is_some() || bounds {
         table.remove("stream");
     }
     if streams || latency.is_some() {
         table.remove("latency");
     }
-    if rate.is_some() || streams {
+    if rate.is_some() {
         table.remove("reserve");
     }
     if let Some(StreamEdit::Put { bandwidth, block, range, span }) = stream {

@@ -16,10 +16,10 @@ pub struct VolumeEdit {
     pub weight: Option<i64>,
     /// `normal` or `high`.
     pub priority: Option<String>,
-    /// A rate from which the reserve is derived. It replaces a reserve, a stream or another rate.
+    /// A rate from which the reserve is derived. It replaces a reserve or another rate.
     pub rate: Option<RateEdit>,
-    /// A stream replaces a reserve, a rate or a bounded latency, and each of them replaces a
-    /// stream.
+    /// A stream replaces another stream or a bounded latency. It stands beside a reserve or a rate;
+    /// a policy that does not keep both refuses the second.
     pub stream: Option<StreamEdit>,
     /// A bounded latency replaces a stream. It stands beside a reserve or a rate.
     pub latency: Option<LatencyEdit>,

@@ -2,9 +2,9 @@
 
 use engine::limits::{
     JIT_OFFSET_MAX, READ_AHEAD_MEMORY, READ_AHEAD_MEMORY_MAX, READ_AHEAD_MEMORY_MIN,
-    SERVER_PERIOD_MIN,
+    SERVER_PERIOD_MIN, WRITE_AGE, WRITE_AGE_MAX, WRITE_BUFFER_MEMORY_MAX,
 };
-use engine::{EstimatorName, PolicyName};
+use engine::{ChooserName, EstimatorName, PolicyName};
 use input::{Key, TableKeys, list, size_text, time_text};
 use units::Duration;
 
@@ -68,6 +68,29 @@ fn disk_identity() -> Vec<Key> {
     ]
 }
 
+fn depth() -> Key {
+    Key::new(
+        "depth",
+        format!("\"auto\", or {}, at most the drive's own queue", numbers(1, l::DEPTH_MAX.into())),
+        "Commands in flight inside the drive. `auto`: as many as keep each promise at the most \
+         throughput; `spindle disk ls` says how many, and why.",
+    )
+    .or("1")
+}
+
+fn chooser() -> Key {
+    Key::new(
+        "chooser",
+        format!("\"auto\" or one of {}", list(ChooserName::ALL.iter(), '"')),
+        "Which of a volume's requests goes next: the oldest, the next one by address, or the \
+         one that the heads reach first as the profile predicts it. \"auto\": \"predicted\" \
+         with a profile or a drive file, else \"sweep\"; under the policies other than \
+         \"spindle\", with preemptible or split execution, and on drives without an arm, \
+         \"arrival\".",
+    )
+    .or("\"arrival\"")
+}
+
 fn disk_schedule() -> Vec<Key> {
     vec![
         Key::new(
@@ -83,12 +106,7 @@ fn disk_schedule() -> Vec<Key> {
              refuses \"allowed\".",
         )
         .or("\"refused\""),
-        Key::new(
-            "depth",
-            format!("{}, at most the drive's own queue", numbers(1, l::DEPTH_MAX.into())),
-            "Commands in flight inside the drive.",
-        )
-        .or("1"),
+        depth(),
         Key::new(
             "period",
             times(l::PERIOD_MIN, l::PERIOD_MAX),
@@ -158,6 +176,23 @@ fn disk_memory() -> Vec<Key> {
              for a buffered disk",
             size_text(READ_AHEAD_MEMORY.bytes())
         )),
+        Key::new(
+            "write_buffer",
+            format!(
+                "\"auto\", \"off\", \"0\", or a size of at most {}",
+                size_text(WRITE_BUFFER_MEMORY_MAX.bytes())
+            ),
+            "The memory of the volumes' write buffers, from which the host writes to the disk in \
+             the time of the volume that wrote. \"off\": the drive's own buffer is used. \
+             \"auto\": 256 MiB, and \"off\" for flash and for a buffered disk.",
+        )
+        .or("\"off\""),
+        Key::new(
+            "write_age",
+            times(l::WRITE_AGE_MIN, WRITE_AGE_MAX),
+            "The time after which written data is sent to the disk at the latest.",
+        )
+        .or(time_text(WRITE_AGE)),
     ]
 }
 
@@ -207,6 +242,7 @@ fn disk_guarantees() -> Vec<Key> {
 fn disk_execution() -> Vec<Key> {
     let piece = || format!("a size up to {}", size_text(engine::limits::COMMAND_MAX.bytes()));
     vec![
+        chooser(),
         Key::new(
             "execution",
             "\"whole\" or \"preemptible\"",

@@ -1,6 +1,8 @@
 //! The tables of volumes and of the pool.
 
-use engine::limits::{LATENCY_MAX, LATENCY_MIN, TASK_BURST_MAX, WEIGHT_MAX};
+use engine::limits::{
+    LATENCY_MAX, LATENCY_MIN, TASK_BURST_MAX, WEIGHT_MAX, WRITE_BUFFER, WRITE_BUFFER_MEMORY_MAX,
+};
 use input::{Key, TableKeys, size_text};
 
 use super::shapes::{BOOLEAN, Lazy, SHARE_OR_RATE, numbers, sizes, times};
@@ -67,6 +69,14 @@ fn contract() -> Vec<Key> {
     ]
 }
 
+fn write_buffer() -> Key {
+    let about = "The bound of what clients have written and the disk has not; \"0\": a write is \
+                 on the disk when it is answered.";
+    let shape =
+        format!("\"0\", or a size of at most {}", size_text(WRITE_BUFFER_MEMORY_MAX.bytes()));
+    Key::new("write_buffer", shape, about).or(size_text(WRITE_BUFFER.bytes()))
+}
+
 pub(crate) static VOLUME: Lazy = Lazy::new(|| {
     let mut keys = vec![
         Key::new(
@@ -92,6 +102,7 @@ pub(crate) static VOLUME: Lazy = Lazy::new(|| {
     ];
     keys.extend(rate());
     keys.extend(contract());
+    keys.push(write_buffer());
     TableKeys::new("[[volume]]", "A volume on one disk, with its contract.", keys)
 });
 
@@ -206,6 +217,7 @@ pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {
     ];
     keys.extend(rate());
     keys.extend(contract());
+    keys.push(write_buffer());
     TableKeys::new("[[pool.volume]]", "A volume of the pool, with its contract.", keys)
 });
 

@@ -12,11 +12,16 @@ use input::{InputError, Table, Value, list, read_at_most, time_text};
 
 use super::names::Names;
 use super::path::{path, same_file, unusable};
-use super::{deadlines, execution, faults, measured, memory, read_ahead, real, slowed, unkept};
+use super::{
+    chooser, deadlines, execution, faults, measured, memory, read_ahead, real, slowed, unkept,
+    write_buffer,
+};
 use crate::defaults;
 use crate::demand::measured_worst_case;
 use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PERIOD_MAX, PERIOD_MIN};
-use crate::plan::{Backing, Disk, DriveRef, ProfileRef, RealDisk};
+use crate::plan::{
+    Backing, DepthSource, DepthTerms, Disk, DriveRef, ProfileRef, QueueDepth, RealDisk,
+};
 
 /// The command whose worst case is the nominal rate: 4 KiB, as in Zygaria (RTAS 2008).
 const NOMINAL_COMMAND: Sectors = Sectors(8);
@@ -55,9 +60,9 @@ fn disk(
     (drive, profile): (DriveRef, Option<ProfileRef>),
     backing: Backing,
 ) -> Result<Disk, InputError> {
-    let depth = depth(table, &drive.model)?;
     let slowed = slowed::check(table)?;
     let execution = execution::check(table, &drive)?;
+    let chooser = chooser::check(table, policy(table)?, (&drive.model, execution))?;
     let period = table.duration("period", PERIOD_MIN..=PERIOD_MAX, "", defaults::PERIOD)?;
     let up_to_period = " (the period)";
     let batches = Duration::ZERO..=period;
@@ -74,6 +79,8 @@ fn disk(
         }
     };
     let batch = table.duration("batch", batches, up_to_period, batch)?;
+    let terms = DepthTerms { model: &drive.model, policy: policy(table)?, execution, batch };
+    let QueueDepth { commands: depth, from: depth_source } = depth(table, terms)?;
     let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
     // No bucket holds more than one period's worth: a request with a larger estimate could never be
     // served.
@@ -81,11 +88,7 @@ fn disk(
         let default = slowed.stretched(default).min(period);
         table.duration(key, ESTIMATE_MIN..=period, up_to_period, default)
     };
-    let worst = match &profile {
-        Some(measured) => Some(measured_worst_case(&measured.profile, NOMINAL_COMMAND)),
-        None => drive.model.mechanical().map(|model| model.worst_case(NOMINAL_COMMAND)),
-    };
-    let worst = worst.map(|worst| slowed.stretched(worst));
+    let worst = nominal_worst_case(profile.as_ref(), &drive.model, slowed);
     let nominal = nominal(table, worst, policy(table)?, period)?;
     let by = estimator(table, &drive.model)?;
     let faults = faults::check(table, backing.capabilities().is_real)?;
@@ -93,6 +96,7 @@ fn disk(
     let worst_case = deadlines::declared(table, &drive.model, policy(table)?)?;
     let kind = (policy(table)?, drive.model.rotational());
     let read_ahead = read_ahead::check(table, kind, &backing)?;
+    let write_buffer = write_buffer::of_disk(table, kind, &backing)?;
     let disk = Disk {
         name,
         drive,
@@ -102,6 +106,8 @@ fn disk(
         policy: policy(table)?,
         unkept_contracts: unkept::allowed(table)?,
         depth,
+        depth_source,
+        chooser,
         period,
         batch,
         linger,
@@ -118,6 +124,7 @@ fn disk(
         best_effort,
         slack_range,
         read_ahead,
+        write_buffer,
         faults,
         line: table.line(),
     };
@@ -125,15 +132,32 @@ fn disk(
     Ok(disk)
 }
 
+/// The worst case of a nominal command, as the profile or the drive has it.
+fn nominal_worst_case(
+    profile: Option<&ProfileRef>,
+    model: &AnyModel,
+    slowed: Share,
+) -> Option<Duration> {
+    let worst = match profile {
+        Some(measured) => Some(measured_worst_case(&measured.profile, NOMINAL_COMMAND)),
+        None => model.mechanical().map(|model| model.worst_case(NOMINAL_COMMAND)),
+    };
+    worst.map(|worst| slowed.stretched(worst))
+}
+
 /// Commands in flight inside the drive: at most its own queue.
-fn depth(table: &Table<'_>, model: &AnyModel) -> Result<u32, InputError> {
-    let Some(value) = table.value("depth") else { return Ok(1) };
-    let (depth_max, note) = match model.queue_depth_max() {
-        few @ 1..DEPTH_MAX => (few, " (the queue of the drive)"),
-        _ => (DEPTH_MAX, ""),
+fn depth(table: &Table<'_>, terms: DepthTerms<'_>) -> Result<QueueDepth, InputError> {
+    let Some(value) = table.value("depth") else { return Ok(QueueDepth::DEFAULT) };
+    if value.text("").is_ok_and(|text| text == "auto") {
+        return Ok(terms.auto());
+    }
+    let (depth_max, note) = match terms.model.queue_depth_max() {
+        few @ 1..DEPTH_MAX => (few, " (the queue of the drive), or \"auto\""),
+        _ => (DEPTH_MAX, ", or \"auto\""),
     };
     let depth = value.integer(1..=depth_max.into(), note)?;
-    Ok(u32::try_from(depth).expect("within its range"))
+    let commands = u32::try_from(depth).expect("within its range");
+    Ok(QueueDepth { commands, from: DepthSource::Config })
 }
 
 fn policy(table: &Table<'_>) -> Result<PolicyName, InputError> {

@@ -1,6 +1,7 @@
 //! From the text of a config to a checked [`crate::Plan`].
 
 mod admit;
+mod chooser;
 mod deadlines;
 mod disk;
 mod execution;
@@ -23,5 +24,6 @@ mod top;
 mod unkept;
 mod volume;
 mod workload;
+mod write_buffer;
 
 pub(crate) use volume::RATE_KEYS;

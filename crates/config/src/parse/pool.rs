@@ -11,7 +11,7 @@ use input::{InputError, Table, Value, size_text};
 
 use super::names::Names;
 use super::volume as single_disk;
-use super::{deadlines, latency, nbd, pool_stream, unkept};
+use super::{deadlines, latency, nbd, pool_stream, unkept, write_buffer};
 use crate::defaults;
 use crate::demand::{Spread, rate_of_pieces};
 use crate::keys::FROM;
@@ -150,6 +150,7 @@ fn parse_volume(
     let size = whole_blocks(&table.require("size", SIZE)?, (layout, zone), &on, disks)?;
     let thin = table.value("thin").map_or(Ok(false), |value| value.boolean())?;
     let (clients, line) = (nbd::clients(table)?, table.line());
+    let write_buffer = write_buffer::of_volume(table, &disks[on[0].0], false)?;
     let (parts, priority) = (Vec::new(), engine::Priority::Normal);
     Ok(PoolVolume {
         name,
@@ -165,6 +166,7 @@ fn parse_volume(
         rate: None,
         stream: None,
         latency: None,
+        write_buffer,
         line,
     })
 }

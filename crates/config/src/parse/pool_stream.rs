@@ -26,7 +26,10 @@ pub(crate) fn check(
     if let Some(range) = fields.value("range") {
         return Err(range.refuse("no range: blocks of a pool's volume lie anywhere in its zone"));
     }
-    let requested = requested_stream(table, &fields)?;
+    let policies = spread.iter().map(|disk| disks[disk.0].policy);
+    let strict = policies.clone().find(|policy| policy.has_deadlines());
+    let policy = strict.or_else(|| policies.clone().next()).expect("a volume is on a disk");
+    let requested = requested_stream(table, &fields, policy)?;
     if requested.block > volume.size {
         let most = size_text(volume.size);
         return Err(refuse_block(&fields, format_args!("at most {most} (the size of the volume)")));

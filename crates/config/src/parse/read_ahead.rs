@@ -15,7 +15,7 @@ pub(crate) fn check(
     (policy, rotational): (PolicyName, bool),
     backing: &Backing,
 ) -> Result<Sectors, InputError> {
-    let is_cached = matches!(backing, Backing::Real(real) if real.buffered);
+    let is_cached = backing.capabilities().is_cached;
     let auto = if rotational && !is_cached { READ_AHEAD_MEMORY } else { Sectors::ZERO };
     let Some(value) = table.value("read_ahead") else {
         return Ok(if policy.anticipates_think_times() { auto } else { Sectors::ZERO });

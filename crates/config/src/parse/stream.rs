@@ -11,7 +11,7 @@ use engine::WorstCase;
 use engine::limits::STREAM_PERIOD_MAX;
 use engine::stream::{RequestedStream, Span};
 use input::{InputError, Table, Value, size_text, time_text};
-use units::{Bytes, Duration, Extent, Instant, Lba, SECTOR_BYTES, Sectors};
+use units::{Bytes, Duration, Extent, Instant, Lba, SECTOR_BYTES, Sectors, Share};
 
 use super::deadlines::unbounded;
 use crate::demand::task;
@@ -29,7 +29,7 @@ pub(crate) fn check(
     let Some(value) = table.value("stream") else { return Ok(None) };
     let fields = value.table(&STREAM)?;
     let worst = kept(&value, disk, worst)?;
-    let requested = requested_stream(table, &fields)?;
+    let requested = requested_stream(table, &fields, disk.policy)?;
     let range = range(&fields, extent.len, requested.block)?;
     let span = span(&fields)?;
     let on_disk = Extent::new(extent.start + Sectors(range.start.0), range.len);
@@ -79,15 +79,21 @@ pub(crate) fn too_seldom(fields: &Table<'_>, requested: RequestedStream) -> Inpu
     bandwidth.map_or_else(|| fields.missing("bandwidth", expected), |value| value.refuse(expected))
 }
 
-/// The bandwidth and the block size of the stream of the volume `table`.
+/// The bandwidth and the block size of the stream of the volume `table`. Under a policy that serves
+/// all contracts by deadline a volume has a stream or a reserve.
 pub(crate) fn requested_stream(
     table: &Table<'_>,
     fields: &Table<'_>,
+    policy: PolicyName,
 ) -> Result<RequestedStream, InputError> {
     for key in ["reserve", "iops", "bandwidth"] {
-        if let Some(value) = table.value(key) {
+        let is_none = |value: &Value<'_>| {
+            value.text("").is_ok_and(|text| text.parse().is_ok_and(Share::is_none))
+        };
+        let given = table.value(key).filter(|value| !is_none(value));
+        if let Some(value) = given.filter(|_| policy.has_deadlines()) {
             return Err(value.refuse(format_args!(
-                "no {key} beside a stream: the time of its blocks is kept for it"
+                "no {key} beside a stream under policy \"{policy}\": policy \"spindle\" keeps both"
             )));
         }
     }

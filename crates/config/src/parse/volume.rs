@@ -11,7 +11,7 @@ use units::{Duration, Extent, Lba, Share};
 use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
 
 use super::names::Names;
-use super::{deadlines, latency, stream, unkept};
+use super::{deadlines, latency, stream, unkept, write_buffer};
 use crate::defaults;
 use crate::demand::{MILLIONTH, SLIP, WHOLE, beyond_reserve};
 use crate::limits::{BLOCK_MAX, RUN_MAX};
@@ -75,6 +75,7 @@ pub(crate) fn check<'a>(
         let stream = stream::check(table, &disks[disk], bounds[disk].as_ref(), extent)?;
         contract.stream = stream.map(|stream| stream.promised);
         contract.latency = latency::check(table, &disks[disk], extent)?;
+        let write_buffer = write_buffer::of_volume(table, &disks[disk], same_as.is_some())?;
         let (disk, size, line) = (DiskIndex(disk), extent.len.bytes(), table.line());
         volumes.push(Volume {
             name,
@@ -87,9 +88,11 @@ pub(crate) fn check<'a>(
             same_as,
             priority,
             stream,
+            write_buffer,
             line,
         });
     }
+    write_buffer::shared(tables, &mut volumes)?;
     Ok(volumes)
 }
 

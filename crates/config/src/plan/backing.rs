@@ -60,6 +60,8 @@ pub enum Retention {
 pub struct BackingCapabilities<'a> {
     /// How long written data is kept.
     pub retention: Retention,
+    /// Whether commands pass through the kernel's page cache, which reads ahead and buffers writes.
+    pub is_cached: bool,
     /// The file or the block device that holds the data, sector by sector.
     pub path: Option<&'a Path>,
     /// Whether the disk is a real one. A real disk may be a block device, is checked before any
@@ -74,6 +76,7 @@ impl Backing {
     pub fn capabilities(&self) -> BackingCapabilities<'_> {
         let emulated = |retention, path| BackingCapabilities {
             retention,
+            is_cached: false,
             path,
             is_real: false,
             fast_zero: None,
@@ -84,6 +87,7 @@ impl Backing {
             Self::Null => emulated(Retention::Discarded, None),
             Self::Real(real) => BackingCapabilities {
                 retention: Retention::Durable,
+                is_cached: real.buffered,
                 path: Some(&real.path),
                 is_real: true,
                 fast_zero: Some(real.fast_zero),

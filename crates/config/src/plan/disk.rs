@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use engine::{BestEffortServer, EstimatorName, Execution, PolicyName};
+use engine::{
+    BestEffortServer, ChooserName, EstimatorName, Execution, PolicyName, WriteBufferSettings,
+};
 use units::{Duration, Rate, Sectors, Share};
 
 use super::backing::Backing;
+use super::depth::DepthSource;
 use super::faults::Faults;
 
 /// A disk, by its index in [`crate::Plan::disks`].
@@ -35,6 +38,10 @@ pub struct Disk {
     /// Commands in flight inside the drive, from 1 to [`crate::limits::DEPTH_MAX`] and at most the
     /// drive's own queue.
     pub depth: u32,
+    /// Where the depth comes from.
+    pub depth_source: DepthSource,
+    /// Which of a volume's requests goes next.
+    pub chooser: ChooserName,
     /// The accounting period, in which each reserve is guaranteed (RTAS 2008's `p`).
     pub period: Duration,
     /// Disk time for which a sequential run is served before other volumes are; at most `period`.
@@ -69,6 +76,9 @@ pub struct Disk {
     pub slack_range: engine::stream::SlackRange,
     /// The memory in which the host reads ahead of sequential clients; zero: it does not.
     pub read_ahead: Sectors,
+    /// The memory in which the host holds what clients have written; `None`: writes go to the drive
+    /// as they come, and it may keep them in its own buffer.
+    pub write_buffer: Option<WriteBufferSettings>,
     /// The faults that it injects, if any.
     pub faults: Option<Faults>,
     /// The line of its table, from 1.

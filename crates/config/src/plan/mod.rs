@@ -9,6 +9,7 @@
 //! they name the file and the line as the parser does.
 
 mod backing;
+mod depth;
 mod disk;
 mod faults;
 mod log;
@@ -19,6 +20,8 @@ mod volume;
 mod workload;
 
 pub use backing::{Backing, BackingCapabilities, IoMethod, RealDisk, Retention};
+pub use depth::DepthSource;
+pub(crate) use depth::{DepthTerms, QueueDepth};
 pub use disk::{Disk, DiskIndex, DriveRef, ProfileRef};
 pub use faults::Faults;
 pub use log::{Log, LogFormat, RecordSettings};

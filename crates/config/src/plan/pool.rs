@@ -77,6 +77,9 @@ pub struct PoolVolume {
     pub stream: Option<PoolStream>,
     /// Its requested latency. That of its pieces on one disk is in the contract of that disk.
     pub latency: Option<RequestedLatency>,
+    /// The bound of its write buffer on each disk; zero: each of its writes is on the medium when
+    /// it is answered.
+    pub write_buffer: Sectors,
     /// The line of its table, from 1.
     pub line: usize,
 }

@@ -2,7 +2,7 @@
 
 use engine::stream::{RequestedStream, Span};
 use engine::{Contract, Priority, RateContract};
-use units::{Bytes, Extent};
+use units::{Bytes, Extent, Sectors};
 
 use super::disk::DiskIndex;
 
@@ -34,6 +34,9 @@ pub struct Volume {
     pub priority: Priority,
     /// Its stream. The stream in its contract is admitted beside all other contracts on the disk.
     pub stream: Option<Stream>,
+    /// The bound of its write buffer, on a disk that has buffers; zero: each of its writes is on
+    /// the medium when it is answered.
+    pub write_buffer: Sectors,
     /// The line of its table, from 1.
     pub line: usize,
 }

@@ -20,10 +20,11 @@ fn an_unknown_key_of_a_disk() {
          `backing`, \
          `policy`, `unkept_contracts`, `depth`, `period`, `batch`, `linger`, \
          `estimate_sequential`, \
-         `estimate_random`, `estimate`, `read_ahead`, `nominal_rate`, `reserve_headroom`, \
+         `estimate_random`, `estimate`, `read_ahead`, `write_buffer`, `write_age`, \
+         `nominal_rate`, `reserve_headroom`, \
          `worst_case`, `host_lateness`, \
-         `best_effort`, `slack_range`, `faults`, `execution`, `split`, `chunk`, `jit_offset`, \
-         `approach` and 3 more"
+         `best_effort`, `slack_range`, `faults`, `chooser`, `execution`, `split` \
+         and 6 more"
     );
 }
 
@@ -33,7 +34,7 @@ fn an_unknown_key_of_a_volume() {
         volume("size = \"1GiB\"\nshare = \"1%\"\n"),
         "plan.toml:2: [[volume]] \"v\": field `share`: found `share`, expected one of the keys \
          `name`, `disk`, `clients`, `size`, `at`, `same_as`, `iops`, `bandwidth`, `run`, `block`, \
-         `reserve`, `limit`, `weight`, `priority`, `stream`, `latency`"
+         `reserve`, `limit`, `weight`, `priority`, `stream`, `latency`, `write_buffer`"
     );
 }
 

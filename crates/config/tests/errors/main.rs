@@ -67,8 +67,10 @@ fn capacity() -> (u64, String) {
 fn depths() -> String {
     let plan = Plan::parse(DISK, "plan.toml", Path::new("")).expect("a good config");
     match plan.disks[0].drive.model.queue_depth_max() {
-        few @ 1..32 => format!("a whole number from 1 to {few} (the queue of the drive)"),
-        _ => "a whole number from 1 to 32".to_owned(),
+        few @ 1..256 => {
+            format!("a whole number from 1 to {few} (the queue of the drive), or \"auto\"")
+        }
+        _ => "a whole number from 1 to 256, or \"auto\"".to_owned(),
     }
 }
 

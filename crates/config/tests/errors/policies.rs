@@ -16,6 +16,7 @@ fn demanding(policy: PolicyName, feature: Feature) -> String {
     let disk = match feature {
         Feature::Preemptible => "execution = \"preemptible\"\nchunk = \"256KiB\"\n",
         Feature::Depth => "depth = 4\n",
+        Feature::Chooser => "chooser = \"sweep\"\n",
         _ => "",
     };
     let volume = match feature {
@@ -28,7 +29,7 @@ fn demanding(policy: PolicyName, feature: Feature) -> String {
         Feature::Latency => {
             "latency = { within = \"200ms\", requests = \"5/s\", size = \"64KiB\" }\n".to_owned()
         }
-        Feature::Preemptible | Feature::Flash | Feature::Depth => String::new(),
+        Feature::Preemptible | Feature::Flash | Feature::Depth | Feature::Chooser => String::new(),
     };
     format!(
         "[[disk]]\nname = \"d0\"\ndrive = \"{drive}\"\npolicy = \"{policy}\"\n{nominal}{disk}\

@@ -87,7 +87,7 @@ fn with_an_unknown_key() {
          keys `name`, `clients`, \
          `size`, `disks`, `layout`, `zone`, `thin`, `from`, `iops`, `bandwidth`, `run`, `block`, \
          `reserve`, `limit`, `weight`, \
-         `priority`, `stream`, `latency`"
+         `priority`, `stream`, `latency`, `write_buffer`"
     );
     assert_eq!(
         refused(&[DISKS, POOL], "[pool.volume]\nname = \"v\"\n"),
@@ -293,8 +293,7 @@ fn with_an_invalid_stream() {
         (
             format!("{stream}\nreserve = \"10%\"\n"),
             "plan.toml:2: [[pool.volume]] \"v\": field `reserve`: found `10%`, expected no \
-             reserve beside a stream: the time of its \
-             blocks is kept for it",
+             reserve beside a stream under policy \"delta-star\": policy \"spindle\" keeps both",
         ),
         (
             stream.replace(" }", ", range = \"0B..1GiB\" }\n"),

@@ -123,7 +123,7 @@ fn beside_a_reserve_of_their_own() {
     assert_eq!(
         refused(&[DISK, volume], "reserve = \"10%\"\n"),
         "plan.toml:1: [[volume]] \"v\": field `reserve`: found `10%`, expected no reserve beside \
-         a stream: the time of its blocks is kept for it"
+         a stream under policy \"delta-star\": policy \"spindle\" keeps both"
     );
 }
 

@@ -47,7 +47,7 @@ impl NewVolumeBackend for NewDiskVolume<'_> {
         let routes = &operator.state.routes;
         let inbox = operator.state.inbox(volume.disk);
         let export = routes.next_export();
-        let attach = Change::Attach { export, terms: VolumeTerms::of(volume) };
+        let attach = Change::Attach { export, terms: Box::new(VolumeTerms::of(volume)) };
         let id = inbox.change(attach).expect("a volume is attached without the disk");
         let done = inbox
             .change(Change::Erase { volume: id, extent: volume.extent })
@@ -129,7 +129,9 @@ impl VolumeBackend for DiskVolume<'_> {
     fn apply_terms(&self, after: &Document) -> Result<(), ChangeError> {
         let terms = VolumeTerms::of(&after.plan().volumes[self.index]);
         if terms != VolumeTerms::of(&self.config) {
-            let changed = self.inbox().change(Change::SetTerms { volume: self.volume, terms });
+            let changed = self
+                .inbox()
+                .change(Change::SetTerms { volume: self.volume, terms: Box::new(terms) });
             changed.expect("terms change without the disk");
         }
         Ok(())

@@ -43,7 +43,7 @@ impl Operator {
         let inbox = self.state.inbox(disk);
         let [metadata, moving] = internal_terms(plan, disk).map(|terms| {
             let export = self.state.routes.next_export();
-            let attached = inbox.change(Change::Attach { export, terms });
+            let attached = inbox.change(Change::Attach { export, terms: Box::new(terms) });
             attached.expect("a volume is attached without the disk")
         });
         pool.begin_join(PoolDisk { disk, metadata, moving });
@@ -62,7 +62,8 @@ impl Operator {
             let name =
                 pool.inspect(|flow| flow.pool().state().volume(id).map(|one| one.name.clone()));
             let terms = volume_terms(plan, &name.unwrap_or_default(), disk);
-            let attached = inbox.change(Change::Attach { export: accounts.export, terms });
+            let attached =
+                inbox.change(Change::Attach { export: accounts.export, terms: Box::new(terms) });
             let volume = attached.expect("a volume is attached without the disk");
             accounts.by_disk.insert(disk, volume);
             pool.set_accounts(id, accounts);

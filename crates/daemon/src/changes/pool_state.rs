@@ -69,7 +69,8 @@ impl DaemonState {
         let mut by_disk = BTreeMap::new();
         for member in self.pool()?.disks().values() {
             let terms = volume_terms(plan, name, member.disk);
-            let attached = self.inbox(member.disk).change(Change::Attach { export, terms });
+            let attached =
+                self.inbox(member.disk).change(Change::Attach { export, terms: Box::new(terms) });
             let volume = attached.expect("a volume is attached without the disk");
             by_disk.insert(member.disk, volume);
         }
@@ -87,7 +88,9 @@ impl DaemonState {
     pub(crate) fn set_pool_terms(&self, plan: &Plan, name: &str, accounts: &PoolVolumeAccounts) {
         for (disk, volume) in &accounts.by_disk {
             let terms = volume_terms(plan, name, *disk);
-            let changed = self.inbox(*disk).change(Change::SetTerms { volume: *volume, terms });
+            let changed = self
+                .inbox(*disk)
+                .change(Change::SetTerms { volume: *volume, terms: Box::new(terms) });
             changed.expect("terms change without the disk");
         }
     }

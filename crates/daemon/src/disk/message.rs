@@ -26,12 +26,12 @@ pub(crate) enum StatsDetail {
 }
 
 /// A change by an operator. It was checked, and is carried out before the engine's next decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Attach a volume.
-    Attach { export: ExportId, terms: VolumeTerms },
+    Attach { export: ExportId, terms: Box<VolumeTerms> },
     /// Replace a volume's contract and the declared rate behind it.
-    SetTerms { volume: VolumeId, terms: VolumeTerms },
+    SetTerms { volume: VolumeId, terms: Box<VolumeTerms> },
     /// Replace the accounting period, and the length of a batch where it exceeds the period.
     SetPeriod { period: Duration, batch: Duration },
     /// Erase sectors of the disk that are the volume's: answered when they durably read as zeroes.

@@ -11,3 +11,4 @@ pub(crate) mod scheduler;
 pub(crate) mod terms;
 pub(crate) mod thread;
 pub(crate) mod volumes;
+pub(crate) mod write_buffer;

@@ -4,7 +4,7 @@ use std::sync::mpsc::SyncSender;
 
 use backend::Failure;
 use engine::limits::DEPTH_MAX;
-use engine::{Command, Purpose, SegmentId, VolumeId};
+use engine::{Command, Destage, Purpose, SegmentId, VolumeId};
 use nbd::ClientRequestId;
 use units::{Extent, Instant, Op, Operation};
 use volume::pool::flow::PieceId;
@@ -26,6 +26,8 @@ pub(crate) enum Origin {
     Pool { piece: PieceId, client: bool },
     /// The read-ahead, to fill a segment of its memory.
     ReadAhead(SegmentId),
+    /// A write buffer, to write what a client has written.
+    Destage(Destage),
 }
 
 impl Origin {
@@ -35,7 +37,9 @@ impl Origin {
             Self::Client(id) => TracedId::Client(*id),
             Self::Operator(_) => TracedId::Erasure,
             Self::Pool { piece, .. } => TracedId::Piece(*piece),
-            Self::ReadAhead(_) => unreachable!("only what is answered is traced"),
+            Self::ReadAhead(_) | Self::Destage(_) => {
+                unreachable!("only what is answered is traced")
+            }
         }
     }
 
@@ -63,7 +67,10 @@ pub(crate) struct DiskRequest {
     pub(crate) within: Option<Extent>,
 }
 
-/// A request in progress: the disk's engine has it, and it is not answered.
+/// A part of a read that was taken from memory: its place in the read, and its bytes.
+pub(crate) type Overlay = (usize, Vec<u8>);
+
+/// A request in progress: it is not answered.
 #[derive(Debug)]
 pub(crate) struct OpenRequest {
     pub(crate) request: DiskRequest,
@@ -71,6 +78,25 @@ pub(crate) struct OpenRequest {
     pub(crate) failure: Option<Failure>,
     /// When the disk's thread took it.
     pub(crate) arrived: Instant,
+    /// Of a read: what the write buffer held of it when it arrived.
+    pub(crate) overlays: Vec<Overlay>,
+}
+
+impl OpenRequest {
+    pub(crate) fn new(request: DiskRequest, now: Instant) -> Self {
+        Self { request, failure: None, arrived: now, overlays: Vec::new() }
+    }
+}
+
+/// A read returns what was buffered, and what the disk has elsewhere.
+pub(crate) fn lay_over(request: &mut DiskRequest, overlays: Vec<Overlay>) {
+    debug_assert!(overlays.is_empty() || request.operation.op == Op::Read, "a read");
+    for (at, bytes) in overlays {
+        // A read that has failed has no data.
+        if let Some(part) = request.data.get_mut(at..at + bytes.len()) {
+            part.copy_from_slice(&bytes);
+        }
+    }
 }
 
 /// Whether `command`, a piece of one request, moves the whole of it, so that it can move the

@@ -5,12 +5,13 @@ use std::sync::mpsc::SyncSender;
 use engine::{Contract, ContractSchedule, Event, VolumeId};
 use flight::RecordedEngine;
 use nbd::ExportId;
-use units::{Instant, Sectors};
+use units::{Instant, Share};
 
 use super::read_ahead::HostReadAhead;
 use super::request::Changed;
-use super::terms::VolumeTerms;
+use super::terms::{BufferTerms, VolumeTerms};
 use super::volumes::VolumeTable;
+use super::write_buffer::HostWriteBuffer;
 
 pub(crate) struct DiskScheduler {
     pub(crate) engine: RecordedEngine,
@@ -19,52 +20,86 @@ pub(crate) struct DiskScheduler {
     pub(crate) schedule: ContractSchedule,
     /// The read-ahead in the host, if it is on.
     pub(crate) read_ahead: Option<HostReadAhead>,
+    /// The write buffers in the host, if it has them.
+    pub(crate) write_buffer: Option<HostWriteBuffer>,
 }
 
 impl DiskScheduler {
-    /// `memory`: that of the read-ahead in the host.
-    pub(crate) fn new(engine: RecordedEngine, memory: Sectors) -> Self {
+    /// With the memory of the disk's read-ahead and of its write buffers in the host.
+    pub(crate) fn new(engine: RecordedEngine, disk: &config::Disk) -> Self {
         Self {
             engine,
             volumes: VolumeTable::default(),
             schedule: ContractSchedule::default(),
-            read_ahead: HostReadAhead::new(memory),
+            read_ahead: HostReadAhead::new(disk.read_ahead),
+            write_buffer: disk.write_buffer.map(HostWriteBuffer::new),
         }
     }
 
     /// A volume's contract is now this.
     fn change_contract(&mut self, volume: VolumeId, contract: Contract, now: Instant) {
         self.engine.handle(Event::ContractChanged { volume, contract }, now);
-        self.set_read_ahead(volume, &contract);
+        self.set_host_memory(volume, &contract);
     }
 
-    /// A volume whose requests have deadlines is not read ahead.
-    fn set_read_ahead(&mut self, volume: VolumeId, contract: &Contract) {
+    /// A volume whose requests have deadlines is not read ahead, and its writes are not buffered.
+    fn set_host_memory(&mut self, volume: VolumeId, contract: &Contract) {
         if let Some(ahead) = &mut self.read_ahead {
             ahead.set_enabled(volume, !contract.has_deadlines());
         }
+        if let Some(buffer) = &mut self.write_buffer {
+            buffer.set_enabled(volume, !contract.has_deadlines());
+        }
     }
 
-    /// Answers `drained` when no request of the volume is open. No more is read ahead for it.
+    /// Whether no request is in progress, and nothing is buffered.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_clean = self.write_buffer.as_ref().is_none_or(HostWriteBuffer::is_clean);
+        is_clean && self.engine.requests() == 0
+    }
+
+    /// Nothing more is read ahead or buffered; what is buffered goes to the disk, and no limit
+    /// delays that.
+    pub(crate) fn stop(&mut self, now: Instant) {
+        self.read_ahead.iter_mut().for_each(HostReadAhead::stop);
+        let Some(buffer) = &mut self.write_buffer else { return };
+        for volume in self.volumes.ids() {
+            buffer.set_enabled(volume, false);
+            let contract = Contract { limit: Share::ALL, ..self.engine.contract(volume) };
+            if !buffer.is_empty(volume) && self.engine.admits(volume, contract).is_ok() {
+                self.engine.handle(Event::ContractChanged { volume, contract }, now);
+            }
+        }
+    }
+
+    /// Answers `drained` when no request of the volume is open and nothing of it is buffered. No
+    /// more is read ahead for it, or buffered, until its contract changes.
     pub(crate) fn drain(&mut self, volume: VolumeId, drained: SyncSender<Changed>) {
         if let Some(ahead) = &mut self.read_ahead {
             ahead.set_enabled(volume, false);
         }
-        self.volumes.drain(volume, drained);
+        match &mut self.write_buffer {
+            Some(buffer) => buffer.drain(volume, drained),
+            None => self.volumes.drain(volume, drained),
+        }
     }
 
     /// Attaches a volume, and returns its number on this disk.
     pub(crate) fn attach(
         &mut self,
         export: ExportId,
-        terms: VolumeTerms,
+        terms: &VolumeTerms,
         now: Instant,
     ) -> VolumeId {
-        let VolumeTerms { contract, span, declared, priority } = terms;
+        let VolumeTerms { contract, span, declared, priority, write_buffer } = *terms;
         let without_stream = Contract { stream: None, ..contract };
         let id = self.engine.add_volume(without_stream, now);
         let id = id.expect("the contract has passed admission");
-        self.set_read_ahead(id, &without_stream);
+        if let Some(buffer) = &mut self.write_buffer {
+            let BufferTerms { bound, passes_flushes } = write_buffer;
+            buffer.add_volume(id, bound, passes_flushes);
+        }
+        self.set_host_memory(id, &without_stream);
         let contract = self.schedule.schedule(id, contract, span, now);
         if contract != without_stream {
             self.change_contract(id, contract, now);
@@ -75,8 +110,8 @@ impl DiskScheduler {
     }
 
     /// Replaces a volume's terms. A priority holds from the volume's next request on.
-    pub(crate) fn set_terms(&mut self, volume: VolumeId, terms: VolumeTerms, now: Instant) {
-        let VolumeTerms { contract, span, declared, priority } = terms;
+    pub(crate) fn set_terms(&mut self, volume: VolumeId, terms: &VolumeTerms, now: Instant) {
+        let VolumeTerms { contract, span, declared, priority, .. } = *terms;
         self.engine.set_priority(volume, priority, now);
         self.volumes.set_declared(volume, declared);
         let contract = self.schedule.schedule(volume, contract, span, now);
@@ -90,6 +125,9 @@ impl DiskScheduler {
         self.schedule.remove(volume);
         if let Some(ahead) = &mut self.read_ahead {
             ahead.remove_volume(volume);
+        }
+        if let Some(buffer) = &mut self.write_buffer {
+            buffer.remove_volume(volume);
         }
         self.engine.handle(Event::VolumeRemoved { volume }, now);
     }

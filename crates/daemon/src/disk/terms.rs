@@ -2,6 +2,7 @@
 
 use engine::stream::Span;
 use engine::{Contract, Priority, RateContract};
+use units::Sectors;
 
 /// A volume's contract on one disk, with everything that the disk's thread keeps beside it. It has
 /// passed admission.
@@ -13,17 +14,39 @@ pub(crate) struct VolumeTerms {
     /// The rate from which the reserve was derived, if it was derived from one.
     pub(crate) declared: Option<RateContract>,
     pub(crate) priority: Priority,
+    pub(crate) write_buffer: BufferTerms,
+}
+
+/// The write buffer of a volume on one disk, where the disk has buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BufferTerms {
+    pub(crate) bound: Sectors,
+    /// Whether its flushes go to the disk: those of the pool's own volumes do, since what they make
+    /// durable was written and trimmed for others too.
+    pub(crate) passes_flushes: bool,
+}
+
+impl BufferTerms {
+    /// Those of a client's volume.
+    pub(crate) const fn of_client(bound: Sectors) -> Self {
+        Self { bound, passes_flushes: false }
+    }
+
+    /// Those of the pool's own volumes.
+    pub(crate) const INTERNAL: Self = Self { bound: Sectors::ZERO, passes_flushes: true };
 }
 
 impl VolumeTerms {
     /// The terms of a configured volume that lies on one disk.
     pub(crate) fn of(volume: &config::Volume) -> Self {
-        let &config::Volume { contract, declared, priority, .. } = volume;
-        Self { contract, span: volume.span(), declared, priority }
+        let &config::Volume { contract, declared, priority, write_buffer, .. } = volume;
+        let write_buffer = BufferTerms::of_client(write_buffer);
+        Self { contract, span: volume.span(), declared, priority, write_buffer }
     }
 
     /// Terms without a time span, a declared rate or a priority.
-    pub(crate) fn always(contract: Contract) -> Self {
-        Self { contract, span: Span::ALWAYS, declared: None, priority: Priority::Normal }
+    pub(crate) fn always(contract: Contract, write_buffer: BufferTerms) -> Self {
+        let (span, declared, priority) = (Span::ALWAYS, None, Priority::Normal);
+        Self { contract, span, declared, priority, write_buffer }
     }
 }

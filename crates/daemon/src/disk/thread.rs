@@ -22,9 +22,10 @@ use super::inbox::Inbox;
 use super::message::{Change, Message, StatsDetail};
 use super::read_ahead::HostReadAhead;
 use super::request::{
-    Changed, DiskRequest, GatherBuffers, OpenRequest, Origin, collect, payload, split,
+    Changed, DiskRequest, GatherBuffers, OpenRequest, Origin, collect, lay_over, payload, split,
 };
 use super::scheduler::DiskScheduler;
+use super::write_buffer::HostWriteBuffer;
 use crate::observe::observer::{Entered, Observer};
 use crate::observe::status::{DiskSnapshot, Lateness};
 use crate::observe::traffic::{Answered, TimeSum};
@@ -32,6 +33,7 @@ use crate::pool::service::{PieceDone, PoolService};
 use crate::slots::Slots;
 
 mod read_ahead;
+mod write_buffer;
 
 /// The longest sleep of a disk's thread without work.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -180,7 +182,7 @@ impl DiskThread {
             disk.finish_iteration(now);
             disk.report_jit_change();
             disk.report_state_change();
-            if disk.stopping && disk.scheduler.engine.requests() == 0 {
+            if disk.stopping && disk.scheduler.is_idle() {
                 assert_eq!(disk.requests.len(), 0, "a disk stops when all requests are answered");
                 disk.scheduler.engine.close();
                 return disk.snapshot(StatsDetail::All, now);
@@ -223,6 +225,7 @@ impl DiskThread {
         self.scheduler.apply_due_contracts(now);
         loop {
             self.read_ahead(now);
+            self.write_buffer(now);
             let Some(action) = self.scheduler.engine.poll(now) else { break };
             let issues = matches!(action, Action::Issue(_));
             self.carry_out(action, now);
@@ -281,9 +284,11 @@ impl DiskThread {
 
     /// The next instant at which there is work without a message.
     fn next_event(&self) -> Option<Instant> {
-        let DiskScheduler { engine, schedule, .. } = &self.scheduler;
-        let instants = [self.disk.next_event(), engine.next_wakeup(), schedule.next_change()];
-        instants.into_iter().flatten().min()
+        let DiskScheduler { engine, schedule, write_buffer, .. } = &self.scheduler;
+        let destage = write_buffer.as_ref().and_then(HostWriteBuffer::next_wakeup);
+        let own = [self.disk.next_event(), destage];
+        let instants = [engine.next_wakeup(), schedule.next_change()].into_iter().chain(own);
+        instants.flatten().min()
     }
 
     /// The wait until the next event.
@@ -330,7 +335,7 @@ impl DiskThread {
                 }
             }
             Message::Stop => {
-                self.scheduler.read_ahead.iter_mut().for_each(HostReadAhead::stop);
+                self.scheduler.stop(now);
                 self.stopping = true;
             }
         }
@@ -343,6 +348,9 @@ impl DiskThread {
             let Some((space, len)) = self.disk.allocation(rest) else { break };
             let allocation = match space {
                 backend::Allocation::Data => Allocation::Data,
+                backend::Allocation::Hole if self.is_buffered(rest.split_at(len).0) => {
+                    Allocation::Data
+                }
                 backend::Allocation::Hole => Allocation::Hole,
             };
             segments.push(Segment { len, allocation });
@@ -351,12 +359,17 @@ impl DiskThread {
         segments
     }
 
-    /// Gives a request to the engine.
+    /// Whether something of these sectors is in a write buffer.
+    fn is_buffered(&self, extent: Extent) -> bool {
+        self.scheduler.write_buffer.as_ref().is_some_and(|buffer| buffer.is_dirty(extent))
+    }
+
+    /// Gives a request to the write buffer, or to the engine.
     fn submit(&mut self, request: DiskRequest, now: Instant) {
         let DiskRequest { volume, operation, received, within, .. } = request;
         let traced = request.origin.traced();
         self.scheduler.volumes.record_arrival(volume, now);
-        let slot = self.requests.insert(OpenRequest { request, failure: None, arrived: now });
+        let slot = self.requests.insert(OpenRequest::new(request, now));
         let export = self.scheduler.volumes.export(volume);
         let export = export.expect("a request is for an attached volume");
         let entered = Entered { slot, id: traced, export, operation, received };
@@ -368,9 +381,9 @@ impl DiskThread {
     /// Carries out a change. It is answered at once, or when the disk has done its part.
     fn change(&mut self, change: Change, to: SyncSender<Changed>, now: Instant) {
         let volume = match change {
-            Change::Attach { export, terms } => self.scheduler.attach(export, terms, now),
+            Change::Attach { export, terms } => self.scheduler.attach(export, &terms, now),
             Change::SetTerms { volume, terms } => {
-                self.scheduler.set_terms(volume, terms, now);
+                self.scheduler.set_terms(volume, &terms, now);
                 volume
             }
             Change::SetPeriod { period, batch } => {
@@ -474,7 +487,8 @@ impl DiskThread {
     /// Answers a request that the engine has completion.
     fn answer(&mut self, reply: engine::Reply, now: Instant) {
         let (slot, volume) = (reply.request.0, reply.volume);
-        let OpenRequest { request, failure, arrived } = self.requests.remove(slot);
+        let OpenRequest { mut request, failure, arrived, overlays } = self.requests.remove(slot);
+        lay_over(&mut request, overlays);
         assert_eq!(request.volume, volume, "the engine answers the volume that asked");
         let (engine, volumes) = (&self.scheduler.engine, &self.scheduler.volumes);
         let failed = failure.is_some();
@@ -508,14 +522,16 @@ impl DiskThread {
                 // The receiver may have stopped waiting.
                 let _ = to.try_send(failure.map_or(Ok(volume), Err));
             }
-            Origin::ReadAhead(_) => unreachable!("no client waits for a read-ahead"),
+            Origin::ReadAhead(_) | Origin::Destage(_) => unreachable!("no client waits for it"),
         }
     }
 
     /// The disk's statistics.
     fn snapshot(&mut self, detail: StatsDetail, now: Instant) -> DiskSnapshot {
-        let DiskScheduler { engine, volumes, read_ahead, .. } = &mut self.scheduler;
-        let of_volumes = volumes.snapshot((engine, read_ahead.as_ref()), detail, now);
+        let DiskScheduler { engine, volumes, read_ahead, write_buffer, .. } = &mut self.scheduler;
+        let host = (read_ahead.as_ref(), write_buffer.as_ref());
+        let of_volumes = volumes.snapshot(engine, host, detail, now);
+        let write_buffer = write_buffer.as_ref().map(HostWriteBuffer::status);
         let read_ahead = read_ahead.as_ref().map(HostReadAhead::status);
         let traffic = volumes.traffic(now);
         debug_assert_eq!(traffic.open, self.requests.len() as u64, "each open request is counted");
@@ -532,7 +548,9 @@ impl DiskThread {
             executed: self.scheduler.engine.preemption_stats(),
             stream_slack: self.scheduler.engine.static_slack(),
             recorded: self.scheduler.engine.records(),
+            chooser: self.scheduler.engine.chooser(),
             read_ahead,
+            write_buffer,
             volumes: of_volumes,
         }
     }

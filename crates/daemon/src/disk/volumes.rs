@@ -14,6 +14,7 @@ use units::{Extent, Instant, Sectors};
 use super::message::StatsDetail;
 use super::read_ahead::HostReadAhead;
 use super::request::Changed;
+use super::write_buffer::HostWriteBuffer;
 use crate::observe::status::{Latencies, VolumeSnapshot};
 use crate::observe::traffic::{Answered, Traffic};
 
@@ -40,8 +41,8 @@ struct Entry {
     /// What its requests have demanded recently.
     demand: DemandWindow,
     /// What the engine counts as the volume's and no client has asked for.
-    filled: Counted,
-    /// What the memory of the read-ahead has answered, which the engine has not seen.
+    internal: Counted,
+    /// What the host's memory has answered, which the engine has not seen.
     from_memory: Counted,
     /// Receives an answer when no request is open.
     drained: Option<SyncSender<Changed>>,
@@ -60,7 +61,7 @@ impl Entry {
 
     /// What the volume's clients got, by what the engine has counted.
     fn account(&self, engine: &VolumeUsage) -> VolumeUsage {
-        let (more, less) = (self.from_memory, self.filled);
+        let (more, less) = (self.from_memory, self.internal);
         VolumeUsage {
             requests: engine.requests + more.requests - less.requests,
             failures: engine.failures - less.failures,
@@ -99,7 +100,7 @@ impl VolumeTable {
             declared,
             traffic: Traffic::default(),
             demand: DemandWindow::default(),
-            filled: Counted::default(),
+            internal: Counted::default(),
             from_memory: Counted::default(),
             drained: None,
         };
@@ -171,14 +172,14 @@ impl VolumeTable {
         entry.answer_drain(volume);
     }
 
-    /// Counts a request of the read-ahead that arrives.
-    pub(crate) fn record_read_ahead(&mut self, volume: VolumeId, now: Instant) {
+    /// Counts a request of the read-ahead, or of a write buffer, that arrives.
+    pub(crate) fn record_internal(&mut self, volume: VolumeId, now: Instant) {
         self.record_arrival(volume, now);
     }
 
-    /// Counts a request of the read-ahead that is answered, with the sectors that it read unless
-    /// it failed, and answers a drain that waits for it.
-    pub(crate) fn record_filled(
+    /// Counts such a request that is answered, with the sectors that it moved unless it failed, and
+    /// answers a drain that waits for it.
+    pub(crate) fn record_internal_done(
         &mut self,
         volume: VolumeId,
         sectors: Option<Sectors>,
@@ -187,13 +188,13 @@ impl VolumeTable {
         self.traffic.record_filled(now);
         let entry = self.entry(volume);
         entry.traffic.record_filled(now);
-        entry.filled.requests += 1;
-        entry.filled.failures += u64::from(sectors.is_none());
-        entry.filled.sectors += sectors.unwrap_or_default();
+        entry.internal.requests += 1;
+        entry.internal.failures += u64::from(sectors.is_none());
+        entry.internal.sectors += sectors.unwrap_or_default();
         entry.answer_drain(volume);
     }
 
-    /// Counts a client's read that the memory of the read-ahead answers.
+    /// Counts a client's request that the host's memory answers, and the sectors that it moves.
     pub(crate) fn record_memory(&mut self, volume: VolumeId, sectors: Sectors) {
         let entry = self.entry(volume);
         entry.from_memory.requests += 1;
@@ -242,7 +243,8 @@ impl VolumeTable {
     /// The statistics of all attached volumes.
     pub(crate) fn snapshot(
         &self,
-        (engine, ahead): (&mut RecordedEngine, Option<&HostReadAhead>),
+        engine: &mut RecordedEngine,
+        (ahead, buffer): (Option<&HostReadAhead>, Option<&HostWriteBuffer>),
         detail: StatsDetail,
         now: Instant,
     ) -> Vec<(ExportId, VolumeSnapshot)> {
@@ -275,6 +277,7 @@ impl VolumeTable {
                 kept: engine.deadline_stats(volume).unwrap_or_default(),
                 bounded: engine.latency_stats(volume),
                 read_ahead,
+                write_buffer: buffer.map_or_else(Default::default, |buffer| buffer.usage(volume)),
             };
             (entry.export, snapshot)
         };

@@ -3,11 +3,14 @@
 use backend::{Health, IoMethod, ServiceTimes};
 use config::DiskIndex;
 use engine::{
-    Contract, DeadlineStats, LatencyStats, PreemptionStats, RateContract, ReadAheadUsage,
-    VolumeUsage,
+    ChooserName, Contract, DeadlineStats, LatencyStats, PredictionStats, PreemptionStats,
+    RateContract, ReadAheadUsage, VolumeUsage, WriteBufferUsage,
 };
 use nbd::ExportId;
-use stats::{BoundedLatencyReport, DeclaredReport, Latency, ReadAheadReport, Runs, VolumeReport};
+use stats::{
+    BoundedLatencyReport, DeclaredReport, Latency, ReadAheadReport, Runs, VolumeReport,
+    WriteBufferReport,
+};
 use units::{Bytes, DiskTime, Duration, Instant};
 
 use super::traffic::{TimeSum, Traffic};
@@ -56,6 +59,7 @@ pub(crate) struct VolumeSnapshot {
     pub(crate) kept: DeadlineStats,
     pub(crate) bounded: Option<LatencyStats>,
     pub(crate) read_ahead: ReadAheadUsage,
+    pub(crate) write_buffer: WriteBufferUsage,
 }
 
 impl VolumeSnapshot {
@@ -83,6 +87,7 @@ impl VolumeSnapshot {
         let both = self.bounded.zip(other.bounded).map(|(one, two)| one.merged(&two));
         self.bounded = both.or(self.bounded).or(other.bounded);
         self.read_ahead = self.read_ahead + other.read_ahead;
+        self.write_buffer = self.write_buffer + other.write_buffer;
         self
     }
 }
@@ -102,7 +107,9 @@ pub(crate) struct DiskSnapshot {
     pub(crate) executed: Option<PreemptionStats>,
     pub(crate) stream_slack: Option<DiskTime>,
     pub(crate) recorded: bool,
+    pub(crate) chooser: (ChooserName, Option<PredictionStats>),
     pub(crate) read_ahead: Option<ReadAheadStatus>,
+    pub(crate) write_buffer: Option<WriteBufferStatus>,
     /// By the volumes' numbers on the disk, which mean nothing elsewhere.
     pub(crate) volumes: Vec<(ExportId, VolumeSnapshot)>,
 }
@@ -138,8 +145,21 @@ pub struct DiskStatus {
     pub stream_slack: Option<DiskTime>,
     /// Whether its engine's inputs and decisions go into a flight record.
     pub recorded: bool,
+    /// Which of a volume's requests goes next, and its predictions, if it makes any.
+    pub chooser: (ChooserName, Option<PredictionStats>),
     /// Its read-ahead in the host; `None` if it is off.
     pub read_ahead: Option<ReadAheadStatus>,
+    /// Its write buffers in the host; `None` if it has none.
+    pub write_buffer: Option<WriteBufferStatus>,
+}
+
+/// The write buffers of one disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteBufferStatus {
+    /// The most memory that may be in use.
+    pub memory: Bytes,
+    /// What they have done for all volumes, removed ones included.
+    pub usage: WriteBufferUsage,
 }
 
 /// The read-ahead of one disk.
@@ -194,6 +214,8 @@ pub struct VolumeStatus {
     pub bounded: Option<LatencyStats>,
     /// What was read ahead for it.
     pub read_ahead: ReadAheadUsage,
+    /// What went through its write buffer.
+    pub write_buffer: WriteBufferUsage,
 }
 
 /// The statistics of all disks, in the config's order, and of all volumes, in the order of their
@@ -214,7 +236,7 @@ impl DiskStatus {
     ) -> (Self, Vec<(ExportId, VolumeSnapshot)>) {
         let DiskSnapshot { at, busy, slack, lateness, traffic, idle, times, .. } = snapshot;
         let DiskSnapshot { health, access, executed, stream_slack, recorded, .. } = snapshot;
-        let read_ahead = snapshot.read_ahead;
+        let DiskSnapshot { read_ahead, write_buffer, chooser, .. } = snapshot;
         let status = Self {
             name,
             at,
@@ -229,7 +251,9 @@ impl DiskStatus {
             executed,
             stream_slack,
             recorded,
+            chooser,
             read_ahead,
+            write_buffer,
         };
         (status, snapshot.volumes)
     }
@@ -270,6 +294,7 @@ impl VolumeStatus {
             kept: sum.kept,
             bounded: sum.bounded,
             read_ahead: sum.read_ahead,
+            write_buffer: sum.write_buffer,
         }
     }
 
@@ -288,6 +313,11 @@ impl VolumeStatus {
             sectors: self.read_ahead.sectors - before.sectors,
             unused: self.read_ahead.unused - before.unused,
         }
+    }
+
+    /// What went through its write buffer since `earlier`.
+    fn write_buffer_since(&self, earlier: Option<&Self>) -> WriteBufferUsage {
+        earlier.map_or(self.write_buffer, |earlier| self.write_buffer.since(&earlier.write_buffer))
     }
 
     /// A report on the time since `earlier`, of length `elapsed`, in the format of simulations. The
@@ -325,6 +355,7 @@ impl VolumeStatus {
             declared: self.declared_since(earlier),
             worth: None,
             read_ahead: ReadAheadReport::of(self.read_ahead_since(earlier)),
+            write_buffer: WriteBufferReport::of(&self.write_buffer_since(earlier)),
         }
     }
 }

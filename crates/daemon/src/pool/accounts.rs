@@ -6,7 +6,7 @@ use config::{DiskIndex, Plan};
 use engine::{Contract, VolumeId};
 use nbd::ExportId;
 
-use crate::disk::terms::VolumeTerms;
+use crate::disk::terms::{BufferTerms, VolumeTerms};
 
 /// A disk of the pool.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +29,14 @@ pub(crate) struct PoolVolumeAccounts {
 /// The terms of a volume of the pool on one of the pool's disks.
 pub(crate) fn volume_terms(plan: &Plan, name: &str, disk: DiskIndex) -> VolumeTerms {
     let planned = plan.pool.as_ref().and_then(|pool| pool.volume(name));
-    let Some(volume) = planned else { return VolumeTerms::always(Contract::BEST_EFFORT) };
+    let Some(volume) = planned else {
+        let write_buffer = BufferTerms::of_client(engine::limits::WRITE_BUFFER);
+        return VolumeTerms::always(Contract::BEST_EFFORT, write_buffer);
+    };
     let (contract, span) = (volume.contract(disk), volume.span());
     let declared = volume.declared(disk);
-    VolumeTerms { contract, span, declared, priority: volume.priority }
+    let write_buffer = BufferTerms::of_client(volume.write_buffer);
+    VolumeTerms { contract, span, declared, priority: volume.priority, write_buffer }
 }
 
 /// The terms of the pool's internal volumes on one of its disks: for metadata, and for relocation.
@@ -42,5 +46,5 @@ pub(crate) fn volume_terms(plan: &Plan, name: &str, disk: DiskIndex) -> VolumeTe
 pub(crate) fn internal_terms(plan: &Plan, disk: DiskIndex) -> [VolumeTerms; 2] {
     let pool = plan.pool.as_ref().expect("the plan has a pool");
     let contracts = [pool.metadata_contract(), pool.relocation_contract(&plan.disks[disk.0])];
-    contracts.map(VolumeTerms::always)
+    contracts.map(|contract| VolumeTerms::always(contract, BufferTerms::INTERNAL))
 }

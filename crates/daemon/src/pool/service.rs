@@ -303,7 +303,8 @@ impl Inner {
             Work::Load { copy, extent } => (plain(Op::Read, extent, false), Purpose::Load(copy)),
             Work::Store { copy, extent } => {
                 data = self.buffers.remove_copy(copy);
-                (plain(Op::Write, extent, false), Purpose::Other)
+                // The metadata that names the copy is written when it is durable.
+                (plain(Op::Write, extent, true), Purpose::Other)
             }
         };
         let previous = self.pieces.insert(id, purpose);

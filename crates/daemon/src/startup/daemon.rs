@@ -203,10 +203,7 @@ fn open_disks(
                 disk.name
             );
         }
-        disks.push(OpenedDisk {
-            scheduler: DiskScheduler::new(engine, disk.read_ahead),
-            disk: opened,
-        });
+        disks.push(OpenedDisk { scheduler: DiskScheduler::new(engine, disk), disk: opened });
     }
     Ok(disks)
 }
@@ -220,7 +217,7 @@ fn attach_volumes(plan: &Plan, disks: &mut [OpenedDisk], now: Instant) -> Routes
     let routes = Routes::default();
     for volume in &plan.volumes {
         let (disk, export) = (volume.disk, routes.next_export());
-        let id = disks[disk.0].scheduler.attach(export, VolumeTerms::of(volume), now);
+        let id = disks[disk.0].scheduler.attach(export, &VolumeTerms::of(volume), now);
         routes.publish(export, Route::of_extent(plan, volume, id));
     }
     routes

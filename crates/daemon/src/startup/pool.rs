@@ -63,8 +63,8 @@ pub(super) fn attach(
     for (id, disk) in places {
         let scheduler = &mut disks[disk.0].scheduler;
         let [metadata, moving] = internal_terms(plan, *disk);
-        let metadata = scheduler.attach(exports[0], metadata, now);
-        let moving = scheduler.attach(exports[1], moving, now);
+        let metadata = scheduler.attach(exports[0], &metadata, now);
+        let moving = scheduler.attach(exports[1], &moving, now);
         members.insert(*id, PoolDisk { disk: *disk, metadata, moving });
     }
     let mut accounts = BTreeMap::new();
@@ -72,7 +72,7 @@ pub(super) fn attach(
         let export = routes.next_export();
         let by_disk = places.values().map(|disk| {
             let terms = volume_terms(plan, &volume.name, *disk);
-            (*disk, disks[disk.0].scheduler.attach(export, terms, now))
+            (*disk, disks[disk.0].scheduler.attach(export, &terms, now))
         });
         accounts.insert(id, PoolVolumeAccounts { export, by_disk: by_disk.collect() });
     }

@@ -91,6 +91,11 @@ impl Engine {
     pub(super) fn depth(&self) -> usize {
         debug_assert!(self.settings.depth > 0, "the drive takes a command");
         let is_whole = matches!(self.settings.execution, Execution::Whole { split: None });
-        if self.guarded && !is_whole { 1 } else { self.settings.depth as usize }
+        if self.guarded && !is_whole {
+            return 1;
+        }
+        let chooser = self.chooser.as_ref().filter(|_| !self.guarded);
+        let depth = self.settings.depth as usize;
+        chooser.map_or(depth, |chooser| chooser.depth(depth))
     }
 }

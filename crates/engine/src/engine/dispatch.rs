@@ -66,6 +66,7 @@ impl Engine {
     pub(super) fn execute(&mut self, selection: Selection, now: Instant) -> Option<Command> {
         if let Execution::Whole { split: None } = self.settings.execution {
             // No request holds the disk between two commands, and none is preempted.
+            self.choose_request(selection.volume, now);
             return Some(self.issue(selection, now));
         }
         let (volume, slot) = (selection.volume, self.volumes[selection.volume.0 as usize].first);

@@ -8,14 +8,18 @@ use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
 use self::pending::{Pending, Pieces, Slot};
 use crate::accounting::meter::Meter;
-use crate::limits::REQUESTS_MAX;
+use crate::chooser::Chooser;
+use crate::limits::{FEEDING_AGE_MAX, REQUESTS_MAX};
 use crate::policy::{self, Dispatch, DispatchRecord, Policy};
 use crate::preempt::Executor;
 use crate::request::{Action, Command, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
-use crate::{Admission, Contract, PreemptionStats, Priority, Purpose, Settings, VolumeId};
+use crate::{
+    Admission, Charging, Contract, PreemptionStats, Priority, Purpose, Settings, VolumeId,
+};
 use drive_profile::Profile;
 
 mod ahead;
+mod choose;
 mod deadlines;
 mod dispatch;
 mod gather;
@@ -104,6 +108,8 @@ pub struct Engine {
     slack: Vec<DiskTime>,
     total_slack: DiskTime,
     executor: Option<Box<Executor>>,
+    /// The choice among a volume's requests; `None`: they go in the order of arrival.
+    chooser: Option<Box<Chooser>>,
     active: Option<ActiveRequest>,
     /// Whether requests have deadlines.
     guarded: bool,
@@ -123,7 +129,7 @@ impl Engine {
             admission: Admission::with_headroom(settings.headroom),
             tasks: tasks::Tasks::new(&settings),
             policy: policy::make(&settings, now),
-            meter: Meter::new(now),
+            meter: Meter::new(settings.charging, now),
             volumes: Vec::new(),
             contracts: Vec::new(),
             vacant: Vec::new(),
@@ -141,6 +147,7 @@ impl Engine {
             slack: Vec::new(),
             total_slack: DiskTime::ZERO,
             executor: None,
+            chooser: Chooser::new(settings.chooser),
             active: None,
             guarded: settings.policy.has_deadlines(),
             ahead: Vec::new(),
@@ -158,6 +165,9 @@ impl Engine {
     pub fn with_profile(mut self, profile: Arc<Profile>) -> Self {
         debug_assert!(self.issued.is_empty(), "a profile is set before the first command");
         self.set_profile(&profile);
+        if let Some(chooser) = &mut self.chooser {
+            chooser.set_profile(&profile);
+        }
         let is_predictable = self.settings.depth == 1 && !self.settings.policy.has_deadlines();
         self.executor = self.settings.execution.preemptible().map(|how| {
             let jit = how.jit.filter(|_| is_predictable);
@@ -200,20 +210,6 @@ impl Engine {
         self.contracts[volume.0 as usize]
     }
 
-    /// The disk time, requests and sectors of `volume` so far.
-    pub fn usage(&self, volume: VolumeId) -> &VolumeUsage {
-        &self.volumes[volume.0 as usize].account
-    }
-
-    /// The level of the reserve bucket of `volume`, negative for a debt; `None` if the policy keeps
-    /// none.
-    ///
-    /// # Panics
-    /// If time runs backwards.
-    pub fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
-        self.policy.balance(volume, now)
-    }
-
     /// The disk's busy time. It includes idle time that a volume was charged for.
     pub fn busy(&self) -> DiskTime {
         self.meter.busy()
@@ -244,7 +240,8 @@ impl Engine {
     pub fn handle(&mut self, event: Event, now: Instant) {
         self.charge_idle(now);
         match event {
-            Event::Submit(request) => self.submit(request, now),
+            Event::Submit(request) => _ = self.submit(request, now),
+            Event::SubmitDeferred(request) => self.submit_deferred(request, now),
             Event::Completed { command, outcome } => self.complete(command, outcome, now),
             Event::ContractChanged { volume, contract } => self.change(volume, contract, now),
             Event::VolumeRemoved { volume } => self.remove_volume(volume, now),
@@ -271,7 +268,7 @@ impl Engine {
         {
             self.policy.set_static_slack(slack);
         }
-        if self.issued.len() >= self.depth() {
+        if self.issued.len() >= self.depth() || self.is_overtaken(now) {
             return None;
         }
         match self.choose(now) {
@@ -282,6 +279,15 @@ impl Engine {
                 None
             }
         }
+    }
+
+    /// Whether a drive with one actuator, which orders its own queue, has passed over a command for
+    /// too long: it is given no other until that one completes. The policies of the publications
+    /// do not look at this.
+    fn is_overtaken(&self, now: Instant) -> bool {
+        debug_assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
+        self.settings.charging == Charging::Completions
+            && self.meter.oldest_age(now) >= FEEDING_AGE_MAX
     }
 
     fn next_command(&mut self) -> CommandId {
@@ -378,7 +384,7 @@ impl Engine {
         self.active.filter(|active| active.waits_for_rotation).map(|active| active.volume)
     }
 
-    fn submit(&mut self, request: Request, now: Instant) {
+    fn submit(&mut self, request: Request, now: Instant) -> Slot {
         debug_assert!(!self.vacant.contains(&request.volume), "the volume has not been removed");
         assert!(self.requests() < REQUESTS_MAX, "requests are bounded at the edge");
         assert!(request.operation.op != Op::Seek, "no client submits a seek");
@@ -410,9 +416,13 @@ impl Engine {
         if urgent {
             self.urgent.push_back(request.volume);
         }
+        if let Some(chooser) = &mut self.chooser {
+            let charged = self.volumes[request.volume.0 as usize].account.disk_time;
+            chooser.queued(slot, &request, charged);
+        }
         if self.is_guarded() && self.policy.goes_ahead(request.volume, &request.operation, now) {
             self.queue_ahead(slot, now);
-            return;
+            return slot;
         }
         let entry = &mut self.volumes[request.volume.0 as usize];
         let last = core::mem::replace(&mut entry.last, slot);
@@ -426,6 +436,7 @@ impl Engine {
             None
         };
         self.policy.queued(request.volume, &request.operation, head.as_ref(), now);
+        slot
     }
 
     fn is_urgent(&self, volume: VolumeId) -> bool {
@@ -480,6 +491,9 @@ impl Engine {
         let issued = Issued { id, slot, covered, offset, operation, purpose, record: None };
         let (ended, next) = self.start(&issued, now);
         self.meter.issued(id, now);
+        if let Some(chooser) = &mut self.chooser {
+            chooser.issued((id, volume), &operation, now);
+        }
         if let Some(executor) = &mut self.executor {
             executor.issued(&operation, purpose, now);
         }
@@ -518,6 +532,9 @@ impl Engine {
         debug_assert_eq!(is_empty, entry.last == NO_SLOT, "a queue has both ends or none");
         assert!(self.queued > 0, "a request that leaves was queued");
         self.queued -= 1;
+        if let Some(chooser) = &mut self.chooser {
+            chooser.left(volume);
+        }
     }
 
     fn complete(&mut self, command: CommandId, outcome: Outcome, now: Instant) {
@@ -530,6 +547,9 @@ impl Engine {
             executor.completed(&issued.operation, issued.purpose, now);
         }
         let volume = self.pending(issued.slot).request.volume;
+        if let Some(chooser) = &mut self.chooser {
+            chooser.completed((command, volume), charge, now);
+        }
         self.share_service(&issued, charge, outcome);
         let slack = issued.record.as_ref().is_some_and(|record| record.from_slack);
         let charge = if let Some(record) = issued.record {

@@ -7,8 +7,7 @@ use crate::preempt::Executor;
 use crate::request::{Outcome, Request};
 use crate::{Execution, Settings};
 
-/// The index of a request in the engine.
-pub(crate) type Slot = u32;
+pub(crate) use crate::request::Slot;
 
 /// A request that is not answered.
 #[derive(Debug)]

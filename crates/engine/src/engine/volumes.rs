@@ -13,6 +13,20 @@ use crate::limits::VOLUMES_MAX;
 use crate::{Contract, Priority, Refusal, ServiceDemand, VolumeId, VolumeUsage};
 
 impl Engine {
+    /// The disk time, requests and sectors of `volume` so far.
+    pub fn usage(&self, volume: VolumeId) -> &VolumeUsage {
+        &self.volumes[volume.0 as usize].account
+    }
+
+    /// The level of the reserve bucket of `volume`, negative for a debt; `None` if the policy keeps
+    /// none.
+    ///
+    /// # Panics
+    /// If time runs backwards.
+    pub fn balance(&mut self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
+        self.policy.balance(volume, now)
+    }
+
     /// Adds a volume, if its contract can be kept beside the others.
     ///
     /// # Errors
@@ -30,6 +44,9 @@ impl Engine {
             tasks.admit(volume, contract, admission.promised())?;
         }
         self.admission = admission;
+        if let Some(chooser) = &mut self.chooser {
+            chooser.reset_volume(volume);
+        }
         let fresh = Volume { first: NO_SLOT, last: NO_SLOT, account: VolumeUsage::default() };
         if self.vacant.pop().is_none() {
             debug_assert_eq!(

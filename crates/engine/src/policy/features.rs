@@ -28,11 +28,13 @@ pub enum Feature {
     Flash,
     /// More than one command in flight.
     Depth,
+    /// Another order of a volume's requests than that of their arrival.
+    Chooser,
 }
 
 impl Feature {
     /// All of them, in the order of the reference page.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Reserve,
         Self::Limit,
         Self::Weight,
@@ -43,6 +45,7 @@ impl Feature {
         Self::Preemptible,
         Self::Flash,
         Self::Depth,
+        Self::Chooser,
     ];
 
     /// Its name in documents and messages.
@@ -58,6 +61,7 @@ impl Feature {
             Self::Preemptible => "preemptible",
             Self::Flash => "flash",
             Self::Depth => "depth above 1",
+            Self::Chooser => "chooser",
         }
     }
 }
@@ -76,13 +80,14 @@ impl PolicyName {
     /// serve reserves and streams by deadline and [guarantee](Self::guarantees_deadlines) none.
     pub const fn keeps(self, feature: Feature) -> bool {
         use Feature::{
-            Depth, Flash, Latency, Limit, Preemptible, Priority, Rate, Reserve, Stream, Weight,
+            Chooser, Depth, Flash, Latency, Limit, Preemptible, Priority, Rate, Reserve, Stream,
+            Weight,
         };
         let keeps = match self {
             Self::Fcfs => matches!(feature, Priority | Preemptible | Flash | Depth),
-            Self::Throughput => !matches!(feature, Rate | Stream | Latency),
+            Self::Throughput => !matches!(feature, Rate | Stream | Latency | Chooser),
             Self::Spindle => true,
-            Self::Utilization => !matches!(feature, Stream | Latency),
+            Self::Utilization => !matches!(feature, Stream | Latency | Chooser),
             Self::Edf | Self::Lst | Self::DeltaL | Self::DeltaStar => {
                 matches!(feature, Reserve | Weight | Rate | Stream | Preemptible)
             }

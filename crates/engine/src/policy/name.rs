@@ -110,6 +110,13 @@ impl PolicyName {
         matches!(self, Self::Spindle)
     }
 
+    /// Whether writes are work of the volume that wrote, and not of the drive's own buffer.
+    pub const fn buffers_writes(self) -> bool {
+        let buffers = matches!(self, Self::Spindle);
+        debug_assert!(!buffers || self.keeps_contracts(), "a buffer is for contracts");
+        buffers
+    }
+
     /// Whether the policy knows deadlines. Such a policy serves streams; reserves are tasks to it,
     /// without limits or priorities; it has one command in flight at a time, and every write goes
     /// through to the media.

@@ -170,6 +170,12 @@ impl ShareAccount {
         deadline.map_or(Eligibility::BestEffort, Eligibility::Due)
     }
 
+    /// Debits what a guarantee by deadlines took from the reserve alone: it is no slack.
+    pub(super) fn debit_reserve(&mut self, took: DiskTime, now: Instant) {
+        debug_assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
+        self.reserve.take(took, now);
+    }
+
     /// Debits an estimate from both buckets.
     pub(super) fn debit(&mut self, estimate: DiskTime, now: Instant) {
         debug_assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
@@ -293,6 +299,19 @@ impl ShareOrders {
         let is_throttled = |volume| self.throttled.contains(volume);
         debug_assert!(!volume.is_some_and(is_throttled), "a ready volume is not throttled");
         volume
+    }
+
+    /// Whether the recent usage of an account, and this much more, is less than that of `other`.
+    pub(super) fn is_behind(
+        &self,
+        (account, more): (&ShareAccount, DiskTime),
+        other: &ShareAccount,
+        now: Instant,
+    ) -> bool {
+        let mut usage = account.usage;
+        usage.spend((more, account.weight), now, &self.clock);
+        debug_assert!(usage >= account.usage, "usage grows");
+        usage < other.usage
     }
 
     /// The number of ready volumes.

@@ -22,7 +22,9 @@ mod executor;
 mod positioning;
 mod rotation;
 
+pub(crate) use arm::{Arm, continues_run};
 pub use execution::{
     Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,
 };
 pub(crate) use executor::{Executor, Step};
+pub(crate) use rotation::RotationTracker;

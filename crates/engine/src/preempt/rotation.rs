@@ -38,6 +38,13 @@ impl RotationTracker {
         Some(Instant::from_nanos(u64::try_from(from + wait).expect("an instant")))
     }
 
+    /// The angle under the head at `at`; `None` while nothing is known.
+    pub(crate) fn angle_at(&self, at: Instant) -> Option<Angle> {
+        let mark = self.next(Angle::ZERO, at)?;
+        debug_assert!(mark >= at, "the index mark passes later");
+        Some(Angle::ZERO - Angle::swept(mark.since(at), self.period))
+    }
+
     /// By how much [`RotationTracker::next`] may be off at `now` because of drift alone.
     pub(crate) fn drift(&self, now: Instant) -> Duration {
         let Some((_, seen)) = self.mark else { return self.period };

@@ -1,43 +1,34 @@
 //! What goes between the write buffer and its driver.
 
+use core::ops::Add;
+
 use units::{Duration, Extent, Sectors};
 
 use crate::VolumeId;
-use crate::limits::DEPTH_MAX;
+use crate::limits::{
+    DEPTH_MAX, WRITE_AGE, WRITE_AGE_MAX, WRITE_BUFFER_MEMORY, WRITE_BUFFER_MEMORY_MAX,
+};
 use crate::request::{Outcome, RequestId};
-
-/// The most memory for the write buffers of one disk.
-pub(super) const WRITE_BUFFER_MAX: Sectors = Sectors(16 << 21);
-
-/// The longest write from a buffer to the disk.
-pub(super) const DESTAGE_MAX: Sectors = Sectors(2_048);
-
-/// Runs of sectors that the buffer of one volume holds. A buffer of 16 MiB holds 4,096 writes of
-/// 4 KiB.
-pub(super) const WRITE_BUFFER_PARTS_MAX: usize = 16_384;
-
-/// The longest age at which written data is sent to the disk.
-pub(super) const WRITE_AGE_MAX: Duration = Duration::from_secs(600);
 
 /// The bounds of the write buffer of one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteBufferSettings {
-    /// The memory of all volumes.
+    /// The memory of all volumes. A volume's bound is its part of it, if that is less than the
+    /// volume's own.
     pub memory: Sectors,
-    /// The most of it for one volume. A volume's bound is its part of the memory if that is less.
-    pub volume: Sectors,
     /// The time for which written data stays in the buffer at the most before it is sent to the
     /// disk.
     pub age: Duration,
     /// Writes of a volume that the engine has at a time: at least one.
     pub depth: u32,
+    /// Whether volumes may have sectors in common over time.
+    pub is_shared: bool,
 }
 
-/// 256 MiB for a disk, 16 MiB for a volume, 5 s, and two writes in the engine.
+/// [`WRITE_BUFFER_MEMORY`], [`WRITE_AGE`], and two writes in the engine.
 impl Default for WriteBufferSettings {
     fn default() -> Self {
-        let (memory, volume) = (Sectors(256 << 11), Sectors(16 << 11));
-        Self { memory, volume, age: Duration::from_secs(5), depth: 2 }
+        Self { memory: WRITE_BUFFER_MEMORY, age: WRITE_AGE, depth: 2, is_shared: false }
     }
 }
 
@@ -45,7 +36,7 @@ impl WriteBufferSettings {
     /// # Panics
     /// On values outside their bounds: the caller checks values from outside.
     pub(super) fn assert_valid(&self) {
-        assert!(self.memory <= WRITE_BUFFER_MAX, "the memory is bounded: {}", self.memory);
+        assert!(self.memory <= WRITE_BUFFER_MEMORY_MAX, "the memory is bounded: {}", self.memory);
         assert!(self.age <= WRITE_AGE_MAX, "the age is bounded: {}", self.age);
         assert!((1..=DEPTH_MAX).contains(&self.depth), "the depth is bounded: {}", self.depth);
     }
@@ -75,7 +66,7 @@ pub enum Handling {
     /// A read that the buffer holds in part: copy [`super::WriteBuffer::parts`] now, submit the
     /// read to the disk, and lay the copy over what it returns.
     Overlaid,
-    /// Submit it to the disk; a write as a forced one.
+    /// Submit it to the disk: a write as a forced one; a flush if sectors were trimmed.
     Disk,
     /// A flush that has nothing to wait for: answer it so.
     Flushed(Outcome),
@@ -98,8 +89,11 @@ pub enum WriteBufferAction {
     /// [`super::WriteBuffer::parts`], and report its end with
     /// [`super::WriteBuffer::destaged`].
     Destage(Destage),
-    /// Submit a request that waited to the disk; a write as a forced one.
+    /// Submit a request that waited to the disk: a write as a forced one; a flush if sectors were
+    /// trimmed.
     Submit(RequestId),
+    /// Submit a request to the buffer again: it waited for what another volume had written.
+    Again(RequestId),
     /// Answer a flush, or a forced write.
     Answer {
         /// The request.
@@ -152,4 +146,42 @@ pub struct WriteBufferUsage {
     pub destaged: Sectors,
     /// Sectors that the disk failed to write. The next flush fails.
     pub lost: Sectors,
+}
+
+/// The sum of what was done for two volumes.
+impl Add for WriteBufferUsage {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            used: self.used + other.used,
+            bound: self.bound + other.bound,
+            writes: self.writes + other.writes,
+            waits: self.waits + other.waits,
+            overwritten: self.overwritten + other.overwritten,
+            destages: self.destages + other.destages,
+            destaged: self.destaged + other.destaged,
+            lost: self.lost + other.lost,
+        }
+    }
+}
+
+impl WriteBufferUsage {
+    /// What was done since `earlier`; the memory is that of now.
+    ///
+    /// # Panics
+    /// If `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: &Self) -> Self {
+        assert!(self.writes >= earlier.writes, "counts do not go back");
+        Self {
+            used: self.used,
+            bound: self.bound,
+            writes: self.writes - earlier.writes,
+            waits: self.waits - earlier.waits,
+            overwritten: self.overwritten - earlier.overwritten,
+            destages: self.destages - earlier.destages,
+            destaged: self.destaged - earlier.destaged,
+            lost: self.lost - earlier.lost,
+        }
+    }
 }

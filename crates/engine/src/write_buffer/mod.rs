@@ -14,9 +14,15 @@
 //! ```
 //!
 //! A destage is due when a flush or a forced write waits for it, when half of the volume's memory
-//! is in use, or when the data is old; else it goes when the disk has nothing to do. Data goes in
-//! the order of its sectors, from where the last destage ended and around, and neighbours in one
-//! write.
+//! is in use, or when the data is old; else it goes when the disk has had nothing to do for a
+//! while. Data goes in the order of its sectors, from where the last destage ended and around, and
+//! neighbours in one write.
+//!
+//! Volumes may have sectors in common over time: those of a pool, whose blocks are moved and freed.
+//! A request waits until what other volumes have buffered of its sectors is on the medium.
+//!
+//! The writes of a volume without a buffer, or whose buffer is disabled, go to the disk as forced
+//! ones, so that its flushes have nothing to wait for.
 //!
 //! Invariants:
 //! - A flush is answered when all that its volume was answered before it is on the medium, and
@@ -34,10 +40,10 @@ use std::collections::VecDeque;
 
 use units::{Extent, Instant, Op, Sectors};
 
-use self::interface::WRITE_BUFFER_PARTS_MAX;
 use self::parts::{Part, Since};
-use self::volume::{Then, Urgency, Volume, WaitingWrite};
+use self::volume::{DriveFlush, Then, Urgency, Volume, WaitingWrite};
 use crate::VolumeId;
+use crate::limits::{DESTAGE_IDLE, WRITE_BUFFER_PARTS_MAX};
 use crate::policy::indexed_heap::IndexedHeap;
 use crate::request::{Outcome, Request};
 
@@ -64,6 +70,8 @@ struct Piece {
 pub struct WriteBuffer {
     settings: WriteBufferSettings,
     used: Sectors,
+    /// What was done for volumes that are removed.
+    removed: WriteBufferUsage,
     volumes: Vec<Option<Volume>>,
     present: u64,
     pieces: Vec<Piece>,
@@ -73,6 +81,11 @@ pub struct WriteBuffer {
     actions: VecDeque<WriteBufferAction>,
     /// The volumes that have data which may go to the disk, by the instant of the oldest.
     ages: IndexedHeap<Instant>,
+    /// Destages in the engine.
+    in_engine: usize,
+    /// Since when the engine has had nothing but destages, and the instant of the last poll.
+    idle_since: Option<Instant>,
+    polled: Instant,
     /// Volumes whose first waiting write fits their own bound, and not the memory that others,
     /// whose bounds became smaller, have not given back yet.
     starved: Vec<VolumeId>,
@@ -89,6 +102,7 @@ impl WriteBuffer {
         Self {
             settings,
             used: Sectors::ZERO,
+            removed: WriteBufferUsage::default(),
             volumes: Vec::new(),
             present: 0,
             pieces: Vec::new(),
@@ -96,24 +110,39 @@ impl WriteBuffer {
             listed: VecDeque::new(),
             actions: VecDeque::new(),
             ages: IndexedHeap::new(),
+            in_engine: 0,
+            idle_since: None,
+            polled: Instant::ZERO,
             starved: Vec::new(),
             next: 0,
         }
     }
 
-    /// A volume's writes are buffered from now on.
+    /// A volume is added. Its writes are buffered in memory of at most `bound`; if that is zero,
+    /// they go to the disk.
     ///
     /// # Panics
-    /// If they are already.
-    pub fn add_volume(&mut self, volume: VolumeId) {
+    /// If it was added already.
+    pub fn add_volume(&mut self, volume: VolumeId, bound: Sectors) {
         let index = volume.0 as usize;
         if index >= self.volumes.len() {
             self.volumes.resize_with(index + 1, || None);
         }
         assert!(self.volumes[index].is_none(), "volume {} is added once", volume.0);
-        self.volumes[index] = Some(Volume::default());
-        self.present += 1;
+        self.volumes[index] = Some(Volume::new(bound));
+        self.present += u64::from(bound > Sectors::ZERO);
         self.divide();
+    }
+
+    /// Further writes of a volume are buffered, or go to the disk: those of a volume whose requests
+    /// have deadlines do. What is buffered is due then.
+    ///
+    /// # Panics
+    /// If the volume was not added.
+    pub fn set_enabled(&mut self, volume: VolumeId, is_enabled: bool) {
+        self.volume(volume).is_enabled = is_enabled;
+        self.list(volume);
+        debug_assert!(self.volume(volume).is_listed, "it is looked at");
     }
 
     /// A volume is removed; it was flushed and has no requests.
@@ -122,18 +151,20 @@ impl WriteBuffer {
     /// If it has data.
     pub fn remove_volume(&mut self, volume: VolumeId) {
         let gone = self.volumes.get_mut(volume.0 as usize).and_then(Option::take);
-        assert!(gone.is_some_and(|gone| gone.is_empty()), "a volume is flushed before it goes");
-        self.present -= 1;
+        let gone = gone.expect("the volume was added");
+        assert!(gone.is_empty(), "a volume is flushed before it goes");
+        self.present -= u64::from(gone.own > Sectors::ZERO);
+        self.removed = self.removed + WriteBufferUsage { bound: Sectors::ZERO, ..gone.usage };
+        self.ages.remove(volume);
         self.divide();
     }
 
     /// Divides the memory among the volumes.
     fn divide(&mut self) {
         let part = Sectors(self.settings.memory.0 / self.present.max(1));
-        let bound = part.min(self.settings.volume);
-        debug_assert!(bound.0 * self.present <= self.settings.memory.0, "parts of the memory");
+        debug_assert!(part.0 * self.present <= self.settings.memory.0, "parts of the memory");
         for volume in self.volumes.iter_mut().flatten() {
-            volume.usage.bound = bound;
+            volume.usage.bound = part.min(volume.own);
         }
     }
 
@@ -149,6 +180,20 @@ impl WriteBuffer {
         there.map_or_else(WriteBufferUsage::default, |there| there.usage)
     }
 
+    /// What was done for all volumes so far, removed ones included.
+    pub fn total(&self) -> WriteBufferUsage {
+        let present = self.volumes.iter().flatten().map(|there| there.usage);
+        let total = present.fold(self.removed, |sum, usage| sum + usage);
+        debug_assert_eq!(total.used, self.used, "the memory is the volumes'");
+        total
+    }
+
+    /// The memory of all volumes.
+    pub fn memory(&self) -> Sectors {
+        debug_assert!(self.used <= self.settings.memory, "the memory is bounded");
+        self.settings.memory
+    }
+
     /// Whether nothing of a volume is buffered, in the engine, or waiting.
     pub fn is_empty(&self, volume: VolumeId) -> bool {
         let there = self.volumes.get(volume.0 as usize).and_then(Option::as_ref);
@@ -158,7 +203,9 @@ impl WriteBuffer {
     /// When [`Self::poll`] is to be called at the latest, if nothing happens before.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let (oldest, _) = self.ages.first()?;
-        Some(oldest + self.settings.age)
+        let idle = self.idle_since.map(|since| since + DESTAGE_IDLE);
+        let old = oldest + self.settings.age;
+        Some(idle.filter(|idle| *idle > self.polled).map_or(old, |idle| idle.min(old)))
     }
 
     /// Notes a client's request of a volume, and says how it is handled.
@@ -167,24 +214,63 @@ impl WriteBuffer {
     /// If the volume was not added.
     pub fn submit(&mut self, request: &Request, now: Instant) -> Handling {
         let Request { id, volume, operation } = *request;
+        if let Some(other) = self.dirty_elsewhere(volume, operation.extent) {
+            self.volume(other).wait_for(id, operation.extent, Then::Again);
+            return self.waits(other);
+        }
         let there = self.volume(volume);
         match operation.op {
             Op::Write => self.write(request, now),
             Op::Read => there.read(operation.extent),
             Op::Flush => match there.flush(id) {
-                Some(outcome) => Handling::Flushed(outcome),
-                None => self.waits(volume),
+                Handling::Waits => self.waits(volume),
+                handled => handled,
             },
             Op::Trim | Op::WriteZeroes => self.past(request),
             Op::Seek => Handling::Disk,
         }
     }
 
+    /// Another volume that has buffered some of these sectors.
+    fn dirty_elsewhere(&self, volume: VolumeId, extent: Extent) -> Option<VolumeId> {
+        if !self.settings.is_shared || extent.is_empty() {
+            return None;
+        }
+        let all = (0..).map(VolumeId).zip(&self.volumes);
+        let others = all.filter(|(other, _)| *other != volume);
+        let mut dirty = others.filter_map(|(other, there)| Some((other, there.as_ref()?)));
+        let found = dirty.find(|(_, there)| there.is_dirty(extent));
+        debug_assert!(found.is_none_or(|(_, there)| !there.is_empty()), "it has data");
+        found.map(|(other, _)| other)
+    }
+
+    /// Whether any volume has buffered some of these sectors.
+    pub fn is_dirty(&self, extent: Extent) -> bool {
+        debug_assert!(!extent.is_empty(), "a sector is asked for");
+        self.volumes.iter().flatten().any(|there| there.is_dirty(extent))
+    }
+
+    /// Whether nothing is buffered, in the engine, or waiting.
+    pub fn is_clean(&self) -> bool {
+        debug_assert!(self.used <= self.settings.memory, "the memory is bounded");
+        self.volumes.iter().flatten().all(Volume::is_empty)
+    }
+
+    /// From now on all flushes of a volume go to the disk.
+    ///
+    /// # Panics
+    /// If the volume was not added.
+    pub fn pass_flushes(&mut self, volume: VolumeId) {
+        let there = self.volume(volume);
+        debug_assert!(there.is_empty(), "it is set at the start");
+        there.flushes = DriveFlush::Always;
+    }
+
     fn write(&mut self, request: &Request, now: Instant) -> Handling {
         let Request { id, volume, operation } = *request;
         let extent = operation.extent;
         let there = self.volume(volume);
-        if extent.len > there.usage.bound || extent.is_empty() {
+        if !there.is_enabled || extent.len > there.usage.bound || extent.is_empty() {
             return self.past(request);
         }
         if !there.waiting.is_empty() || !self.fits(volume, extent.len) {
@@ -207,6 +293,9 @@ impl WriteBuffer {
         let Request { id, volume, operation } = *request;
         debug_assert_ne!(operation.op, Op::Read, "reads see the buffer");
         let there = self.volume(volume);
+        if operation.op == Op::Trim && there.flushes == DriveFlush::No {
+            there.flushes = DriveFlush::Trimmed;
+        }
         if !there.is_dirty(operation.extent) {
             return Handling::Disk;
         }
@@ -224,7 +313,10 @@ impl WriteBuffer {
         let there = self.volumes[volume.0 as usize].as_ref().expect("the volume was added");
         // A write adds itself, and divides at most one part in two.
         let has_parts = there.parts.len() + 2 <= WRITE_BUFFER_PARTS_MAX;
-        if there.usage.used + len > there.usage.bound || !has_parts {
+        let WriteBufferUsage { used, bound, .. } = there.usage;
+        // The bound may have become smaller than a write that waits.
+        let has_memory = used == Sectors::ZERO || used + len <= bound;
+        if !has_memory || !has_parts {
             return false;
         }
         let fits = self.used + len <= self.settings.memory;
@@ -291,8 +383,12 @@ impl WriteBuffer {
         parts.map(|Part { piece, offset, extent, .. }| BufferedPart { piece, offset, extent })
     }
 
-    /// The next action; `is_idle` says that the disk has nothing to do.
-    pub fn poll(&mut self, is_idle: bool, now: Instant) -> Option<WriteBufferAction> {
+    /// The next action; the engine has this many requests, destages among them.
+    pub fn poll(&mut self, requests: usize, now: Instant) -> Option<WriteBufferAction> {
+        debug_assert!(now >= self.polled, "time goes on");
+        self.polled = now;
+        let is_idle = requests <= self.in_engine;
+        self.idle_since = is_idle.then(|| self.idle_since.unwrap_or(now));
         while let Some((oldest, volume)) = self.ages.first()
             && oldest + self.settings.age <= now
         {
@@ -311,7 +407,8 @@ impl WriteBuffer {
                 self.unlist(volume);
             }
         }
-        let (_, volume) = self.ages.first().filter(|_| is_idle)?;
+        let rested = self.idle_since.is_some_and(|since| since + DESTAGE_IDLE <= now);
+        let (_, volume) = self.ages.first().filter(|_| rested)?;
         self.destage(volume, Urgency::Idle, now)?;
         self.next_action()
     }
@@ -319,6 +416,7 @@ impl WriteBuffer {
     fn next_action(&mut self) -> Option<WriteBufferAction> {
         let action = self.actions.pop_front()?;
         if let WriteBufferAction::Drop(piece) = action {
+            debug_assert_eq!(self.pieces[piece.0 as usize].held, Sectors::ZERO, "it is not held");
             // Its number is another's only after the driver has released the bytes.
             self.free.push(piece);
         }
@@ -344,6 +442,7 @@ impl WriteBuffer {
             self.actions.push_back(match then {
                 Then::Answer => WriteBufferAction::Answer { request, outcome },
                 Then::Submit => WriteBufferAction::Submit(request),
+                Then::Again => WriteBufferAction::Again(request),
             });
             return;
         }
@@ -366,6 +465,7 @@ impl WriteBuffer {
         let (id, bounds) = (DestageId(self.next), (self.settings.depth, self.settings.age));
         let extent = self.volume(volume).destage((id, urgency), bounds, now)?;
         self.next += 1;
+        self.in_engine += 1;
         debug_assert!(!extent.is_empty(), "a destage writes a sector");
         self.actions.push_back(WriteBufferAction::Destage(Destage { id, volume, extent }));
         Some(())
@@ -379,6 +479,7 @@ impl WriteBuffer {
         let Destage { id, volume, .. } = *destage;
         let there = self.volumes[volume.0 as usize].as_mut().expect("the volume was added");
         let extent = there.destaged(id, outcome);
+        self.in_engine -= 1;
         let Self { pieces, used, actions, .. } = self;
         let usage = &mut there.usage;
         let own = |part: &Part| part.destage == Some(id);
@@ -409,6 +510,8 @@ impl WriteBuffer {
         assert_eq!(used.sum::<u64>(), self.used.0, "memory is that of the pieces");
         let used = volumes().map(|there| there.usage.used.0).sum::<u64>();
         assert_eq!(used, self.used.0, "the memory is the volumes'");
+        let in_engine = volumes().map(Volume::in_engine).sum::<usize>();
+        assert_eq!(in_engine, self.in_engine, "destages are the volumes'");
     }
 }
 

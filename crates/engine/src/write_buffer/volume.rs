@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 
 use units::{Duration, Extent, Instant, Lba, Sectors};
 
-use super::interface::{DESTAGE_MAX, DestageId, WriteBufferUsage};
+use super::interface::{DestageId, Handling, WriteBufferUsage};
 use super::parts::{Part, Parts, Since, overlap};
+use crate::limits::{DEPTH_MAX, DESTAGE_MAX, WRITE_BUFFER_MEMORY_MAX};
 use crate::request::{Outcome, RequestId};
 
 /// A write in the engine.
@@ -25,6 +26,8 @@ pub(super) enum Then {
     Answer,
     /// A request that goes past the buffer is submitted to the disk.
     Submit,
+    /// A request of another volume is handled again.
+    Again,
 }
 
 /// A request that waits until writes are on the medium.
@@ -62,12 +65,29 @@ pub(super) enum Urgency {
     Idle,
 }
 
+/// Whether a volume's next flush goes to the drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum DriveFlush {
+    /// All that was written is on the medium.
+    #[default]
+    No,
+    /// Sectors were trimmed since the last flush: a trim cannot be forced.
+    Trimmed,
+    /// All of them do.
+    Always,
+}
+
 /// The write buffer of one volume.
 #[derive(Debug, Default)]
 pub(super) struct Volume {
     pub(super) parts: Parts,
     pub(super) waiting: VecDeque<WaitingWrite>,
     pub(super) usage: WriteBufferUsage,
+    /// The bound that it was added with.
+    pub(super) own: Sectors,
+    /// Whether further writes are buffered.
+    pub(super) is_enabled: bool,
+    pub(super) flushes: DriveFlush,
     /// Whether it is in the list of volumes to look at.
     pub(super) is_listed: bool,
     in_engine: Vec<InEngine>,
@@ -83,11 +103,22 @@ pub(super) struct Volume {
 }
 
 impl Volume {
+    /// With a buffer of at most this size.
+    pub(super) fn new(own: Sectors) -> Self {
+        debug_assert!(own <= WRITE_BUFFER_MEMORY_MAX, "a bound is within that of a disk");
+        Self { own, is_enabled: true, ..Self::default() }
+    }
+
+    /// The destages in the engine.
+    pub(super) fn in_engine(&self) -> usize {
+        debug_assert!(self.in_engine.len() <= DEPTH_MAX as usize, "the depth is bounded");
+        self.in_engine.len()
+    }
+
     /// Whether nothing is buffered, in the engine, or waiting.
     pub(super) fn is_empty(&self) -> bool {
         let is_clean = self.parts.is_empty() && self.in_engine.is_empty();
-        debug_assert!(!is_clean || self.waiters.is_empty(), "each waits for a write");
-        is_clean && self.waiting.is_empty()
+        is_clean && self.waiting.is_empty() && self.waiters.is_empty()
     }
 
     /// Whether something overlaps `extent` that is not on the medium.
@@ -125,15 +156,24 @@ impl Volume {
         since
     }
 
-    /// A flush: its outcome, if it has nothing to wait for.
-    pub(super) fn flush(&mut self, request: RequestId) -> Option<Outcome> {
+    /// A flush. It goes to the disk, once all that was written is there, only for what was
+    /// trimmed.
+    pub(super) fn flush(&mut self, request: RequestId) -> Handling {
         let lost = core::mem::take(&mut self.has_lost);
         let outcome = if lost { Outcome::Failed } else { Outcome::Done };
-        if self.parts.is_empty() && self.in_engine.is_empty() {
-            return Some(outcome);
+        let passes = !lost && self.flushes != DriveFlush::No;
+        let then = if passes { Then::Submit } else { Then::Answer };
+        if passes && self.flushes == DriveFlush::Trimmed {
+            self.flushes = DriveFlush::No;
         }
-        self.wait((request, Then::Answer), None, outcome);
-        None
+        if !self.parts.is_empty() || !self.in_engine.is_empty() {
+            self.wait((request, then), None, outcome);
+            return Handling::Waits;
+        }
+        match then {
+            Then::Submit => Handling::Disk,
+            Then::Answer | Then::Again => Handling::Flushed(outcome),
+        }
     }
 
     /// `request` waits until all of `extent` that was accepted by now is on the medium.
@@ -152,8 +192,10 @@ impl Volume {
     pub(super) fn next_answer(&mut self) -> Option<(RequestId, Then, Outcome)> {
         let is_over = |waiter: &Waiter| !self.is_waited_for(waiter);
         let position = self.waiters.iter().position(is_over)?;
-        let Waiter { request, then, outcome, .. } = self.waiters.remove(position)?;
-        Some((request, then, outcome))
+        let Waiter { request, extent, then, outcome, .. } = self.waiters.remove(position)?;
+        // A flush that has failed is answered.
+        let is_over = extent.is_none() && outcome == Outcome::Failed;
+        Some((request, if is_over { Then::Answer } else { then }, outcome))
     }
 
     /// Whether something that `waiter` waits for is not on the medium. Looks first where the next
@@ -212,7 +254,8 @@ impl Volume {
     fn is_full(&self) -> bool {
         let WriteBufferUsage { used, bound, .. } = self.usage;
         debug_assert!(used > Sectors::ZERO || self.parts.is_empty(), "parts take memory");
-        used.0 * 2 >= bound.0 || !self.waiting.is_empty()
+        let is_wanted = used.0 * 2 >= bound.0 || !self.waiting.is_empty() || !self.is_enabled;
+        is_wanted && used > Sectors::ZERO
     }
 
     /// The position of the first part from the cursor on that may go to the disk, and should.

@@ -12,6 +12,7 @@ use std::path::Path;
 
 mod check;
 mod clockwise;
+mod depth;
 mod experiment;
 mod insulation;
 mod models;
@@ -32,7 +33,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 34] = [
+pub(crate) const ALL: [Experiment; 35] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -67,6 +68,7 @@ pub(crate) const ALL: [Experiment; 34] = [
     clockwise::FIG3,
     worth::WORTH_GRID,
     worth_clients::WORTH_CLIENTS,
+    depth::DEPTH,
 ];
 
 /// The experiments that take options, by name.

@@ -7,11 +7,12 @@
 use config::{Arrival, ConfigError, Plan, Requests, ThinkTime, VolumeIndex};
 use engine::PolicyName;
 use plot::{Line, Plot};
-use sim::worth::{Measured, alone, measure, worth};
+use sim::worth::{Measured, measure, worth};
 use units::{Duration, Share};
 
 use super::check::Check;
 use super::experiment::{Experiment, Findings, Options, Series};
+use super::sample::alone_in_order;
 use super::worth_targets::{Figure, is_held, targets};
 
 pub(super) const WORTH_GRID: Experiment = Experiment {
@@ -164,7 +165,7 @@ fn on(drive: Drive, reserve: u32, policy: PolicyName) -> Result<Plan, ConfigErro
 fn points_of(plan: &Plan, reserve: u32, thinks: &[u64]) -> Vec<Vec<f64>> {
     let shares = [reserve, 100 - reserve].map(Share::from_percent);
     let of = |plan: &Plan, volume: VolumeIndex, share| {
-        measure(&alone(plan, volume, share), WARM_UP)[volume.0]
+        measure(&alone_in_order(plan, volume, share), WARM_UP)[volume.0]
     };
     let whole = [A, B].map(|volume| of(plan, volume, Share::ALL));
     let reference_b = of(plan, B, shares[B.0]);

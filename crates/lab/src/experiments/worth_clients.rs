@@ -7,11 +7,12 @@
 use core::fmt::Write as _;
 
 use config::{Plan, VolumeIndex};
-use sim::worth::{Measured, alone, measure};
+use sim::worth::{Measured, measure};
 use units::{Duration, Share};
 
 use super::check::Check;
 use super::experiment::{Experiment, Findings, Series};
+use super::sample::alone_in_order;
 
 pub(super) const WORTH_CLIENTS: Experiment = Experiment {
     id: "worth-clients",
@@ -249,7 +250,7 @@ fn rows(drive: (&str, u64), setting: &Setting, reserve: u32) -> Vec<Vec<f64>> {
             let shared = measure(&plan, WARM_UP);
             let at = |index: usize, percent: u32| -> Measured {
                 let share = Share::from_percent(percent);
-                measure(&alone(&plan, VolumeIndex(index), share), WARM_UP)[index]
+                measure(&alone_in_order(&plan, VolumeIndex(index), share), WARM_UP)[index]
             };
             let worth = |index: usize| match volumes[index].0 {
                 0 => 0.0,
@@ -294,7 +295,7 @@ fn efficiency(plan: &Plan, volumes: &[(u32, String)], shared: &[Measured]) -> f6
         }
     }
     let part = |index: usize| {
-        let alone = alone(&backlogged, VolumeIndex(index), Share::ALL);
+        let alone = alone_in_order(&backlogged, VolumeIndex(index), Share::ALL);
         shared[index].rate / measure(&alone, WARM_UP)[index].rate
     };
     (0..volumes.len()).map(part).sum()

@@ -51,6 +51,9 @@ impl Disk {
     pub(super) fn add_volume(&mut self, volume: &config::Volume) -> VolumeId {
         let none = Contract { stream: None, ..volume.contract };
         let id = self.engine.add_volume(none, Instant::ZERO).expect("the plan's reserves fit");
+        if let Some(buffer) = &mut self.buffer {
+            buffer.buffer.add_volume(id, volume.write_buffer);
+        }
         let contract = self.agenda.schedule(id, volume.contract, volume.span(), Instant::ZERO);
         self.contract_changed(id, &contract);
         if contract != none {

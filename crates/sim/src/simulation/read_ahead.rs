@@ -3,13 +3,14 @@
 
 use engine::{Contract, Event, Outcome, ReadAheadAction, Reply, Request, ServedBy, VolumeId};
 use stats::ReadAheadReport;
-use units::{DiskTime, Duration, Extent, Op, Operation};
+use units::{Duration, Extent, Instant, Operation};
 
+use super::write_buffer::from_memory;
 use super::{Disk, Entry, Sender, Sent, Simulation};
 
 impl Disk {
-    /// A volume whose reads have deadlines is not read ahead. Requests of one with a bounded
-    /// latency go ahead of others.
+    /// A volume whose requests have deadlines is not read ahead, and its writes are not buffered.
+    /// Requests of one with a bounded latency go ahead of others.
     pub(super) fn contract_changed(&mut self, volume: VolumeId, contract: &Contract) {
         if contract.latency.is_some() {
             self.data.set_unordered(volume);
@@ -17,6 +18,15 @@ impl Disk {
         if let Some(ahead) = &mut self.ahead {
             ahead.ahead.set_enabled(volume, !contract.has_deadlines());
         }
+        if let Some(buffer) = &mut self.buffer {
+            buffer.buffer.set_enabled(volume, !contract.has_deadlines());
+        }
+    }
+
+    /// Gives a request to the engine.
+    fn submit(&mut self, request: Request, now: Instant) {
+        self.engaged[request.volume.0 as usize].1 += 1;
+        self.engine.handle(Event::Submit(request), now);
     }
 
     /// What was read ahead for a volume, if anything was.
@@ -26,20 +36,20 @@ impl Disk {
 }
 
 impl Simulation {
-    /// Gives a client's request to the memory or to the engine of its disk.
-    pub(super) fn submit(&mut self, disk: usize, request: Request, bounds: Extent) {
+    /// Gives a request to the memory of the read-ahead or to the engine of its disk.
+    pub(super) fn submit_below(&mut self, disk: usize, request: Request, bounds: Extent) {
         let now = self.now;
-        let Disk { ahead, engine, .. } = &mut self.disks[disk];
-        let Some(ahead) = ahead else {
-            return engine.handle(Event::Submit(request), now);
+        let Some(ahead) = &mut self.disks[disk].ahead else {
+            return self.disks[disk].submit(request, now);
         };
         match ahead.ahead.submit(&request, Some(bounds), now) {
-            ServedBy::Disk => engine.handle(Event::Submit(request), now),
+            ServedBy::Disk => self.disks[disk].submit(request, now),
             ServedBy::Pending => {}
             ServedBy::Memory => {
                 let sent = self.sent.get_mut(request.id).expect("the request was just sent");
                 ahead.copy(request.operation.extent, &mut sent.watched);
-                self.events.schedule(now, Entry::Hit(hit(&request, Duration::ZERO)));
+                let reply = from_memory(&request, Outcome::Done, Duration::ZERO);
+                self.events.schedule(now, Entry::Hit(reply));
             }
         }
     }
@@ -50,33 +60,29 @@ impl Simulation {
         while let Some(action) =
             self.disks[index].ahead.as_mut().and_then(|ahead| ahead.ahead.poll(now))
         {
-            let Disk { ahead, engine, data, .. } = &mut self.disks[index];
+            let Disk { ahead, data, .. } = &mut self.disks[index];
             let ahead = ahead.as_mut().expect("it was just polled");
             match action {
                 ReadAheadAction::Read { segment, volume, extent } => {
                     let operation = Operation::read(extent);
-                    let watched = data.sent(&operation);
+                    let watched = data.sent(&operation, extent);
                     let by = Sender::ReadAhead(segment);
                     let id = self.sent.insert(Sent { by, at: now, operation, watched });
-                    engine.handle(Event::Submit(Request { id, volume, operation }), now);
+                    self.disks[index].submit(Request { id, volume, operation }, now);
                 }
                 ReadAheadAction::Drop(segment) => drop(ahead.held.remove(&segment)),
                 ReadAheadAction::Answer(id) => {
                     let sent = self.sent.get_mut(id).expect("a request waits until it is answered");
-                    let Sender::Load(load) = sent.by else { unreachable!("a client waits") };
-                    let volume = self.volumes[self.loads[load].volume].id;
-                    let (operation, waited) = (sent.operation, now.since(sent.at));
-                    ahead.copy(operation.extent, &mut sent.watched);
-                    let request = Request { id, volume, operation };
+                    ahead.copy(sent.operation.extent, &mut sent.watched);
+                    let waited = now.since(sent.at);
+                    let request = self.request(id);
+                    let ahead = self.disks[index].ahead.as_mut().expect("it was just polled");
                     ahead.ahead.answered(&request, now);
-                    self.answer(hit(&request, waited));
+                    self.answer(from_memory(&request, Outcome::Done, waited));
                 }
                 ReadAheadAction::Submit(id) => {
-                    let sent = self.sent.get_mut(id).expect("a request waits until it is answered");
-                    let Sender::Load(load) = sent.by else { unreachable!("a client waits") };
-                    let volume = self.volumes[self.loads[load].volume].id;
-                    let request = Request { id, volume, operation: sent.operation };
-                    engine.handle(Event::Submit(request), now);
+                    let request = self.request(id);
+                    self.disks[index].submit(request, now);
                 }
             }
         }
@@ -85,10 +91,19 @@ impl Simulation {
     /// A request that the engine had is answered.
     pub(super) fn replied(&mut self, index: usize, reply: Reply) {
         let now = self.now;
+        let volume = reply.volume.0 as usize;
+        self.disks[index].engaged[volume].1 -= 1;
         let sent = self.sent.get_mut(reply.request).expect("a request is answered exactly once");
         let (by, operation) = (sent.by, sent.operation);
         let ahead = self.disks[index].ahead.as_mut();
         match (by, ahead) {
+            (Sender::Destage(destage), ahead) => {
+                if let Some(ahead) = ahead {
+                    let Reply { request: id, volume, .. } = reply;
+                    ahead.ahead.answered(&Request { id, volume, operation }, now);
+                }
+                self.destaged(index, &destage, &reply);
+            }
             (Sender::ReadAhead(segment), Some(ahead)) => {
                 self.sent.remove(reply.request);
                 ahead.ahead.finished(segment, reply.outcome, now);
@@ -101,13 +116,10 @@ impl Simulation {
                 self.answer(reply);
             }
         }
+        let Disk { engaged, settings, .. } = &self.disks[index];
+        let (place, engaged) = engaged[volume];
+        if engaged < settings.depth {
+            self.volumes[place].reserve_oracle.on_idle();
+        }
     }
-}
-
-/// The reply to a read from memory.
-fn hit(request: &Request, waited: Duration) -> Reply {
-    debug_assert_eq!(request.operation.op, Op::Read, "only reads are read ahead");
-    let Request { id, volume, .. } = *request;
-    let (disk_time, estimate) = (DiskTime::ZERO, DiskTime::ZERO);
-    Reply { request: id, volume, outcome: Outcome::Done, disk_time, estimate, waited }
 }

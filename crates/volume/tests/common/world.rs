@@ -67,7 +67,7 @@ pub(crate) struct World {
 pub(crate) fn perform(disks: &mut [Disk], places: &dyn Fn(DiskId) -> usize, action: &Action) {
     match action {
         Action::Write { disk, extent, bytes } => disks[places(*disk)].write(*extent, bytes),
-        Action::Flush { disk } => disks[places(*disk)].flush(),
+        Action::Flush { disk, .. } => disks[places(*disk)].flush(),
         Action::Erase { placed } => disks[places(placed.disk)].erase(placed.extent),
         Action::Copy { from, to } => {
             let contents = disks[places(from.disk)].moved(from.extent, to.extent.start);

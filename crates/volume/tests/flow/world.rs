@@ -208,8 +208,13 @@ impl World {
             let right = !meet || agree(&piece.work, &other.piece.work);
             assert!(right, "{piece:?} meets {:?}", other.piece);
         }
-        let metadata = matches!(piece.work, Work::Metadata { .. } | Work::Flush);
-        assert!(!metadata || piece.payer == ChargeTo::Metadata, "{piece:?} is of the pool");
+        // The flush before a snapshot is of the volume whose data it makes durable.
+        let is_right = match (&piece.work, piece.payer) {
+            (Work::Metadata { .. }, payer) => payer == ChargeTo::Metadata,
+            (Work::Flush, payer) => payer != ChargeTo::Relocation,
+            _ => true,
+        };
+        assert!(is_right, "{piece:?} is charged to another");
         self.running.push(Running { piece, device, performed: false });
         assert!(self.running.len() < 2_000, "pieces are bounded");
     }

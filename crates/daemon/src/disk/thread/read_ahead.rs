@@ -4,14 +4,14 @@ use engine::{
     Command, Event, Outcome, Purpose, ReadAheadAction, Request, RequestId, SegmentId, ServedBy,
     VolumeId,
 };
-use units::{DiskTime, Extent, Instant, Operation};
+use units::{Extent, Instant, Operation};
 
 use super::DiskThread;
 use crate::disk::request::{DiskRequest, OpenRequest, Origin};
 
 impl DiskThread {
-    /// Gives an open request to the memory of the read-ahead, or to the engine.
-    pub(super) fn serve(&mut self, request: Request, within: Option<Extent>, now: Instant) {
+    /// Gives a request to the memory of the read-ahead, or to the engine.
+    pub(super) fn serve_below(&mut self, request: Request, within: Option<Extent>, now: Instant) {
         let ahead = self.scheduler.read_ahead.as_mut();
         match ahead.map_or(ServedBy::Disk, |ahead| ahead.submit(&request, within, now)) {
             ServedBy::Disk => self.scheduler.engine.handle(Event::Submit(request), now),
@@ -46,7 +46,7 @@ impl DiskThread {
     }
 
     /// An open request, as the engine knows it.
-    fn request(&self, id: RequestId) -> Request {
+    pub(super) fn request(&self, id: RequestId) -> Request {
         let DiskRequest { volume, operation, .. } = self.requests.get(id.0).request;
         Request { id, volume, operation }
     }
@@ -63,8 +63,8 @@ impl DiskThread {
             received: None,
             within: None,
         };
-        self.scheduler.volumes.record_read_ahead(volume, now);
-        let slot = self.requests.insert(OpenRequest { request, failure: None, arrived: now });
+        self.scheduler.volumes.record_internal(volume, now);
+        let slot = self.requests.insert(OpenRequest::new(request, now));
         if let Some(ahead) = &mut self.scheduler.read_ahead {
             ahead.started(segment, slot);
         }
@@ -77,16 +77,11 @@ impl DiskThread {
         let open = self.requests.get_mut(id.0);
         let mut data = core::mem::take(&mut open.request.data);
         data.clear();
-        let (volume, waited) = (open.request.volume, now.since(open.arrived));
         let extent = open.request.operation.extent;
         let ahead = self.scheduler.read_ahead.as_ref().expect("it has the bytes");
         ahead.copy(extent, |slot| &self.requests.get(slot).request.data, &mut data);
         self.requests.get_mut(id.0).request.data = data;
-        self.scheduler.volumes.record_memory(volume, extent.len);
-        let (disk_time, estimate) = (DiskTime::ZERO, DiskTime::ZERO);
-        let outcome = Outcome::Done;
-        let reply = engine::Reply { request: id, volume, outcome, disk_time, estimate, waited };
-        self.answer(reply, now);
+        self.answer_buffered(id, Outcome::Done, now);
     }
 
     /// A command has completed: notes what it read ahead. After a failure the memory is emptied,
@@ -109,10 +104,14 @@ impl DiskThread {
         let request = self.request(reply.request);
         let origin = &self.requests.get(reply.request.0).request.origin;
         let Origin::ReadAhead(segment) = *origin else {
+            let destage = if let Origin::Destage(destage) = origin { Some(*destage) } else { None };
             if let Some(ahead) = &mut self.scheduler.read_ahead {
                 ahead.answered(&request, now);
             }
-            return self.answer(reply, now);
+            return match destage {
+                Some(destage) => self.destaged(&destage, reply.request.0, now),
+                None => self.answer(reply, now),
+            };
         };
         let OpenRequest { request: filled, .. } = self.requests.remove(reply.request.0);
         let sectors = filled.operation.extent.len;
@@ -120,6 +119,6 @@ impl DiskThread {
         if let Some(ahead) = &mut self.scheduler.read_ahead {
             ahead.finished(segment, (reply.outcome, filled.data), now);
         }
-        self.scheduler.volumes.record_filled(reply.volume, counted, now);
+        self.scheduler.volumes.record_internal_done(reply.volume, counted, now);
     }
 }

@@ -39,26 +39,23 @@
 //! as best effort: a whole block at once; less of it not before twice the time has passed in which
 //! as much as the last request arrives at the stream's bandwidth, since more is to be expected.
 //!
-//! A client that sent nothing in that time, or whose requests follow answers at once, *waits for
-//! its answers*. As many requests as it has outstanding are not delayed, and the selector may serve
-//! them as best effort after their release, too: a block that is served as late as it may be would
-//! slow the client down to one request a period. Each such command costs a positioning that no
-//! contract pays for.
+//! Nothing is held back while no other volume uses the disk, nor for a client that *waits for its
+//! answers* ([`turnaround`]). As many requests as that has outstanding are not delayed, and the
+//! selector may serve them as best effort after their release, too: a block that is served as late
+//! as it may be would slow the client down to one request a period. Each such command costs a
+//! positioning that no contract pays for.
 
 use std::collections::VecDeque;
 
 use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use self::ahead::Ahead;
+use self::turnaround::Turnaround;
 use crate::StreamContract;
 use crate::request::DeadlineStats;
 
 mod ahead;
-
-/// The longest time in which a client that waits for an answer sends its next request.
-const TURNAROUND_MAX: Duration = Duration::from_millis(5);
-/// The most requests that a client is taken to have outstanding while it waits for answers.
-const OUTSTANDING_MAX: usize = 64;
+mod turnaround;
 
 /// The periods by which a byte may be answered later than the bandwidth alone would.
 const LATENCY_PERIODS: u64 = 2;
@@ -131,15 +128,9 @@ pub(super) struct ByteBlocks {
     clock: Instant,
     run_began: Duration,
     run_sectors: u64,
-    /// When the last request arrived, and its length.
-    last_arrival: (Instant, Sectors),
     /// Where the last read or write ended.
     last_end: Option<Lba>,
-    /// The requests that the client has outstanding while it waits for answers; `usize::MAX` if it
-    /// is not known to wait.
-    outstanding: usize,
-    /// When a request was last answered, and how many were outstanding then, that one included.
-    last_answer: (Instant, usize),
+    turnaround: Turnaround,
 }
 
 /// The time in which `sectors` arrive at one block per period, rounded up.
@@ -180,10 +171,8 @@ impl ByteBlocks {
             clock: Instant::ZERO,
             run_began: Duration::ZERO,
             run_sectors: 0,
-            last_arrival: (Instant::ZERO, Sectors::ZERO),
             last_end: None,
-            outstanding: usize::MAX,
-            last_answer: (Instant::ZERO, 0),
+            turnaround: Turnaround::new(),
         }
     }
 
@@ -211,8 +200,8 @@ impl ByteBlocks {
         debug_assert!(!covered || operation.op != Op::Trim, "a trim is best effort");
         let last = self.queue.back().copied();
         debug_assert!(last.is_none_or(|last| last.at <= now), "requests arrive in order");
-        self.learn_outstanding(operation.extent.len, now);
-        self.last_arrival = (now, operation.extent.len);
+        let len = operation.extent.len;
+        self.turnaround.on_arrival(len, (self.queue.len(), time_of(&self.stream, len.0)), now);
         if last.is_none() {
             (self.clock, self.run_began, self.run_sectors) = (now, Duration::ZERO, 0);
         }
@@ -244,20 +233,6 @@ impl ByteBlocks {
         if last.is_none() {
             self.release_head(Instant::ZERO);
         }
-    }
-
-    /// Learns from an arrival whether the client waits for its answers: if so, its next request
-    /// follows an answer much sooner than its bandwidth would make it.
-    fn learn_outstanding(&mut self, len: Sectors, now: Instant) {
-        let (at, outstanding) = self.last_answer;
-        let soon = (time_of(&self.stream, len.0) / 4).min(TURNAROUND_MAX);
-        let is_answered = outstanding > self.queue.len() && outstanding <= OUTSTANDING_MAX;
-        if is_answered && now <= at + soon {
-            self.outstanding = outstanding;
-        } else if self.queue.is_empty() || self.queue.len() >= self.outstanding {
-            self.outstanding = usize::MAX;
-        }
-        debug_assert!(self.outstanding > 0, "a client that waits has requested something");
     }
 
     /// A run ends, which counts as whole blocks: `next` does not continue it.
@@ -369,9 +344,9 @@ impl ByteBlocks {
     ) {
         assert!(self.in_drive.sent.is_empty(), "one command is in flight beside streams");
         (self.in_drive.is_real, self.in_drive.ended) = (is_real, ended);
-        if self.is_growing() && self.outstanding == usize::MAX && self.waits_until() <= now {
-            // No other request came in the time in which it was expected.
-            self.outstanding = self.queue.len();
+        if self.is_growing() {
+            let time = time_of(&self.stream, self.turnaround.last_len().0);
+            self.turnaround.on_dispatch((self.queue.len(), time), now);
         }
         let head = *self.queue.front().expect("a dispatched request was queued");
         if self.release.is_some_and(|release| release <= now) {
@@ -388,8 +363,7 @@ impl ByteBlocks {
             self.clock = self.clock.max(now.saturating_sub(head.until));
         }
         let is_short = command.extent.len < self.stream.block.min(self.command_max);
-        let waits = self.outstanding < usize::MAX;
-        if head.covered && is_short && self.queue.is_empty() && waits {
+        if head.covered && is_short && self.queue.is_empty() && self.turnaround.is_known() {
             stats.bytes.not_gathered += command.extent.len;
         }
         // Where a block is one request, none of its time is left for the next: the pieces of that
@@ -468,7 +442,7 @@ impl ByteBlocks {
         }
         if self.in_drive.ended > 0 {
             let outstanding = self.queue.len() + core::mem::take(&mut self.in_drive.ended) as usize;
-            self.last_answer = (now, outstanding);
+            self.turnaround.on_answer(outstanding, now);
         }
         if !core::mem::take(&mut self.in_drive.is_real) {
             return;
@@ -565,21 +539,24 @@ impl ByteBlocks {
     /// When the first bytes may be served by the slack: not while more that belong to the same
     /// command are to be expected.
     pub(super) fn waits_until(&self) -> Instant {
-        let (at, len) = self.last_arrival;
-        if !self.is_growing() || self.queue.len() >= self.outstanding {
-            return at;
-        }
-        let wait = time_of(&self.stream, len.0) * 2;
-        debug_assert!(wait > Duration::ZERO || len == Sectors::ZERO, "a request has sectors");
-        at + wait
+        let time = time_of(&self.stream, self.turnaround.last_len().0);
+        let hold = if self.is_growing() {
+            self.turnaround.hold(self.queue.len(), time)
+        } else {
+            Duration::ZERO
+        };
+        debug_assert!(hold <= time * 2, "more is expected soon");
+        self.turnaround.last_arrival() + hold
     }
 
     /// Whether the slack may serve the first bytes although they are released: the client seems to
-    /// wait for them, and sends nothing that could be gathered, or it is far ahead.
-    pub(super) fn is_offered(&self, now: Instant) -> bool {
-        let waits = self.queue.len() >= self.outstanding;
+    /// wait for them, and sends nothing that could be gathered, or it is far ahead, or the volume
+    /// has a reserve besides, which serves what cannot be gathered further: a run that has ended.
+    pub(super) fn is_offered(&self, has_reserve: bool, now: Instant) -> bool {
+        let waits = self.turnaround.is_waiting(self.queue.len());
         debug_assert!(!waits || !self.queue.is_empty(), "a client waits for something");
-        waits || self.ahead.is_far() || self.is_growing() && self.waits_until() <= now
+        let is_whole = has_reserve && !self.is_growing();
+        waits || is_whole || self.ahead.is_far() || self.is_growing() && self.waits_until() <= now
     }
 
     pub(super) fn invariants(&self) {

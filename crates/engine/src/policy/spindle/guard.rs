@@ -35,8 +35,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use units::{DiskTime, Duration, Instant, Operation, Sectors};
+use units::{DiskTime, Duration, Instant, Operation, Sectors, Share};
 
+use super::activity::{Activity, SHARED_FOR};
 use super::byte_blocks::ByteBlocks;
 use super::latency::Latency;
 use super::stream::Stream;
@@ -88,6 +89,7 @@ pub(super) struct Guard {
     picked: Option<VolumeId>,
     in_service: Option<InService>,
     beside: InSlack,
+    activity: Activity,
 }
 
 /// The commands in the drive for which the slack pays, with the sum of their worst cases.
@@ -120,7 +122,13 @@ impl Guard {
             picked: None,
             in_service: None,
             beside: InSlack::default(),
+            activity: Activity::default(),
         }
+    }
+
+    /// `volume` has a request.
+    pub(super) fn note_activity(&mut self, volume: VolumeId, now: Instant) {
+        self.activity.note(volume, now);
     }
 
     /// Whether there is nothing to guard.
@@ -175,6 +183,7 @@ impl Guard {
         (queued, head): (u32, Option<DiskTime>),
         now: Instant,
     ) {
+        let has_reserve = !contract.reserve.is_none();
         let (latency, contract) = (contract.latency, contract.stream);
         self.latencies.remove(&volume);
         if let Some(in_service) = &mut self.in_service
@@ -200,7 +209,8 @@ impl Guard {
             let rate = Rate::of(contract.task.cost(), contract.task.period());
             let extra = DiskTime::ZERO;
             let (is_active, due, is_withheld) = (false, None, false);
-            let stream = Stream { blocks, is_active, rate, extra, head, due, is_withheld };
+            let stream =
+                Stream { blocks, has_reserve, is_active, rate, extra, head, due, is_withheld };
             self.streams.insert(volume, stream);
             self.stats.entry(volume).or_default();
             self.activating.insert(volume);
@@ -218,6 +228,14 @@ impl Guard {
         let stream = self.streams.get(&volume).map(|stream| &stream.blocks.stream);
         debug_assert!(latency.is_none() || stream.is_none(), "a contract has one promise");
         latency == contract.latency.as_ref() && stream == contract.stream.as_ref()
+    }
+
+    /// Notes whether `volume` has a reserve besides its stream, if it has one.
+    pub(super) fn set_reserved(&mut self, volume: VolumeId, has_reserve: bool) {
+        debug_assert!(self.streams.len() <= self.stats.len(), "a stream has counts");
+        if let Some(stream) = self.streams.get_mut(&volume) {
+            stream.has_reserve = has_reserve;
+        }
     }
 
     /// The number of a removed volume is given to another.
@@ -277,9 +295,13 @@ impl Guard {
             Some(due) => self.real.set(volume, due),
             None => self.real.remove(volume),
         }
-        let waits = Some(stream.blocks.waits_until()).filter(|until| *until > now);
+        // More is gathered for the sake of other volumes: where there is none, nothing waits.
+        let shared = self.activity.of_others(volume).map(|at| at + SHARED_FOR);
+        let waits = shared.map(|shared| shared.min(stream.blocks.waits_until()));
+        let waits = waits.filter(|until| *until > now);
         let waits = waits.filter(|_| stream.head.is_some() && stream.is_active);
-        stream.is_withheld = waits.is_some() || is_released && !stream.blocks.is_offered(now);
+        let is_offered = stream.blocks.is_offered(stream.has_reserve, now);
+        stream.is_withheld = waits.is_some() || is_released && !is_offered;
         match release.filter(|_| !is_released).into_iter().chain(waits).min() {
             Some(change) => self.future.set(volume, change),
             None => self.future.remove(volume),
@@ -564,4 +586,13 @@ pub(super) fn is_promised(contract: &Contract) -> bool {
     let (stream, latency) = (contract.stream.is_some(), contract.latency.is_some());
     debug_assert!(!stream || !latency, "a contract has one promise");
     stream || latency
+}
+
+/// `contract` as the selector keeps it: a stream's share of the disk is reserved too. What the
+/// guard serves is debited from it.
+pub(super) fn with_stream_share(contract: Contract) -> Contract {
+    let Some(stream) = &contract.stream else { return contract };
+    let reserve = contract.reserve.checked_add(stream.share()).unwrap_or(Share::ALL);
+    debug_assert!(reserve >= contract.reserve, "a stream adds to the reserve");
+    Contract { reserve, limit: contract.limit.max(reserve), ..contract }
 }

@@ -24,6 +24,7 @@ impl Spindle {
         operation: &Operation,
         now: Instant,
     ) {
+        self.guard.note_activity(volume, now);
         if !self.guard.has_promise(volume) {
             return;
         }
@@ -153,6 +154,7 @@ impl Spindle {
         now: Instant,
     ) -> DispatchRecord {
         let (volume, worst) = (dispatch.volume, self.worst.of(dispatch.command));
+        self.guard.note_activity(volume, now);
         let command = (volume, dispatch.command);
         let guarded = self.guard.on_dispatch(command, (worst, dispatch.ended), now);
         let record = match guarded {
@@ -191,7 +193,7 @@ impl Spindle {
         let on_run = self.volumes[to.0 as usize].sequential;
         let record = self.dispatch_selected(dispatch, now);
         let displaced = core::mem::take(&mut self.displaced);
-        if displaced && self.switch.is_none() && self.one_at_a_time() {
+        if displaced && self.switch.is_none() && self.positions() {
             let switch = Switch { to, arrival: None, departure: None, shared: true, on_run };
             self.switch = Some(switch);
         }
@@ -228,6 +230,9 @@ impl Spindle {
         let positions = self.positions();
         let entry = &mut self.volumes[volume.0 as usize];
         entry.account.spend(actual, now, &self.orders.clock);
+        if self.guard.has_stream(volume) {
+            entry.account.debit_reserve(actual, now);
+        }
         self.leave_drive(volume, now);
         self.volume(volume).update_depth(positions);
         self.place(volume, now);

@@ -52,7 +52,9 @@ use crate::accounting::estimate::{Estimates, Estimator};
 use crate::limits::LINGER_MAX;
 use crate::{Settings, VolumeId};
 
+mod activity;
 mod byte_blocks;
+mod drain;
 mod guard;
 mod guarded;
 mod latency;
@@ -64,15 +66,15 @@ mod stream;
 mod switches;
 mod volume;
 
-/// A deep volume's share of the drive's queue is limited for this long after a shallow volume was
-/// served.
+/// The drive has one command at a time for this long after a shallow volume was served.
 const SHALLOW_ACTIVE_FOR: Duration = Duration::from_secs(1);
-/// The most and the fewest commands of a deep volume in the drive at that time.
-const DEPTH_BESIDE_SHALLOW: core::ops::RangeInclusive<i64> = 2..=8;
 /// The longest quantum of a deep volume on its reserve while another one waits, so that two halves
 /// of a disk alternate twice a second: half of that costs two sequential readers on hgst-7k8
 /// another 5 % of their throughput, twice of that makes their 99th percentile half a second.
 const DEEP_QUANTUM_MAX: DiskTime = DiskTime::from_millis(250);
+/// A deep quantum on the reserve is as long as the period's worth where emptying the drive costs
+/// more than this part of [`DEEP_QUANTUM_MAX`].
+const DRAIN_PARTS: i64 = 32;
 /// The number of volumes that are looked at for one whose bucket pays for its quantum.
 const VERIFIED: u32 = 2;
 /// The number of due volumes whose distances are compared: the root of the heap, its children and
@@ -114,9 +116,8 @@ pub(crate) struct Spindle {
     last_end: Option<Lba>,
     distances: Option<(Distance, Distance)>,
     positioning: PositioningCosts,
-    /// When a shallow volume was served last, and the time that its reserve gives to others between
-    /// two of its requests.
-    last_shallow: Option<(Instant, DiskTime)>,
+    /// The shallow volume that was served last, and when its quantum ended.
+    last_shallow: Option<(VolumeId, Instant)>,
     command_time: Mean,
     /// The streams and bounded latencies.
     guard: Guard,
@@ -257,16 +258,42 @@ impl Spindle {
             || holder.fills_quanta() && other.has_short_quanta()
     }
 
-    /// Whether positioning costs anything. Without batches every command is a quantum, and no
-    /// volume is shallow.
+    /// The shallow volume that is served before a best-effort volume's quantum ends, because its
+    /// recent usage is less than that of the current volume by more than a batch. Its client
+    /// keeps few requests: otherwise it would have one of them for each quantum of the others,
+    /// whatever its part of the slack is.
+    fn shallow_in_arrears(&self, quantum: Quantum, now: Instant) -> Option<VolumeId> {
+        if !quantum.from_slack || !self.positions() {
+            return None;
+        }
+        let volume = self.orders.least_used().filter(|volume| *volume != quantum.volume)?;
+        let entry = &self.volumes[volume.0 as usize];
+        let holder = &self.volumes[quantum.volume.0 as usize];
+        debug_assert!(entry.head.is_some(), "a ready volume has a head");
+        if holder.account.has_reserve() {
+            // Its usage is not of the slack alone.
+            return None;
+        }
+        let is_behind = || {
+            let arrears = (&entry.account, self.batch_max);
+            self.orders.due(now).is_none() && self.orders.is_behind(arrears, &holder.account, now)
+        };
+        let short = DiskTime::from_nanos(self.slack_quantum(false).as_nanos() / 2);
+        let is_long = quantum.depth == Depth::Deep || !holder.has_quanta_below(short);
+        let is_single = entry.is_shallow() && entry.has_quanta_below(short);
+        (is_long && is_single && is_behind()).then_some(volume)
+    }
+
+    /// Whether positioning costs anything: then commands of one volume alone are in the drive at a
+    /// time. Without batches every command is a quantum, and no volume is shallow.
     fn positions(&self) -> bool {
         self.batch_max > DiskTime::ZERO
     }
 
-    /// Whether a command's positioning is known: with several in flight their service times cannot
-    /// be told apart.
-    fn one_at_a_time(&self) -> bool {
-        self.queue_depth == 1 && self.positions()
+    /// Whether another volume than the current one waits for the drive.
+    fn has_rival(&self, volume: VolumeId) -> bool {
+        let is_ready = self.volumes[volume.0 as usize].account.state() == State::Ready;
+        self.orders.ready() > usize::from(is_ready) || self.interrupted.is_some()
     }
 
     /// The length of a quantum out of the slack.
@@ -287,7 +314,10 @@ impl Spindle {
             Depth::Deep => {
                 let least = DiskTime::from_nanos(slack.as_nanos() / 2);
                 let cap = entry.account.reserve_cap();
-                let most = if self.has_deep_rival(quantum.volume) { DEEP_QUANTUM_MAX } else { cap };
+                let drains = entry.drains.cost(entry.depth_max(self.queue_depth)).as_nanos();
+                let is_long = DiskTime::from_nanos(drains * DRAIN_PARTS) > DEEP_QUANTUM_MAX;
+                let is_short = self.has_deep_rival(quantum.volume) && !is_long;
+                let most = if is_short { DEEP_QUANTUM_MAX } else { cap };
                 cap.min(most).max(least) - entry.overrun
             }
         }
@@ -308,29 +338,36 @@ impl Spindle {
         running: usize,
         now: Instant,
     ) -> Result<Pick, End> {
-        let Quantum { volume, depth, .. } = quantum;
+        let volume = quantum.volume;
         let is_other_due = self.orders.due(now).is_some() || self.interrupted.is_some();
+        let exclusive = self.positions();
         if self.is_over(quantum) || is_other_due && self.is_in_debt(quantum, now) {
-            return Err(End::Length);
+            // The drive is emptied for other volumes alone.
+            let drains = exclusive && running > 0 && self.has_rival(volume);
+            return if drains { Ok(Pick::Nothing) } else { Err(End::Length) };
         }
         let entry = &self.volumes[volume.0 as usize];
         match entry.account.state() {
-            State::Ready => {
-                if self.is_limited_beside_shallow(volume, running, now) {
-                    return Ok(Pick::Nothing);
-                }
-                Ok(Pick::Volume(volume))
-            }
-            State::Empty if depth == Depth::Shallow && running > 0 => Ok(Pick::Nothing),
+            State::Ready => Ok(Pick::Volume(volume)),
+            // With its last request in the drive, a volume has not ended its quantum.
+            State::Empty if exclusive && running > 0 => Ok(Pick::Nothing),
             State::Empty if running == 0 => self.linger(quantum, now).ok_or(End::Client),
             State::Empty | State::Throttled => Err(End::Client),
         }
     }
 
-    /// Whether the quantum is nearer to its length than after another command.
+    /// Whether the quantum, with what its volume has in the drive, is nearer to its length than
+    /// after another command.
     fn is_over(&self, quantum: Quantum) -> bool {
-        let next = quantum.spent + DiskTime::from_nanos(quantum.last.as_nanos() / 2);
-        next >= self.length(quantum)
+        let entry = &self.volumes[quantum.volume.0 as usize];
+        let unknown = self.estimates.random;
+        let inside = entry.drains.drain(entry.running, unknown);
+        let last = if entry.running == 0 {
+            quantum.last
+        } else {
+            entry.drains.service(entry.running).unwrap_or(unknown)
+        };
+        quantum.spent + inside + DiskTime::from_nanos(last.as_nanos() / 2) >= self.length(quantum)
     }
 
     /// Whether a quantum on the reserve has run the bucket into debt, so that it ends if another
@@ -374,18 +411,14 @@ impl Spindle {
         Duration::from_nanos(self.linger.as_nanos() / RUN_LINGER_DIVISOR)
     }
 
-    /// Whether a deep volume has as many commands in the drive as a shallow volume's client, which
-    /// was served a moment ago, should have to wait for.
-    fn is_limited_beside_shallow(&self, volume: VolumeId, running: usize, now: Instant) -> bool {
-        let Some((last, pause)) = self.last_shallow else { return false };
-        if now.since(last) > SHALLOW_ACTIVE_FOR {
+    /// Whether the drive has one command at a time, as long as one is in it: a shallow volume was
+    /// served a moment ago, whose client should wait for no more, and another volume may be.
+    fn is_limited_to_one(&self, now: Instant) -> bool {
+        let Some((shallow, at)) = self.last_shallow else { return false };
+        if now.since(at) > SHALLOW_ACTIVE_FOR {
             return false;
         }
-        let entry = &self.volumes[volume.0 as usize];
-        let Some(own) = entry.times.service() else { return false };
-        let commands = pause.as_nanos() / own.as_nanos().max(1);
-        let limit = commands.clamp(*DEPTH_BESIDE_SHALLOW.start(), *DEPTH_BESIDE_SHALLOW.end());
-        !entry.is_shallow() && i64::try_from(running).is_ok_and(|running| running >= limit)
+        self.quantum.is_none_or(|quantum| quantum.volume != shallow || self.has_rival(shallow))
     }
 
     /// Ends the current quantum.
@@ -408,7 +441,7 @@ impl Spindle {
             End::Length | End::Interrupted => {}
         }
         if quantum.depth == Depth::Shallow {
-            self.last_shallow = Some((now, entry.time_for_others()));
+            self.last_shallow = Some((volume, now));
         }
         self.place(volume, now);
         assert!(self.quantum.is_none(), "a quantum that has ended is over");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use drive_profile::Profile;
 use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
-use super::guard::is_promised;
+use super::guard::{is_promised, with_stream_share};
 use super::learned::SERVICE_DIVISOR;
 use super::positioning::Distance;
 use super::quantum::{End, Quantum, Switch};
@@ -25,6 +25,7 @@ const RUN_SEEK: DiskTime = DiskTime::from_micros(2_500);
 impl Spindle {
     /// The state of a volume without requests.
     fn fresh(&self, contract: Contract, now: Instant) -> Volume {
+        let contract = with_stream_share(contract);
         if self.positions() {
             Volume::thoughtful(contract, (self.period, self.estimates.random), now)
         } else {
@@ -59,14 +60,11 @@ impl Spindle {
         due.or(self.orders.least_used())
     }
 
-    /// A shallow volume's quantum does not overlap another volume's commands in the drive.
+    /// A quantum does not overlap other volumes' commands in the drive.
     fn after_drain(&self, volume: VolumeId, running: usize) -> Pick {
         let own = self.volumes[volume.0 as usize].running as usize;
-        let follows_shallow = self
-            .last_served
-            .is_some_and(|last| last != volume && self.volumes[last.0 as usize].is_shallow());
-        let exclusive = self.volumes[volume.0 as usize].is_shallow() || follows_shallow;
-        if exclusive && running > own { Pick::Nothing } else { Pick::Volume(volume) }
+        debug_assert!(own <= running, "a volume's commands are in the drive");
+        if self.positions() && running > own { Pick::Nothing } else { Pick::Volume(volume) }
     }
 
     /// Starts a quantum of `volume`, or goes on with its interrupted one.
@@ -91,7 +89,7 @@ impl Spindle {
         }
         self.quantum = Some(quantum);
         self.shallow.remove(volume);
-        if self.last_served != Some(volume) && self.one_at_a_time() {
+        if self.last_served != Some(volume) && self.positions() {
             self.switch_to(quantum, resumed.is_some(), now);
         }
         self.last_served = Some(volume);
@@ -151,19 +149,28 @@ impl Spindle {
     /// from it.
     fn own_cost(&mut self, volume: VolumeId, took: DiskTime) -> DiskTime {
         self.command_time.learn(took, SERVICE_DIVISOR);
-        let one_at_a_time = self.one_at_a_time();
-        let distances = self.distances.take().filter(|_| one_at_a_time);
+        let distances = self.distances.take();
+        let positions = self.positions();
         let switch = self.switch.filter(|switch| switch.to == volume);
         let entry = &mut self.volumes[volume.0 as usize];
         let known = entry.times.service();
-        let Some((actual, own)) = distances else {
+        if self.in_drive == entry.running - 1 {
+            entry.drains.learn(entry.running, took);
+        }
+        // Of several commands in the drive, the first one to complete bears the switch.
+        let among_several = switch.and(known).filter(|_| distances.is_none() && positions);
+        if distances.is_none() && among_several.is_none() {
             entry.learn_service(took);
             return took;
-        };
+        }
         // The commands of a sequential run vary little: what exceeds their mean was observed. The
         // drive may have read ahead, so that a later command bears the switch.
         let run = switch.filter(|switch| switch.on_run).and(known).map(|service| took - service);
         let excess = match run {
+            _ if let Some(service) = among_several => {
+                entry.demand.service += service;
+                took - service
+            }
             Some(excess) if excess <= RUN_SEEK => {
                 entry.learn_service(took);
                 return took;
@@ -173,6 +180,7 @@ impl Spindle {
                 excess
             }
             None => {
+                let (actual, own) = distances.expect("it was alone in the drive");
                 let excess = self.positioning.excess(actual, own);
                 entry.learn_service((took - excess).max(DiskTime::ZERO));
                 self.positioning.learn(&mut entry.base, actual, took);
@@ -215,7 +223,7 @@ impl Spindle {
         if let Some(quantum) = &mut self.quantum
             && quantum.volume == volume
         {
-            quantum.spent += amount - estimate;
+            quantum.spent += amount;
         }
     }
 
@@ -237,11 +245,17 @@ impl Spindle {
     pub(super) fn select(&mut self, running: usize, now: Instant) -> Pick {
         self.scale_back(now);
         self.release(now);
+        if running > 0 && self.is_limited_to_one(now) {
+            return Pick::Nothing;
+        }
         let mut ended = None;
         if let Some(quantum) = self.quantum {
             if let Some(volume) = self.due_shallow(None, now)
                 && self.may_interrupt(quantum, volume, now)
             {
+                return self.after_drain(volume, running);
+            }
+            if let Some(volume) = self.shallow_in_arrears(quantum, now) {
                 return self.after_drain(volume, running);
             }
             match self.continue_quantum(quantum, running, now) {
@@ -287,6 +301,9 @@ impl Spindle {
         let is_current = self.quantum_of(volume).is_some();
         let entry = &self.volumes[volume.0 as usize];
         let (estimate, class) = self.estimator.dispatch(command, entry.sequential && is_current);
+        let inside = (entry.running + 1).min(DEPTH_MAX);
+        let learned = entry.drains.service(inside).filter(|_| inside > 1 && self.positions());
+        let estimate = learned.unwrap_or(estimate);
         let is_none_due = self.orders.due(now).is_none();
         let from_slack = if urgent { is_none_due } else { self.is_slack(volume, now) };
         let entry = self.volume(volume);
@@ -301,18 +318,17 @@ impl Spindle {
         if next.is_none() {
             entry.account.set_empty();
         }
-        if let Some(quantum) = &mut self.quantum
-            && quantum.volume == volume
-        {
-            quantum.spent += estimate;
-        }
+        // The positioning of one of several commands in the drive is not known.
+        self.distances = None;
         if !command.extent.is_empty() {
             let distance = |from| Distance::between(from, command.extent.start);
-            self.distances = Some((distance(self.last_end), distance(own_end.or(self.last_end))));
+            let distances = (distance(self.last_end), distance(own_end.or(self.last_end)));
+            self.distances = (self.in_drive == 0).then_some(distances);
             self.last_end = Some(command.extent.end());
         }
         // With one command at a time the next decision follows its completion.
-        if next.is_none() || !self.one_at_a_time() || self.quantum_of(volume).is_none() {
+        let one_at_a_time = self.queue_depth == 1 && self.positions();
+        if next.is_none() || !one_at_a_time || self.quantum_of(volume).is_none() {
             self.place(volume, now);
         }
         DispatchRecord { class, ..DispatchRecord::new(estimate, from_slack) }
@@ -371,9 +387,11 @@ impl Policy for Spindle {
         let period = self.period;
         let own_part = self.ledger.own_part();
         let entry = self.volume(volume);
-        entry.account.change_contract(contract, period, now);
+        entry.account.change_contract(with_stream_share(contract), period, now);
         entry.update_quantum(own_part);
-        if !self.guard.has_promises_of(volume, &contract) {
+        if self.guard.has_promises_of(volume, &contract) {
+            self.guard.set_reserved(volume, !contract.reserve.is_none());
+        } else {
             self.replace_promises(volume, contract, now);
         }
         self.place(volume, now);

@@ -9,6 +9,8 @@ use crate::policy::deadline::{DemandForecast, Rate, Releases};
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) blocks: Box<ByteBlocks>,
+    /// Whether its volume has a reserve besides.
+    pub(super) has_reserve: bool,
     /// Whether it releases blocks.
     pub(super) is_active: bool,
     /// The utilization of its task.

@@ -2,6 +2,7 @@
 
 use units::{DiskTime, Duration, Instant, Lba, Op, Operation, Share};
 
+use super::drain::DrainTimes;
 use super::learned::{ServiceTimes, ThinkTime};
 use super::positioning::Base;
 use super::switches::SHARED;
@@ -71,6 +72,7 @@ pub(super) struct Volume {
     /// By how much its last deep quantum was exceeded: the next one is shorter by that.
     pub(super) overrun: DiskTime,
     pub(super) times: ServiceTimes,
+    pub(super) drains: DrainTimes,
     pub(super) base: Base,
     pub(super) think: ThinkTime,
     /// What its requests have demanded, and the pauses of its client up to the last request.
@@ -104,6 +106,7 @@ impl Volume {
             running: 0,
             overrun: DiskTime::ZERO,
             times: ServiceTimes::default(),
+            drains: DrainTimes::default(),
             base: Base::default(),
             think: ThinkTime::default(),
             demand: ServiceDemand::default(),
@@ -174,6 +177,12 @@ impl Volume {
     /// Requests queued and in service, as commands.
     pub(super) fn outstanding(&self) -> u32 {
         self.queued + self.running
+    }
+
+    /// The most commands that it has in a drive that takes this many: the requests that it keeps.
+    pub(super) fn depth_max(&self, queue_depth: u32) -> u32 {
+        debug_assert!(queue_depth > 0, "a drive takes a command");
+        self.outstanding().clamp(1, queue_depth)
     }
 
     /// The disk time of all of its requests, as far as is known.
@@ -273,15 +282,6 @@ impl Volume {
         round
     }
 
-    /// The disk time that other volumes have between two of its requests, if it uses all of its
-    /// reserve.
-    pub(super) fn time_for_others(&self) -> DiskTime {
-        let service = self.times.service().unwrap_or_default();
-        let others = DiskTime::from(self.time_per_request()) - service;
-        debug_assert!(others >= DiskTime::ZERO, "a share is at most the whole");
-        others
-    }
-
     /// How long it may be due while nearer volumes are served.
     pub(super) fn passed_over_max(&self) -> Duration {
         let round = self.time_per_request();
@@ -296,7 +296,12 @@ impl Volume {
 
     /// Whether its quanta are short: single requests.
     pub(super) fn has_short_quanta(&self) -> bool {
-        let short = DiskTime::from_nanos(self.shallow_quantum().as_nanos() / 10 * 7);
+        self.has_quanta_below(DiskTime::from_nanos(self.shallow_quantum().as_nanos() / 10 * 7))
+    }
+
+    /// Whether its quanta are known to be shorter than `short`.
+    pub(super) fn has_quanta_below(&self, short: DiskTime) -> bool {
+        debug_assert!(short >= DiskTime::ZERO, "a quantum is not negative: {short}");
         self.times.quantum().is_some_and(|quantum| quantum < short)
     }
 

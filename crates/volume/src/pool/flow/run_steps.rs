@@ -31,7 +31,10 @@ impl Flow {
                 Action::Write { disk, extent, bytes } => {
                     self.issue(owner, disk, ChargeTo::Metadata, Work::Metadata { extent, bytes });
                 }
-                Action::Flush { disk } => self.issue(owner, disk, ChargeTo::Metadata, Work::Flush),
+                Action::Flush { disk, of } => {
+                    let payer = of.map_or(ChargeTo::Metadata, ChargeTo::Volume);
+                    self.issue(owner, disk, payer, Work::Flush);
+                }
                 Action::Erase { placed } => {
                     self.issue(owner, placed.disk, payer, Work::Erase { extent: placed.extent });
                 }

@@ -111,8 +111,9 @@ impl Pool {
             };
             actions.iter().filter(of).cloned().collect::<Vec<_>>()
         };
-        let flush =
-            |disks: &[DiskId]| disks.iter().map(|disk| Action::Flush { disk: *disk }).collect();
+        let flush = |disks: &[DiskId]| {
+            disks.iter().map(|disk| Action::Flush { disk: *disk, of: None }).collect()
+        };
         let labels = new.iter().flat_map(|id| label_writes(&next, *id)).collect();
         let wipes = gone.iter().flat_map(|id| wipes(&self.state.disks[id], *id)).collect();
         let all = [old.clone(), new.clone()].concat();
@@ -266,7 +267,7 @@ impl Pool {
     }
 
     pub(crate) fn flushes(&self) -> Vec<Action> {
-        self.state.disks.keys().map(|disk| Action::Flush { disk: *disk }).collect()
+        self.state.disks.keys().map(|disk| Action::Flush { disk: *disk, of: None }).collect()
     }
 
     pub(crate) fn label_phase(&self, id: DiskId) -> Vec<Action> {

@@ -26,7 +26,7 @@ impl Plan {
         let mut disks: Vec<DiskId> = self.holds.iter().map(|place| place.disk).collect();
         disks.sort_unstable();
         disks.dedup();
-        let flushes = disks.into_iter().map(|disk| Action::Flush { disk });
+        let flushes = disks.into_iter().map(|disk| Action::Flush { disk, of: None });
         assert!(self.phases.len() <= 2, "a plan is prepared in two phases");
         self.phases = vec![actions, flushes.collect()];
     }

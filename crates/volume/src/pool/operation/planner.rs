@@ -67,7 +67,8 @@ impl Pool {
                 let (origin, name) = (*volume, called.clone());
                 let mut plan = Plan::of(vec![Change::Snapshot { id, origin, name }]);
                 // The snapshot's data is durable, independently of later flushes of the volume.
-                let disks = self.state.disks().map(|(disk, _)| Action::Flush { disk });
+                let of = Some(*volume);
+                let disks = self.state.disks().map(|(disk, _)| Action::Flush { disk, of });
                 plan.phases = vec![disks.collect()];
                 Ok(plan)
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use units::Extent;
 
 use crate::location::{DiskExtent, DiskId};
+use crate::pool::names::PoolVolumeId;
 
 /// An action on a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,10 +20,12 @@ pub enum Action {
         /// The bytes.
         bytes: Arc<[u8]>,
     },
-    /// Make everything written to a disk durable.
+    /// Make durable what the pool has written to a disk, and what this volume's clients have.
     Flush {
         /// Which.
         disk: DiskId,
+        /// The volume, if any.
+        of: Option<PoolVolumeId>,
     },
     /// Make sectors read as zeroes: no volume reads what another has written.
     Erase {

@@ -124,6 +124,59 @@ fn a_client_that_waits_for_each_answer_is_not_delayed_and_is_counted() {
     assert_eq!(stats.bytes.not_gathered, Sectors(8));
 }
 
+/// A client that keeps one request of 64 KiB outstanding and thinks for `think` after each answer:
+/// how long each of `count` requests is held back, at 1.45 MB/s.
+fn holds_of_a_thinking_client(think: Duration, count: usize) -> Vec<Duration> {
+    let (mut turnaround, time) = (Turnaround::new(), Duration::from_millis(45));
+    let mut now = at(1_000);
+    let mut step = || {
+        turnaround.on_arrival(Sectors(128), (0, time), now);
+        let hold = turnaround.hold(1, time);
+        now += hold;
+        turnaround.on_dispatch((1, time), now);
+        now += Duration::from_millis(10);
+        turnaround.on_answer(1, now);
+        now += think;
+        hold
+    };
+    (0..count).map(|_| step()).collect()
+}
+
+#[test]
+fn a_client_that_thinks_for_long_is_held_back_once_and_then_ever_more_rarely() {
+    for think in [1, 6, 20, 50, 200].map(Duration::from_millis) {
+        let holds = holds_of_a_thinking_client(think, 400);
+        let held: Vec<usize> =
+            (0..holds.len()).filter(|index| holds[*index] > Duration::ZERO).collect();
+        assert!(held.len() <= 10, "{think}: held back at {held:?}");
+        let longest = (think + Duration::from_millis(10)) * 2;
+        let trials = held.iter().skip(1).map(|index| holds[*index]);
+        assert!(trials.max() <= Some(longest), "{think}: for {holds:?}");
+    }
+}
+
+#[test]
+fn a_client_that_sends_at_its_own_pace_is_soon_held_back_again_after_a_pause() {
+    let (mut turnaround, time) = (Turnaround::new(), Duration::from_millis(45));
+    turnaround.on_arrival(Sectors(128), (0, time), at(0));
+    turnaround.on_dispatch((1, time), at(90));
+    turnaround.on_answer(1, at(100));
+    assert!(turnaround.is_waiting(1), "nothing came for 90 ms");
+    let (mut early, mut queued) = (0, 0);
+    for n in 0..20 {
+        let now = at(1_000 + 46 * n);
+        turnaround.on_arrival(Sectors(128), (queued, time), now);
+        queued += 1;
+        if turnaround.is_waiting(queued) {
+            early += 1;
+            turnaround.on_dispatch((queued, time), now);
+            turnaround.on_answer(queued, now + Duration::from_millis(10));
+            queued = 0;
+        }
+    }
+    assert!(early <= 4, "{early} were served early");
+}
+
 struct Random(u64);
 
 impl Random {

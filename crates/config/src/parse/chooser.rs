@@ -1,0 +1,55 @@
+//! `chooser` of a `[[disk]]` table: which of a volume's requests goes next.
+
+use drive::AnyModel;
+use engine::{ChooserName, Execution, Feature, PolicyName};
+use input::{InputError, Table, list};
+
+use super::real;
+
+/// The chooser; `auto` is the one with the most throughput that the policy, the drive and the
+/// execution allow.
+pub(crate) fn check(
+    table: &Table<'_>,
+    policy: PolicyName,
+    (model, execution): (&AnyModel, Execution),
+) -> Result<ChooserName, InputError> {
+    let refusal = obstacle(policy, model, execution);
+    let auto = match (&refusal, model.mechanical()) {
+        (Some(_), _) => ChooserName::Arrival,
+        (None, Some(_)) => ChooserName::Predicted,
+        (None, None) => ChooserName::Sweep,
+    };
+    let Some(value) = table.value("chooser") else { return Ok(ChooserName::Arrival) };
+    let expected = format!("\"auto\" or one of {}", list(ChooserName::ALL.iter(), '"'));
+    if value.text(&expected)? == "auto" {
+        return Ok(auto);
+    }
+    let chooser = value.quantity(&expected)?;
+    match (chooser, refusal) {
+        (ChooserName::Sweep | ChooserName::Predicted, Some(refusal)) => Err(value.refuse(refusal)),
+        (ChooserName::Predicted, None) if model.mechanical().is_none() => {
+            let cure = real::HELP_MEASURE_PROFILE;
+            Err(value.refuse(format_args!("\"sweep\", or {cure}")))
+        }
+        _ => Ok(chooser),
+    }
+}
+
+/// What keeps the requests of a volume in the order of their arrival.
+fn obstacle(policy: PolicyName, model: &AnyModel, execution: Execution) -> Option<String> {
+    if !policy.keeps(Feature::Chooser) {
+        let keeping = list(PolicyName::keeping(Feature::Chooser), '"');
+        return Some(format!(
+            "\"arrival\": under policy \"{policy}\" requests go in the order of their arrival \
+             (not under {keeping})"
+        ));
+    }
+    if !model.rotational() {
+        return Some("\"arrival\": the drive has no arm".to_owned());
+    }
+    match execution {
+        Execution::Whole { split: None } => None,
+        Execution::Whole { split: Some(_) } => Some("\"arrival\", or no `split`".to_owned()),
+        Execution::Preemptible(_) => Some("\"arrival\", or execution = \"whole\"".to_owned()),
+    }
+}

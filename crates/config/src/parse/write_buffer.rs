@@ -1,0 +1,99 @@
+//! `write_buffer` and `write_age`: the memory in which the host holds what clients have written.
+
+use engine::limits::{
+    WRITE_AGE, WRITE_AGE_MAX, WRITE_BUFFER, WRITE_BUFFER_MEMORY, WRITE_BUFFER_MEMORY_MAX,
+};
+use engine::{PolicyName, WriteBufferSettings};
+use units::{Bytes, Sectors};
+
+use crate::limits::WRITE_AGE_MIN;
+use crate::plan::{Backing, Disk, Volume, VolumeIndex};
+use input::{InputError, Table, size_text};
+
+/// The buffer of a disk; `None`: writes go to the drive as they come, and it may keep them in its
+/// own buffer. A disk that is written through the page cache has a buffer in the kernel.
+pub(crate) fn of_disk(
+    table: &Table<'_>,
+    (policy, rotational): (PolicyName, bool),
+    backing: &Backing,
+) -> Result<Option<WriteBufferSettings>, InputError> {
+    let is_cached = backing.capabilities().is_cached;
+    let auto = (rotational && !is_cached).then_some(WRITE_BUFFER_MEMORY);
+    let memory = memory(table, policy, auto)?;
+    let Some(memory) = memory else {
+        return match table.value("write_age") {
+            Some(value) => Err(value.refuse("no such field, or a `write_buffer` of the disk")),
+            None => Ok(None),
+        };
+    };
+    let age = table.duration("write_age", WRITE_AGE_MIN..=WRITE_AGE_MAX, "", WRITE_AGE)?;
+    Ok(Some(WriteBufferSettings { memory, age, ..WriteBufferSettings::default() }))
+}
+
+fn memory(
+    table: &Table<'_>,
+    policy: PolicyName,
+    auto: Option<Sectors>,
+) -> Result<Option<Sectors>, InputError> {
+    let Some(value) = table.value("write_buffer") else { return Ok(None) };
+    let most = WRITE_BUFFER_MEMORY_MAX.bytes();
+    let expected = format!("\"auto\", \"off\", \"0\", or a size of at most {}", size_text(most));
+    let text = value.text(&expected)?;
+    if text == "off" {
+        return Ok(None);
+    }
+    if !policy.buffers_writes() {
+        let policy = PolicyName::DEFAULT;
+        return Err(value.refuse(format_args!("\"off\", or policy = \"{policy}\"")));
+    }
+    if text == "auto" {
+        return Ok(auto);
+    }
+    let size = size(text).filter(|size| size.bytes() <= most);
+    size.map(Some).ok_or_else(|| value.refuse(expected))
+}
+
+/// A size, or zero.
+fn size(text: &str) -> Option<Sectors> {
+    if text == "0" {
+        return Some(Sectors::ZERO);
+    }
+    text.parse().ok().map(|size: Bytes| size.sectors_floor())
+}
+
+/// The bound of a volume's buffer. Two volumes with the same sectors have none: each would not see
+/// what the other has written.
+pub(crate) fn of_volume(
+    table: &Table<'_>,
+    disk: &Disk,
+    is_shared: bool,
+) -> Result<Sectors, InputError> {
+    let default = if is_shared { Sectors::ZERO } else { WRITE_BUFFER };
+    let Some(value) = table.value("write_buffer") else { return Ok(default) };
+    let most = WRITE_BUFFER_MEMORY_MAX.bytes();
+    let expected = format!("\"0\", or a size of at most {}", size_text(most));
+    let size = size(value.text(&expected)?).filter(|size| size.bytes() <= most);
+    let size = size.ok_or_else(|| value.refuse(expected))?;
+    if size > Sectors::ZERO && disk.write_buffer.is_none() {
+        return Err(value
+            .refuse(format_args!("no such field, or a `write_buffer` of disk \"{}\"", disk.name)));
+    }
+    if size > Sectors::ZERO && is_shared {
+        return Err(value.refuse("\"0\": it shares its sectors with another volume"));
+    }
+    Ok(size)
+}
+
+/// The volume whose sectors another one shares has no buffer either.
+pub(crate) fn shared(tables: &[Table<'_>], volumes: &mut [Volume]) -> Result<(), InputError> {
+    let shared: Vec<VolumeIndex> = volumes.iter().filter_map(|volume| volume.same_as).collect();
+    for VolumeIndex(index) in shared {
+        if let Some(value) = tables[index].value("write_buffer")
+            && volumes[index].write_buffer > Sectors::ZERO
+        {
+            return Err(value.refuse("\"0\": another volume shares its sectors"));
+        }
+        volumes[index].write_buffer = Sectors::ZERO;
+    }
+    Ok(())
+}

@@ -1,0 +1,315 @@
+//! The choice among a volume's requests: a policy says which volume is served, the chooser which of
+//! its requests.
+//!
+//! | class | requests |
+//! |---|---|
+//! | overdue | those that have waited for longer than the bound, the oldest first |
+//! | without a place | flushes and trims, in the order of their arrival |
+//! | run | those that continue where the volume's last command ended |
+//! | priced | by the chooser's order: the sweep's distance, or the positioning time |
+//! | deferred | deferred requests until they are due: runs, then by price |
+//!
+//! A request never overtakes one that it shares sectors with, if either changes data: the first of
+//! those that have to go before the chosen one goes instead. Requests that have begun go on.
+//!
+//! **Ageing.** A request's age is the disk time that its volume was charged since it arrived: a
+//! volume with a fifth of the disk ages at a fifth of the speed. A positioning time counts less the
+//! age divided by [`AGE_DIVISOR`]. The bound is [`WAIT_MIN`], or [`WAIT_FACTOR`] times as long as
+//! the volume's queue takes at its mean service time, whichever is longer: a bound that the backlog
+//! exceeds would make the order one of arrival. A deferred request is due after [`DEFERRED_MAX`].
+//!
+//! At most [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) requests are considered, those at the
+//! front of the queue. A decision allocates nothing.
+
+use std::sync::Arc;
+
+use drive_profile::Profile;
+use units::{DiskTime, Instant, Lba, Op, Operation};
+
+use self::predictor::{Predictor, Pricing, Target};
+use crate::VolumeId;
+use crate::accounting::estimate::is_sequential;
+use crate::limits::CANDIDATES_MAX;
+use crate::request::{CommandId, Request, Slot};
+
+mod name;
+mod odds;
+mod predictor;
+mod seek_times;
+
+pub use name::{ChooserName, UnknownChooser};
+pub use predictor::PredictionStats;
+
+/// Of its age a request's price is less by one in this many parts.
+const AGE_DIVISOR: i64 = 200;
+/// The least bound of a request's age.
+const WAIT_MIN: DiskTime = DiskTime::from_millis(1_000);
+/// The bound in times that the volume's queue takes.
+const WAIT_FACTOR: i64 = 4;
+/// The age at which a deferred request competes with the others.
+const DEFERRED_MAX: DiskTime = DiskTime::from_millis(1_000);
+/// The EWMA divisor of a volume's service times.
+const MEAN_DIVISOR: i64 = 16;
+/// The outstanding requests of a volume from which one of its commands is chosen ahead: with fewer
+/// a further candidate is worth more than the drive's idle time between two commands.
+const AHEAD_FROM: u32 = 8;
+/// The commands in the drive then.
+const AHEAD_DEPTH: usize = 2;
+
+/// What a decision needs of a request beside its operation.
+#[derive(Clone, Copy, Debug, Default)]
+struct Note {
+    /// What its volume had been charged when it arrived.
+    arrived: DiskTime,
+    target: Target,
+    deferred: bool,
+}
+
+/// The queue of one volume.
+#[derive(Clone, Copy, Debug, Default)]
+struct Backlog {
+    queued: u32,
+    /// Its mean service time.
+    mean: DiskTime,
+    /// Where its last command ended.
+    last_end: Option<Lba>,
+}
+
+impl Backlog {
+    /// The age beyond which a request is overdue.
+    fn wait_max(&self) -> DiskTime {
+        debug_assert!(self.mean >= DiskTime::ZERO, "a service time is not negative");
+        let drain = self.mean.as_nanos().saturating_mul(i64::from(self.queued));
+        DiskTime::from_nanos(drain.saturating_mul(WAIT_FACTOR)).max(WAIT_MIN)
+    }
+}
+
+/// The chooser of one disk.
+#[derive(Debug)]
+pub(crate) struct Chooser {
+    notes: Vec<Note>,
+    backlogs: Vec<Backlog>,
+    predictor: Option<Predictor>,
+    wants_profile: bool,
+    /// The volume of the last command.
+    last: Option<VolumeId>,
+}
+
+/// A request in its volume's queue, and the one before it; the first has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) before: Option<Slot>,
+    pub(crate) slot: Slot,
+}
+
+/// The classes of candidates, the most pressing first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Overdue,
+    Placeless,
+    Run,
+    Priced,
+    DeferredRun,
+    Deferred,
+}
+
+/// One decision.
+#[derive(Debug)]
+pub(crate) struct Scan<'a> {
+    notes: &'a [Note],
+    backlog: Backlog,
+    pricing: Option<Pricing<'a>>,
+    charged: DiskTime,
+    wait_max: DiskTime,
+    best: Option<((Class, i64), Candidate)>,
+    /// Whether a candidate changes data.
+    changes: bool,
+    left: usize,
+}
+
+impl Scan<'_> {
+    /// Considers a request. `false`: no further one is considered.
+    pub(crate) fn consider(&mut self, candidate: Candidate, operation: &Operation) -> bool {
+        debug_assert!(self.left > 0, "candidates are bounded");
+        self.left -= 1;
+        self.changes |= operation.op.writes();
+        let note = &self.notes[candidate.slot as usize];
+        let key = self.key(note, operation);
+        if self.best.is_none_or(|(best, _)| key < best) {
+            self.best = Some((key, candidate));
+        }
+        self.left > 0
+    }
+
+    fn key(&self, note: &Note, operation: &Operation) -> (Class, i64) {
+        let age = self.charged - note.arrived;
+        debug_assert!(age >= DiskTime::ZERO, "a request arrived in the past");
+        if age > self.wait_max {
+            return (Class::Overdue, -age.as_nanos());
+        }
+        if matches!(operation.op, Op::Flush | Op::Trim) {
+            return (Class::Placeless, 0);
+        }
+        let deferred = note.deferred && age <= DEFERRED_MAX;
+        if self.continues_run(operation) {
+            let class = if deferred { Class::DeferredRun } else { Class::Run };
+            return (class, distance_on(self.backlog.last_end, operation.extent.start));
+        }
+        let class = if deferred { Class::Deferred } else { Class::Priced };
+        let Some(pricing) = &self.pricing else {
+            return (class, distance_on(self.backlog.last_end, operation.extent.start));
+        };
+        let cost = pricing.cost(note.target, operation.op.writes());
+        (class, cost - age.as_nanos() / AGE_DIVISOR)
+    }
+
+    /// Whether a request continues where its volume's last command ended. A forced write does not:
+    /// the disk has turned on.
+    fn continues_run(&self, operation: &Operation) -> bool {
+        let last_end = self.backlog.last_end;
+        let is_apart = operation.op == Op::Write && operation.fua;
+        debug_assert!(!operation.extent.is_empty(), "a request without a place is no run's");
+        is_sequential(operation, last_end) && Some(operation.extent.start) >= last_end && !is_apart
+    }
+
+    /// The request that goes, and whether requests in the queue change data.
+    pub(crate) fn best(&self) -> (Candidate, bool) {
+        debug_assert!(self.left < CANDIDATES_MAX, "a candidate was considered");
+        (self.best.expect("a queue has a head").1, self.changes)
+    }
+}
+
+/// The distance from `last` up to `start`, circularly: what lies below counts as beyond all else.
+fn distance_on(last: Option<Lba>, start: Lba) -> i64 {
+    const BELOW: u64 = 1 << 62;
+    let last = last.unwrap_or_default();
+    debug_assert!(start.0 < BELOW, "disks are smaller");
+    let distance = if start >= last { start.0 - last.0 } else { BELOW + start.0 };
+    distance.cast_signed()
+}
+
+/// Whether the order of the two can be told from the data.
+pub(crate) fn conflicts(one: &Operation, other: &Operation) -> bool {
+    let (a, b) = (one.extent, other.extent);
+    let shares = a.start < b.end() && b.start < a.end();
+    debug_assert!(!shares || !a.is_empty(), "an operation without sectors shares none");
+    shares && (one.op.writes() || other.op.writes())
+}
+
+impl Chooser {
+    /// The chooser of this name; `None` for the order of arrival, which needs none.
+    pub(crate) fn new(name: ChooserName) -> Option<Box<Self>> {
+        let wants_profile = name == ChooserName::Predicted;
+        let (notes, backlogs) = (Vec::new(), Vec::new());
+        let chooser = Self { notes, backlogs, predictor: None, wants_profile, last: None };
+        debug_assert!(chooser.predictor.is_none(), "nothing is known of the drive yet");
+        (name != ChooserName::Arrival).then(|| Box::new(chooser))
+    }
+
+    pub(crate) fn set_profile(&mut self, profile: &Arc<Profile>) {
+        debug_assert!(self.last.is_none(), "a profile is set before the first command");
+        self.predictor = self.wants_profile.then(|| Predictor::new(Arc::clone(profile)));
+    }
+
+    /// Whether positioning times are predicted, and how far that is trusted; `None` for a sweep.
+    pub(crate) fn stats(&self) -> Option<PredictionStats> {
+        let stats = self.predictor.as_ref().map(Predictor::stats);
+        debug_assert!(stats.is_none() || self.wants_profile, "a sweep predicts nothing");
+        stats
+    }
+
+    /// The number of `volume` is given to another, or to a first one.
+    pub(crate) fn reset_volume(&mut self, volume: VolumeId) {
+        let index = volume.0 as usize;
+        debug_assert!(index <= self.backlogs.len(), "volumes are numbered in order");
+        self.backlogs.resize(self.backlogs.len().max(index + 1), Backlog::default());
+        debug_assert_eq!(self.backlogs[index].queued, 0, "a removed volume has no request");
+        self.backlogs[index] = Backlog::default();
+    }
+
+    /// `request` arrives in the queue of its volume, which was charged `charged` so far.
+    pub(crate) fn queued(&mut self, slot: Slot, request: &Request, charged: DiskTime) {
+        let index = slot as usize;
+        debug_assert!(index <= self.notes.len(), "slots are numbered in order");
+        self.notes.resize(self.notes.len().max(index + 1), Note::default());
+        let target = self.predictor.as_ref().map(|predictor| predictor.target(&request.operation));
+        let target = target.unwrap_or_default();
+        self.notes[index] = Note { arrived: charged, target, deferred: false };
+        self.backlogs[request.volume.0 as usize].queued += 1;
+    }
+
+    /// The request in `slot`, which arrived just now, is deferred.
+    pub(crate) fn defer(&mut self, slot: Slot) {
+        debug_assert!((slot as usize) < self.notes.len(), "a queued request has a note");
+        self.notes[slot as usize].deferred = true;
+    }
+
+    /// Commands were issued for all of a request of `volume`.
+    pub(crate) fn left(&mut self, volume: VolumeId) {
+        let backlog = &mut self.backlogs[volume.0 as usize];
+        assert!(backlog.queued > 0, "a request that leaves was queued");
+        backlog.queued -= 1;
+    }
+
+    /// A decision among the requests of `volume`, which was charged `charged` so far.
+    pub(crate) fn scan(&self, volume: VolumeId, charged: DiskTime, now: Instant) -> Scan<'_> {
+        let backlog = self.backlogs[volume.0 as usize];
+        debug_assert!(backlog.queued > 0, "there is a request to choose");
+        Scan {
+            notes: &self.notes,
+            backlog,
+            pricing: self.predictor.as_ref().and_then(|predictor| predictor.pricing(now)),
+            charged,
+            wait_max: backlog.wait_max(),
+            best: None,
+            changes: false,
+            left: CANDIDATES_MAX,
+        }
+    }
+
+    /// A command of `volume` goes to the drive.
+    pub(crate) fn issued(
+        &mut self,
+        (id, volume): (CommandId, VolumeId),
+        operation: &Operation,
+        now: Instant,
+    ) {
+        let backlog = &mut self.backlogs[volume.0 as usize];
+        if !operation.extent.is_empty() {
+            backlog.last_end = Some(operation.extent.end());
+        }
+        debug_assert!(backlog.mean >= DiskTime::ZERO, "a service time is not negative");
+        self.last = Some(volume);
+        if let Some(predictor) = &mut self.predictor {
+            predictor.issued(id, operation, now);
+        }
+    }
+
+    /// A command of `volume` has completed; it took `took`.
+    pub(crate) fn completed(
+        &mut self,
+        (id, volume): (CommandId, VolumeId),
+        took: DiskTime,
+        now: Instant,
+    ) {
+        assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
+        let mean = &mut self.backlogs[volume.0 as usize].mean;
+        let step = (took - *mean).as_nanos() / MEAN_DIVISOR;
+        *mean += DiskTime::from_nanos(step);
+        if let Some(predictor) = &mut self.predictor {
+            predictor.completed(id, now);
+        }
+    }
+
+    /// The commands that the drive gets at a time, of at most `depth`: while predictions are
+    /// trusted, or tried, as many as their order is known of.
+    pub(crate) fn depth(&self, depth: usize) -> usize {
+        let Some(predictor) = self.predictor.as_ref().filter(|f| f.is_in_order()) else {
+            return depth;
+        };
+        let queued = self.last.map_or(0, |last| self.backlogs[last.0 as usize].queued);
+        debug_assert!(depth > 0, "the drive takes a command");
+        let running = u32::try_from(predictor.running()).expect("the depth is bounded");
+        if queued + running >= AHEAD_FROM { depth.min(AHEAD_DEPTH) } else { 1 }
+    }
+}

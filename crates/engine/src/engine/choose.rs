@@ -1,0 +1,107 @@
+//! The choice among the requests of the volume that is served next.
+//!
+//! A volume's queue is a list in the order of arrival. The [chooser](crate::chooser) names the
+//! request that goes, and that becomes the head: the policy hears of it, and all else is as in the
+//! order of arrival.
+//!
+//! ```text
+//! queue   │ A │ B │ C │ D │ E │      the heads of the disk are near D
+//! then    │ D │ A │ B │ C │ E │
+//! ```
+//!
+//! Beside guarantees by deadlines requests go in the order of arrival.
+
+use units::{Instant, Sectors};
+
+use super::pending::Slot;
+use super::{Engine, NO_SLOT};
+use crate::chooser::{Candidate, PredictionStats, conflicts};
+use crate::request::Request;
+use crate::{ChooserName, VolumeId};
+
+impl Engine {
+    /// The chooser of this disk's settings, and its predictions, if it makes any.
+    pub fn chooser(&self) -> (ChooserName, Option<PredictionStats>) {
+        let stats = self.chooser.as_ref().and_then(|chooser| chooser.stats());
+        let name = self.settings.chooser;
+        debug_assert!(stats.is_none() || name == ChooserName::Predicted, "only that one predicts");
+        (name, stats)
+    }
+
+    pub(super) fn submit_deferred(&mut self, request: Request, now: Instant) {
+        let slot = self.submit(request, now);
+        debug_assert_eq!(self.pending(slot).request, request, "a slot holds its request");
+        if let Some(chooser) = &mut self.chooser {
+            chooser.defer(slot);
+        }
+    }
+
+    /// Makes the request of `volume` that goes next the head of its queue.
+    pub(super) fn choose_request(&mut self, volume: VolumeId, now: Instant) {
+        let Some(chooser) = self.chooser.as_deref().filter(|_| !self.guarded) else { return };
+        let first = self.volumes[volume.0 as usize].first;
+        debug_assert_ne!(first, NO_SLOT, "a selected volume has a head");
+        let head = self.pending(first);
+        if head.issued > Sectors::ZERO || head.next_in_queue.is_none() {
+            return;
+        }
+        let charged = self.volumes[volume.0 as usize].account.disk_time;
+        let mut scan = chooser.scan(volume, charged, now);
+        let mut candidate = Candidate { before: None, slot: first };
+        let mut operation = head.request.operation;
+        while scan.consider(candidate, &operation) {
+            let Some((next, of_next)) = self.pending(candidate.slot).next_in_queue else { break };
+            candidate = Candidate { before: Some(candidate.slot), slot: next };
+            operation = of_next;
+        }
+        let (mut chosen, changes) = scan.best();
+        if changes {
+            chosen = self.unblocked(first, chosen);
+        }
+        if let Some(before) = chosen.before {
+            self.make_head(volume, (before, chosen.slot));
+            let head = self.next_piece(chosen.slot);
+            self.policy.head_changed(volume, &head, now);
+        }
+    }
+
+    /// The `chosen` request of the queue that begins with `first`, or the first one that has to go
+    /// before it.
+    fn unblocked(&self, first: Slot, mut chosen: Candidate) -> Candidate {
+        let mut walked = 0;
+        loop {
+            let operation = self.pending(chosen.slot).request.operation;
+            let mut at = Candidate { before: None, slot: first };
+            while at.slot != chosen.slot {
+                let pending = self.pending(at.slot);
+                if conflicts(&pending.request.operation, &operation) {
+                    break;
+                }
+                let (next, _) = pending.next_in_queue.expect("the chosen one is in the queue");
+                at = Candidate { before: Some(at.slot), slot: next };
+            }
+            if at == chosen {
+                return chosen;
+            }
+            chosen = at;
+            walked += 1;
+            debug_assert!(walked <= crate::limits::CANDIDATES_MAX, "each is before the last");
+        }
+    }
+
+    /// Moves the request in `slot`, which follows the one in `before`, to the front of the queue.
+    fn make_head(&mut self, volume: VolumeId, (before, slot): (Slot, Slot)) {
+        let first = self.volumes[volume.0 as usize].first;
+        assert_ne!(first, slot, "another one was the head");
+        let operation = self.pending(first).request.operation;
+        let link = Some((first, operation));
+        let behind = core::mem::replace(&mut self.pending_mut(slot).next_in_queue, link);
+        self.pending_mut(before).next_in_queue = behind;
+        let entry = &mut self.volumes[volume.0 as usize];
+        entry.first = slot;
+        if behind.is_none() {
+            debug_assert_eq!(entry.last, slot, "the last one has none behind it");
+            entry.last = before;
+        }
+    }
+}

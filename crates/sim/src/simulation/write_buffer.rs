@@ -1,0 +1,141 @@
+//! Write buffers in the host, in virtual time: requests that the memory answers, and the writes
+//! that go from it to the disk.
+
+use engine::{Destage, Handling, Outcome, Reply, Request, RequestId, WriteBufferAction};
+use stats::WriteBufferReport;
+use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
+
+use super::{Disk, Entry, Sender, Sent, Simulation};
+
+/// The time in which the host answers a request from memory. Without it a client that does not
+/// think would write without end at one instant.
+const MEMORY_TIME: Duration = Duration::from_micros(10);
+
+impl Disk {
+    /// What the write buffer of a volume did, if it did anything.
+    pub(super) fn buffered_of(&self, volume: engine::VolumeId) -> Option<WriteBufferReport> {
+        WriteBufferReport::of(&self.buffer.as_ref()?.buffer.usage(volume))
+    }
+
+    /// When the write buffers have to be asked again.
+    pub(super) fn next_destage(&self) -> Option<Instant> {
+        self.buffer.as_ref().and_then(|buffer| buffer.buffer.next_wakeup())
+    }
+}
+
+impl Simulation {
+    /// Gives a client's request to the write buffer of its volume, or to what is below.
+    pub(super) fn submit(&mut self, disk: usize, request: Request, bounds: Extent) {
+        let now = self.now;
+        let Some(buffer) = &mut self.disks[disk].buffer else {
+            return self.submit_below(disk, request, bounds);
+        };
+        let sent = self.sent.get_mut(request.id).expect("the request was just sent");
+        let Request { volume, operation, .. } = request;
+        match buffer.buffer.submit(&request, now) {
+            Handling::Buffered(piece) => {
+                buffer.keep(piece, &sent.watched);
+                self.answer_from_memory(&request, Outcome::Done);
+            }
+            Handling::Forced(piece) => buffer.keep(piece, &sent.watched),
+            Handling::Waits => {}
+            Handling::Memory => {
+                buffer.copy(volume, operation.extent, &mut sent.watched);
+                self.answer_from_memory(&request, Outcome::Done);
+            }
+            Handling::Overlaid => {
+                buffer.copy(volume, operation.extent, &mut sent.watched);
+                self.submit_below(disk, request, bounds);
+            }
+            Handling::Disk => self.submit_below(disk, forced(request), bounds),
+            Handling::Flushed(outcome) => self.answer_from_memory(&request, outcome),
+        }
+    }
+
+    fn answer_from_memory(&mut self, request: &Request, outcome: Outcome) {
+        let reply = from_memory(request, outcome, Duration::ZERO);
+        self.events.schedule(self.now + MEMORY_TIME, Entry::Hit(reply));
+    }
+
+    /// Carries out what the write buffers of a disk ask for.
+    pub(super) fn write_buffer(&mut self, index: usize) {
+        let now = self.now;
+        loop {
+            let Disk { buffer, engine, .. } = &mut self.disks[index];
+            let Some(buffer) = buffer else { return };
+            let Some(action) = buffer.buffer.poll(engine.requests(), now) else { return };
+            match action {
+                WriteBufferAction::Accept { request, piece, forced } => {
+                    let sent = self.sent.get_mut(request).expect("it is not answered");
+                    buffer.keep(piece, &sent.watched);
+                    if !forced {
+                        self.answer_waiting(request, Outcome::Done);
+                    }
+                }
+                WriteBufferAction::Destage(destage) => {
+                    let watched = buffer.of_destage(&destage);
+                    let operation = Operation::write(destage.extent).with_fua();
+                    let by = Sender::Destage(destage);
+                    let id = self.sent.insert(Sent { by, at: now, operation, watched });
+                    let request = Request { id, volume: destage.volume, operation };
+                    self.submit_below(index, request, destage.extent);
+                }
+                WriteBufferAction::Submit(id) => {
+                    let request = forced(self.request(id));
+                    let Sender::Load(load) = self.sent_by(id) else { unreachable!("a client's") };
+                    let bounds = self.volumes[self.loads[load].volume].extent;
+                    self.submit_below(index, request, bounds);
+                }
+                WriteBufferAction::Again(_) => unreachable!("no sectors are shared"),
+                WriteBufferAction::Answer { request, outcome } => {
+                    self.answer_waiting(request, outcome);
+                }
+                WriteBufferAction::Drop(piece) => buffer.release(piece),
+            }
+        }
+    }
+
+    fn answer_waiting(&mut self, id: RequestId, outcome: Outcome) {
+        let request = self.request(id);
+        let waited = self.now.since(self.sent.get(id).expect("it is not answered").at);
+        self.answer(from_memory(&request, outcome, waited));
+    }
+
+    fn sent_by(&self, id: RequestId) -> Sender {
+        self.sent.get(id).expect("a request waits until it is answered").by
+    }
+
+    /// A client's request that is not answered.
+    pub(super) fn request(&self, id: RequestId) -> Request {
+        let sent = self.sent.get(id).expect("a request waits until it is answered");
+        let Sender::Load(load) = sent.by else { unreachable!("a client waits") };
+        let volume = self.volumes[self.loads[load].volume].id;
+        Request { id, volume, operation: sent.operation }
+    }
+
+    /// A write from a buffer to the disk has ended.
+    pub(super) fn destaged(&mut self, index: usize, destage: &Destage, reply: &Reply) {
+        let sent = self.sent.remove(reply.request).expect("a request is answered exactly once");
+        let disk = &mut self.disks[index];
+        if reply.outcome == Outcome::Failed {
+            disk.data.lost(&sent.watched);
+        }
+        disk.bytes += sent.operation.extent.len.bytes();
+        let buffer = disk.buffer.as_mut().expect("it sent the destage");
+        buffer.buffer.destaged(destage, reply.outcome);
+    }
+}
+
+/// A write that goes past the buffer is forced, so that no flush has to wait for the drive's own.
+fn forced(mut request: Request) -> Request {
+    let writes = matches!(request.operation.op, Op::Write | Op::WriteZeroes);
+    request.operation.fua |= writes;
+    request
+}
+
+/// The reply to a request that the host answers.
+pub(super) fn from_memory(request: &Request, outcome: Outcome, waited: Duration) -> Reply {
+    let Request { id, volume, .. } = *request;
+    let (disk_time, estimate) = (DiskTime::ZERO, DiskTime::ZERO);
+    Reply { request: id, volume, outcome, disk_time, estimate, waited }
+}

@@ -1,0 +1,179 @@
+//! Writes that are buffered in the host and paid for by the volume that wrote, under the policy
+//! `spindle`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use config::Plan;
+use spindle_sim::{Report, SeededRng, Simulation};
+use units::{Duration, Instant};
+
+const WARM_UP: Duration = Duration::from_secs(10);
+const LENGTH: Duration = Duration::from_secs(20);
+
+const RANDOM_WRITES: &str =
+    "op = \"write\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 32\n";
+const LARGE_WRITES: &str =
+    "op = \"write\"\naccess = \"sequential\"\nblock = \"1MiB\"\noutstanding = 4\n";
+const LARGE_READS: &str =
+    "op = \"read\"\naccess = \"sequential\"\nblock = \"1MiB\"\noutstanding = 4\n";
+const DATABASE: &str =
+    "op = \"write\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nflush_every = 1\n";
+const READER: &str =
+    "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nthink = \"1ms\"\n";
+
+/// A disk with write buffers, and volumes, each with its contract and its workload.
+fn plan(drive: &str, volumes: &[(&str, &str)]) -> Plan {
+    let mut text =
+        format!("[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\nwrite_buffer = \"auto\"\n");
+    for (index, (contract, _)) in volumes.iter().enumerate() {
+        let _ = write!(
+            text,
+            "[[volume]]\nname = \"v{index}\"\ndisk = \"d\"\nsize = \"100GiB\"\n{contract}\n"
+        );
+    }
+    for (index, (_, workload)) in volumes.iter().enumerate() {
+        let _ = write!(text, "[[workload]]\nvolume = \"v{index}\"\n{workload}");
+    }
+    Plan::parse(&text, "buffers.toml", Path::new("")).expect("a sound scenario")
+}
+
+/// The rate of each volume's requests behind the time in which the buffers fill, and the report of
+/// the whole run.
+fn rates(plan: &Plan) -> (Vec<f64>, Report) {
+    let mut simulation = Simulation::new(plan);
+    let begin = Instant::ZERO + WARM_UP;
+    simulation.run_until(begin);
+    simulation.restart_latencies();
+    let before = simulation.report();
+    simulation.run_until(begin + LENGTH);
+    let after = simulation.report();
+    let requests = |report: &Report| -> Vec<u64> {
+        report.volumes.iter().map(|volume| volume.requests).collect()
+    };
+    let both = requests(&before).into_iter().zip(requests(&after));
+    #[expect(clippy::cast_precision_loss, reason = "a rate is compared with a bound")]
+    let rate = |(before, after): (u64, u64)| (after - before) as f64 / LENGTH.as_secs_f64();
+    (both.map(rate).collect(), after)
+}
+
+#[test]
+fn a_limit_holds_for_writes_that_are_answered_from_memory() {
+    for (drive, workload) in [
+        ("hgst-7k8", RANDOM_WRITES),
+        ("barracuda-2t", RANDOM_WRITES),
+        ("nearline-20t", RANDOM_WRITES),
+    ] {
+        let rate = |limit: &str| rates(&plan(drive, &[(limit, workload)])).0[0];
+        let whole = rate("");
+        for limit in [10_u8, 30, 60] {
+            let limited = rate(&format!("limit = \"{limit}%\""));
+            let part = 100.0 * limited / whole;
+            let bound = f64::from(limit) + 2.0;
+            assert!(part <= bound, "{drive}: {part:.1} % of {whole:.1} a second at {limit} %");
+            assert!(part >= bound - 6.0, "{drive}: {part:.1} % of {whole:.1} at {limit} %");
+        }
+    }
+}
+
+#[test]
+fn a_database_commits_at_its_share_beside_those_who_write() {
+    for neighbour in [RANDOM_WRITES, LARGE_WRITES, LARGE_READS] {
+        let volumes = [("reserve = \"30%\"", DATABASE), ("reserve = \"70%\"", neighbour)];
+        let (rates, report) = rates(&plan("hgst-7k8", &volumes));
+        // A write and a flush.
+        let commits = rates[0] / 2.0;
+        assert!(commits >= 45.0, "{commits} a second beside {neighbour}");
+        let p99 = report.volumes[0].latency_ms.p99;
+        assert!(p99 <= 120.0, "{p99} ms beside {neighbour}");
+    }
+}
+
+#[test]
+fn a_reader_has_its_worth_beside_those_who_write() {
+    let alone = rates(&plan("hgst-7k8", &[("", READER)])).0[0];
+    let volumes = [("reserve = \"50%\"", READER), ("reserve = \"50%\"", RANDOM_WRITES)];
+    let (rates, _) = rates(&plan("hgst-7k8", &volumes));
+    // Its think time is not slowed by half, so that half of the rate is less than it is due.
+    assert!(rates[0] >= 0.4 * alone, "{rates:?} of {alone} alone");
+}
+
+#[test]
+fn writes_through_the_buffer_are_as_fast_as_through_that_of_the_drive() {
+    let one = RANDOM_WRITES.replace("32", "1");
+    for workload in [RANDOM_WRITES, one.as_str()] {
+        let buffered = plan("hgst-7k8", &[("", workload)]);
+        let mut plain = buffered.clone();
+        plain.disks[0].write_buffer = None;
+        let (buffered, plain) = (rates(&buffered).0[0], rates(&plain).0[0]);
+        assert!(buffered >= 0.99 * plain, "{buffered} a second, {plain} through the drive's");
+    }
+}
+
+/// A scenario that writes, reads and flushes a few sectors over and over. No write is longer than a
+/// buffer: one that is has no order with others that are outstanding at once.
+fn small(seed: u64) -> Plan {
+    let mut rng = SeededRng::new(seed, 0);
+    let mut pick =
+        |of: &[&'static str]| of[usize::try_from(rng.below(of.len() as u64)).expect("an index")];
+    let drive = pick(&["hgst-7k8", "deskstar-34gxp", "nearline-20t"]);
+    let memory = pick(&["256KiB", "1MiB", "auto"]);
+    let mut text = format!(
+        "seed = {seed}\nduration = \"3s\"\n[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\n\
+         write_buffer = \"{memory}\"\nwrite_age = \"{}\"\ndepth = {}\n",
+        pick(&["100ms", "1s", "5s"]),
+        pick(&["1", "1", "4"]).replace('4', if drive == "deskstar-34gxp" { "1" } else { "4" }),
+    );
+    let count = pick(&["1", "2", "3", "4"]).parse::<u8>().expect("a digit");
+    for volume in 0..count {
+        let _ = write!(
+            text,
+            "[[volume]]\nname = \"v{volume}\"\ndisk = \"d\"\nsize = \"{}\"\nreserve = \"{}\"\n\
+             write_buffer = \"{}\"\n",
+            pick(&["256KiB", "1MiB", "64MiB"]),
+            pick(&["0%", "10%", "20%"]),
+            pick(&["0", "64KiB", "256KiB", "16MiB"]),
+        );
+    }
+    for volume in (0..count).chain(0..count) {
+        let (op, outstanding) = (pick(&["write", "write", "mix"]), pick(&["1", "2", "8"]));
+        let _ = write!(
+            text,
+            "[[workload]]\nvolume = \"v{volume}\"\nop = \"{op}\"\naccess = \"{}\"\n\
+             block = \"{}\"\noutstanding = {}\nthink = \"{}\"\n",
+            pick(&["random", "sequential"]),
+            pick(&["4KiB", "32KiB", "64KiB"]),
+            outstanding,
+            pick(&["0ms", "500us", "5ms", "60ms"]),
+        );
+        text.push_str(match (op, outstanding) {
+            ("mix", _) => "read_share = \"60%\"\n",
+            (_, "2" | "8") => "",
+            _ => pick(&["", "flush_every = 1\n", "flush_every = 7\n"]),
+        });
+    }
+    Plan::parse(&text, "small.toml", Path::new(""))
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// A sample; `SPINDLE_CASES` asks for more.
+fn cases(usual: u64) -> u64 {
+    let cases = std::env::var("SPINDLE_CASES").ok();
+    cases.map_or(usual, |cases| cases.parse().expect("SPINDLE_CASES is a number"))
+}
+
+#[test]
+fn reads_see_what_was_written_and_what_was_flushed_is_on_the_medium() {
+    let mut checked = 0;
+    for seed in 0..cases(100) {
+        println!("seed {seed}");
+        let plan = small(seed);
+        let mut simulation = Simulation::new(&plan);
+        if seed % 3 == 0 {
+            simulation.fail_one_in(20);
+        }
+        simulation.run_until(Instant::ZERO + plan.duration.expect("a length"));
+        checked += simulation.report().oracles.reads_checked;
+    }
+    assert!(checked > 1_000, "only {checked} sectors were checked");
+}
