@@ -50,6 +50,6 @@ pub use request::{
 };
 pub use settings::{BestEffortServer, Charging, CommandBound, Deadlines, Settings};
 pub use write_buffer::{
-    BufferedPart, Destage, DestageId, Handling, PieceId, WriteBuffer, WriteBufferAction,
+    BufferedPart, Buffering, Destage, DestageId, Handling, PieceId, WriteBuffer, WriteBufferAction,
     WriteBufferSettings, WriteBufferUsage,
 };

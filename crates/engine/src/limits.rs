@@ -128,8 +128,9 @@ pub const WRITE_BUFFER: Sectors = Sectors(16 << 11);
 /// of 4 KiB.
 pub const WRITE_BUFFER_PARTS_MAX: usize = 16_384;
 
-/// The longest write from a write buffer to the disk.
-pub const DESTAGE_MAX: Sectors = Sectors(2_048);
+/// The longest write from a write buffer to the disk. One that is longer than a command is ended by
+/// a flush, which costs about a revolution.
+pub const DESTAGE_MAX: Sectors = Sectors(16_384);
 
 /// The time after which written data is sent to the disk, by default.
 pub const WRITE_AGE: Duration = Duration::from_secs(5);
@@ -139,6 +140,10 @@ pub const WRITE_AGE_MAX: Duration = Duration::from_secs(600);
 
 /// How long a disk has nothing to do before what is buffered is written without need.
 pub const DESTAGE_IDLE: Duration = Duration::from_millis(50);
+
+/// How long no other volume has used a disk before writes of the one that does are left to the
+/// drive's own buffer.
+pub const DEFER_AFTER: Duration = Duration::from_secs(1);
 
 const _: () = assert!(READ_AHEAD_REQUEST_MIN.0 <= READ_AHEAD_REQUEST_MAX.0);
 const _: () = assert!(READ_AHEAD_REQUEST_MIN.0 <= READ_AHEAD_MEMORY_MIN.0);

@@ -49,7 +49,7 @@ impl BufferOfDisk {
 
     /// What a destage writes.
     pub(crate) fn of_destage(&self, destage: &Destage) -> Watched {
-        Watched::of_destage(self.versions(destage.volume, destage.extent))
+        Watched::of_destage(self.versions(destage.volume, destage.operation.extent))
     }
 
     pub(crate) fn invariants(&self) {

@@ -107,11 +107,14 @@ pub(crate) struct DataOracle {
     /// writes in the queue have no order.
     unordered: BTreeSet<VolumeId>,
     writes: Version,
-    /// Whether the host buffers writes: then all writes that the disk executes are forced, and have
-    /// the order in which they were sent, where no two volumes share sectors.
+    /// Whether the host buffers writes: then all writes that the disk executes are forced, or a
+    /// flush of the disk follows before they count as ended. They have the order in which they were
+    /// sent, where no two volumes share sectors.
     is_buffered: bool,
     /// Of a buffered disk, the sectors whose last answered version is not on the medium.
     volatile: BTreeSet<Lba>,
+    /// Of a buffered disk, the sectors that were written, not forced, since its last flush.
+    in_drive: BTreeSet<Lba>,
     pub(crate) checked: u64,
 }
 
@@ -162,7 +165,7 @@ impl DataOracle {
         }
         match command.operation.op {
             Op::Write | Op::WriteZeroes => {
-                assert!(!self.is_buffered || command.operation.fua, "it is forced: {command:?}");
+                let is_forced = command.operation.fua;
                 for lba in watched(command.operation.extent) {
                     let version = match &request.destaged {
                         Some(versions) => {
@@ -172,6 +175,16 @@ impl DataOracle {
                         None => request.version,
                     };
                     self.written(lba, command.volume, version);
+                    if self.is_buffered && is_forced {
+                        self.is_on_medium(lba);
+                    } else if self.is_buffered {
+                        self.in_drive.insert(lba);
+                    }
+                }
+            }
+            Op::Flush => {
+                while let Some(lba) = self.in_drive.pop_first() {
+                    self.is_on_medium(lba);
                 }
             }
             Op::Read if !request.sent.is_empty() => {
@@ -180,7 +193,16 @@ impl DataOracle {
                     watched(extent).filter_map(|lba| Some((lba, self.sectors.get(&lba)?.content)));
                 request.seen.extend(seen);
             }
-            Op::Read | Op::Flush | Op::Trim | Op::Seek => {}
+            Op::Read | Op::Trim | Op::Seek => {}
+        }
+    }
+
+    /// What a sector of the disk holds is on the medium.
+    fn is_on_medium(&mut self, lba: Lba) {
+        let sector = self.sectors.get_mut(&lba).expect("it was written");
+        sector.on_medium = sector.on_medium.max(sector.content);
+        if sector.on_medium >= sector.answered {
+            self.volatile.remove(&lba);
         }
     }
 
@@ -216,12 +238,6 @@ impl DataOracle {
             version
         };
         sector.written = Some((volume, version.max(own_last)));
-        if self.is_buffered {
-            sector.on_medium = sector.on_medium.max(sector.content);
-            if sector.on_medium >= sector.answered {
-                self.volatile.remove(&lba);
-            }
-        }
     }
 
     /// A write from a buffer to the disk has failed: what it would have written is lost, where no

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use config::Plan;
 use spindle_sim::{Report, SeededRng, Simulation};
-use units::{Duration, Instant};
+use units::{Duration, Instant, Share};
 
 const WARM_UP: Duration = Duration::from_secs(10);
 const LENGTH: Duration = Duration::from_secs(20);
@@ -107,6 +107,35 @@ fn writes_through_the_buffer_are_as_fast_as_through_that_of_the_drive() {
         plain.disks[0].write_buffer = None;
         let (buffered, plain) = (rates(&buffered).0[0], rates(&plain).0[0]);
         assert!(buffered >= 0.99 * plain, "{buffered} a second, {plain} through the drive's");
+    }
+}
+
+#[test]
+fn a_sequential_writer_that_is_alone_has_the_rate_of_the_disk() {
+    for drive in ["hgst-7k8", "barracuda-2t", "nearline-20t"] {
+        let buffered = plan(drive, &[("", LARGE_WRITES)]);
+        let mut plain = buffered.clone();
+        plain.disks[0].write_buffer = None;
+        let (buffered, plain) = (rates(&buffered).0[0], rates(&plain).0[0]);
+        assert!(buffered >= 0.97 * plain, "{drive}: {buffered} a second, {plain} through its own");
+    }
+}
+
+#[test]
+fn long_writes_pay_for_themselves_beside_others() {
+    let alone = rates(&plan("hgst-7k8", &[("", LARGE_WRITES)])).0[0];
+    for other in [DATABASE, READER] {
+        let volumes = [("reserve = \"30%\"", other), ("reserve = \"70%\"", LARGE_WRITES)];
+        let (rates, report) = rates(&plan("hgst-7k8", &volumes));
+        // Each buffer of 16 MiB loses two revolutions.
+        assert!(rates[1] >= 0.7 * 0.75 * alone, "{rates:?}, {alone} alone, beside {other}");
+        let p99 = report.volumes[0].latency_ms.p99;
+        assert!(p99 <= 120.0, "{p99} ms of {other}");
+        // The same client alone on a disk of 0.3 times the speed.
+        let mut slowed = plan("hgst-7k8", &[("", other)]);
+        slowed.disks[0].slowed = Share::from_percent(30);
+        let due = self::rates(&slowed).0[0];
+        assert!(rates[0] >= 0.75 * due, "{rates:?}, {due} alone, {other}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-use engine::{Contract, ContractSchedule, Event, VolumeId};
+use engine::{Buffering, Contract, ContractSchedule, Event, VolumeId};
 use flight::RecordedEngine;
 use nbd::ExportId;
 use units::{Instant, Share};
@@ -48,7 +48,7 @@ impl DiskScheduler {
             ahead.set_enabled(volume, !contract.has_deadlines());
         }
         if let Some(buffer) = &mut self.write_buffer {
-            buffer.set_enabled(volume, !contract.has_deadlines());
+            buffer.set_buffering(volume, Buffering::of(contract));
         }
     }
 
@@ -64,7 +64,7 @@ impl DiskScheduler {
         self.read_ahead.iter_mut().for_each(HostReadAhead::stop);
         let Some(buffer) = &mut self.write_buffer else { return };
         for volume in self.volumes.ids() {
-            buffer.set_enabled(volume, false);
+            buffer.set_buffering(volume, Buffering::Off);
             let contract = Contract { limit: Share::ALL, ..self.engine.contract(volume) };
             if !buffer.is_empty(volume) && self.engine.admits(volume, contract).is_ok() {
                 self.engine.handle(Event::ContractChanged { volume, contract }, now);

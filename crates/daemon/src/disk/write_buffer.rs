@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 
 use backend::Failure;
 use engine::{
-    BufferedPart, Destage, Handling, Outcome, PieceId, Request, VolumeId, WriteBuffer,
+    BufferedPart, Buffering, Destage, Handling, Outcome, PieceId, Request, VolumeId, WriteBuffer,
     WriteBufferAction, WriteBufferSettings, WriteBufferUsage,
 };
 use units::{Extent, Instant, Sectors};
@@ -48,14 +48,14 @@ impl HostWriteBuffer {
         self.buffer.remove_volume(volume);
     }
 
-    /// Writes of a volume whose requests have deadlines are not buffered.
-    pub(crate) fn set_enabled(&mut self, volume: VolumeId, is_enabled: bool) {
-        self.buffer.set_enabled(volume, is_enabled);
+    /// Says where further writes of a volume are buffered.
+    pub(crate) fn set_buffering(&mut self, volume: VolumeId, buffering: Buffering) {
+        self.buffer.set_buffering(volume, buffering);
     }
 
     /// Answers `drained` with [`Self::take_drained`] when nothing of the volume is buffered.
     pub(crate) fn drain(&mut self, volume: VolumeId, drained: SyncSender<Changed>) {
-        self.buffer.set_enabled(volume, false);
+        self.buffer.set_buffering(volume, Buffering::Off);
         self.drains.push((volume, drained));
     }
 

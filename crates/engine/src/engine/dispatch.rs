@@ -21,6 +21,10 @@ impl Engine {
         if let Some(active) = self.active
             && self.is_non_preemptible(active.slot)
         {
+            if !self.issued.is_empty() && self.next_piece(active.slot).op == Op::Flush {
+                // The flush that ends it is for what the drive has taken in.
+                return Err(None);
+            }
             let urgent = self.is_urgent(active.volume);
             return Ok(Selection { volume: active.volume, urgent });
         }
@@ -45,7 +49,7 @@ impl Engine {
     }
 
     /// Whether the rest of this request is non-preemptible.
-    fn is_non_preemptible(&self, slot: Slot) -> bool {
+    pub(super) fn is_non_preemptible(&self, slot: Slot) -> bool {
         let pending = self.pending(slot);
         debug_assert!(!pending.issued_whole(), "the disk is held for an unfinished request");
         // Deadlines alone decide, and a preempted request has slack for the preemption.
@@ -54,7 +58,8 @@ impl Engine {
         }
         let begun = pending.issued > Sectors::ZERO;
         match self.settings.execution {
-            Execution::Whole { split } => split.is_some() && begun,
+            // What the drive has taken in of it is written before another volume is served.
+            Execution::Whole { split } => begun && (split.is_some() || pending.owes_flush),
             Execution::Preemptible(how) => {
                 let writes = pending.request.operation.op == Op::Write;
                 pending.preemptions >= PREEMPTIONS_MAX || begun && writes && !how.preempt_writes
@@ -65,8 +70,13 @@ impl Engine {
     /// The next command of the selected request, if it is time for one.
     pub(super) fn execute(&mut self, selection: Selection, now: Instant) -> Option<Command> {
         if let Execution::Whole { split: None } = self.settings.execution {
-            // No request holds the disk between two commands, and none is preempted.
+            // No request holds the disk between two commands, but one that a flush ends, and none
+            // is preempted.
             self.choose_request(selection.volume, now);
+            let slot = self.volumes[selection.volume.0 as usize].first;
+            if self.pending(slot).owes_flush {
+                self.set_active_request(selection.volume, slot);
+            }
             return Some(self.issue(selection, now));
         }
         let (volume, slot) = (selection.volume, self.volumes[selection.volume.0 as usize].first);

@@ -14,7 +14,8 @@ use crate::policy::{self, Dispatch, DispatchRecord, Policy};
 use crate::preempt::Executor;
 use crate::request::{Action, Command, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
 use crate::{
-    Admission, Charging, Contract, PreemptionStats, Priority, Purpose, Settings, VolumeId,
+    Admission, Charging, Contract, Execution, PreemptionStats, Priority, Purpose, Settings,
+    VolumeId,
 };
 use drive_profile::Profile;
 
@@ -455,11 +456,23 @@ impl Engine {
     /// Whether a flush is to end this request: if all of its pieces were forced, each would lose a
     /// revolution.
     fn owes_flush(&self, operation: &Operation) -> bool {
-        let forced = operation.op == Op::Write && operation.fua;
-        let chunk = self.executor.as_ref().map(|e| e.piece(Op::Write, operation.extent));
-        // With several commands in flight a flush would not wait for them.
-        let alone = self.settings.depth == 1 && !self.is_guarded();
-        alone && forced && chunk.is_some_and(|chunk| operation.extent.len > chunk)
+        if operation.op != Op::Write || !operation.fua || self.is_guarded() {
+            return false;
+        }
+        let command_max = self.settings.command_max;
+        let piece = match self.settings.execution {
+            // With several commands in flight a flush would not wait for them.
+            Execution::Preemptible(_) if self.settings.depth > 1 => None,
+            Execution::Preemptible(_) => {
+                self.executor.as_ref().map(|e| e.piece(Op::Write, operation.extent))
+            }
+            Execution::Whole { split: Some(_) } => None,
+            Execution::Whole { split: None } => {
+                self.settings.policy.buffers_writes().then_some(command_max)
+            }
+        };
+        debug_assert!(piece.is_none_or(|piece| piece > Sectors::ZERO), "a piece has sectors");
+        piece.is_some_and(|piece| operation.extent.len > piece)
     }
 
     /// What the next command of a request depends on.
@@ -499,7 +512,8 @@ impl Engine {
         }
         let (ends_request, next) = (ended > 0, next.as_ref());
         let dispatch = Dispatch { volume, command: &operation, ends_request, ended, next, urgent };
-        let record = self.policy.dispatched(dispatch, now);
+        let holds = self.active.is_some_and(|active| self.is_non_preemptible(active.slot));
+        let record = DispatchRecord { holds, ..self.policy.dispatched(dispatch, now) };
         self.share_estimate(&issued, record.estimate);
         self.issued.push(Issued { record: Some(record), ..issued });
         assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");

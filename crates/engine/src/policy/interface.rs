@@ -35,6 +35,9 @@ pub(crate) struct DispatchRecord {
     pub(crate) positioning: Positioning,
     /// What it is to the guarantees by deadlines of `spindle`.
     pub(crate) guarded: GuardedAs,
+    /// Whether the disk is held for the rest of its request: no other volume is served before.
+    /// The engine says so.
+    pub(crate) holds: bool,
 }
 
 /// What a command is to the guarantees by deadlines of `spindle`.
@@ -54,7 +57,8 @@ impl DispatchRecord {
     pub(crate) fn new(estimate: DiskTime, from_slack: bool) -> Self {
         assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
         let (class, positioning) = (Class::default(), Positioning::OwnCost);
-        Self { estimate, from_slack, class, positioning, guarded: GuardedAs::Nothing }
+        let guarded = GuardedAs::Nothing;
+        Self { estimate, from_slack, class, positioning, guarded, holds: false }
     }
 }
 

@@ -2,13 +2,12 @@
 
 use core::ops::Add;
 
-use units::{Duration, Extent, Sectors};
-
-use crate::VolumeId;
 use crate::limits::{
     DEPTH_MAX, WRITE_AGE, WRITE_AGE_MAX, WRITE_BUFFER_MEMORY, WRITE_BUFFER_MEMORY_MAX,
 };
 use crate::request::{Outcome, RequestId};
+use crate::{Contract, VolumeId};
+use units::{Duration, Extent, Operation, Sectors, Share};
 
 /// The bounds of the write buffer of one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +38,32 @@ impl WriteBufferSettings {
         assert!(self.memory <= WRITE_BUFFER_MEMORY_MAX, "the memory is bounded: {}", self.memory);
         assert!(self.age <= WRITE_AGE_MAX, "the age is bounded: {}", self.age);
         assert!((1..=DEPTH_MAX).contains(&self.depth), "the depth is bounded: {}", self.depth);
+    }
+}
+
+/// Where the writes of a volume are buffered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Buffering {
+    /// Nowhere: they go to the disk as forced ones, and what is buffered is due.
+    Off,
+    /// In the host.
+    #[default]
+    Host,
+    /// In the host; and while no other volume uses the disk, long runs of sectors in the drive too.
+    HostAndDrive,
+}
+
+impl Buffering {
+    /// That of a volume with this contract. The requests of one with deadlines are not buffered.
+    /// What the drive has buffered it writes while the volume waits at its limit, without a charge:
+    /// a volume with a limit does not use the drive's buffer.
+    pub fn of(contract: &Contract) -> Self {
+        debug_assert!(contract.reserve <= contract.limit, "a limit leaves the reserve");
+        match contract.limit {
+            _ if contract.has_deadlines() => Self::Off,
+            Share::ALL => Self::HostAndDrive,
+            _ => Self::Host,
+        }
     }
 }
 
@@ -85,9 +110,9 @@ pub enum WriteBufferAction {
         /// Whether [`WriteBufferAction::Answer`] follows.
         forced: bool,
     },
-    /// Submit a forced write of this extent for its volume, with the bytes of
-    /// [`super::WriteBuffer::parts`], and report its end with
-    /// [`super::WriteBuffer::destaged`].
+    /// Submit this operation for its volume, and report its end with
+    /// [`super::WriteBuffer::destaged`]: a write with the bytes of [`super::WriteBuffer::parts`],
+    /// or a flush.
     Destage(Destage),
     /// Submit a request that waited to the disk: a write as a forced one; a flush if sectors were
     /// trimmed.
@@ -105,15 +130,15 @@ pub enum WriteBufferAction {
     Drop(PieceId),
 }
 
-/// A write from the buffer to the disk.
+/// A write from the buffer to the disk, or the flush after some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destage {
     /// Its number.
     pub id: DestageId,
     /// The volume that wrote, and is charged.
     pub volume: VolumeId,
-    /// What is written.
-    pub extent: Extent,
+    /// A forced write; or one that is not forced, and later a flush.
+    pub operation: Operation,
 }
 
 /// A part of an extent that the buffer holds.
@@ -140,7 +165,7 @@ pub struct WriteBufferUsage {
     pub waits: u64,
     /// Sectors that were overwritten in the buffer and never sent to the disk.
     pub overwritten: Sectors,
-    /// Commands' worth of data sent to the disk.
+    /// Writes from the buffer to the disk.
     pub destages: u64,
     /// Sectors sent to the disk.
     pub destaged: Sectors,

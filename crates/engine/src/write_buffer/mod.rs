@@ -41,9 +41,9 @@ use std::collections::VecDeque;
 use units::{Extent, Instant, Op, Sectors};
 
 use self::parts::{Part, Since};
-use self::volume::{DriveFlush, Then, Urgency, Volume, WaitingWrite};
+use self::volume::{DriveFlush, Terms, Then, Urgency, Volume, WaitingWrite};
 use crate::VolumeId;
-use crate::limits::{DESTAGE_IDLE, WRITE_BUFFER_PARTS_MAX};
+use crate::limits::{DEFER_AFTER, DESTAGE_IDLE, WRITE_BUFFER_PARTS_MAX};
 use crate::policy::indexed_heap::IndexedHeap;
 use crate::request::{Outcome, Request};
 
@@ -52,8 +52,8 @@ mod parts;
 mod volume;
 
 pub use interface::{
-    BufferedPart, Destage, DestageId, Handling, PieceId, WriteBufferAction, WriteBufferSettings,
-    WriteBufferUsage,
+    BufferedPart, Buffering, Destage, DestageId, Handling, PieceId, WriteBufferAction,
+    WriteBufferSettings, WriteBufferUsage,
 };
 
 /// The bytes of one write.
@@ -89,6 +89,8 @@ pub struct WriteBuffer {
     /// Volumes whose first waiting write fits their own bound, and not the memory that others,
     /// whose bounds became smaller, have not given back yet.
     starved: Vec<VolumeId>,
+    /// The volume of the last request, and when another one's was the last.
+    user: Option<(VolumeId, Instant)>,
     next: u64,
 }
 
@@ -114,6 +116,7 @@ impl WriteBuffer {
             idle_since: None,
             polled: Instant::ZERO,
             starved: Vec::new(),
+            user: None,
             next: 0,
         }
     }
@@ -134,13 +137,12 @@ impl WriteBuffer {
         self.divide();
     }
 
-    /// Further writes of a volume are buffered, or go to the disk: those of a volume whose requests
-    /// have deadlines do. What is buffered is due then.
+    /// Says where further writes of a volume are buffered.
     ///
     /// # Panics
     /// If the volume was not added.
-    pub fn set_enabled(&mut self, volume: VolumeId, is_enabled: bool) {
-        self.volume(volume).is_enabled = is_enabled;
+    pub fn set_buffering(&mut self, volume: VolumeId, buffering: Buffering) {
+        self.volume(volume).buffering = buffering;
         self.list(volume);
         debug_assert!(self.volume(volume).is_listed, "it is looked at");
     }
@@ -214,6 +216,7 @@ impl WriteBuffer {
     /// If the volume was not added.
     pub fn submit(&mut self, request: &Request, now: Instant) -> Handling {
         let Request { id, volume, operation } = *request;
+        self.note_user(volume, now);
         if let Some(other) = self.dirty_elsewhere(volume, operation.extent) {
             self.volume(other).wait_for(id, operation.extent, Then::Again);
             return self.waits(other);
@@ -229,6 +232,25 @@ impl WriteBuffer {
             Op::Trim | Op::WriteZeroes => self.past(request),
             Op::Seek => Handling::Disk,
         }
+    }
+
+    /// A volume uses the disk. If the one before has data in the drive's buffer, that is flushed.
+    fn note_user(&mut self, volume: VolumeId, now: Instant) {
+        let before = self.user.map(|(user, _)| user);
+        if before == Some(volume) {
+            return;
+        }
+        self.user = Some((volume, now));
+        debug_assert!(now >= self.polled, "time goes on");
+        if let Some(before) = before.filter(|user| self.volumes[user.0 as usize].is_some()) {
+            self.list(before);
+        }
+    }
+
+    /// Whether no other volume than this one has used the disk for a while.
+    fn is_alone(&self, volume: VolumeId, now: Instant) -> bool {
+        debug_assert!(self.user.is_none_or(|(_, since)| since <= now), "requests are of the past");
+        self.user.is_some_and(|(user, since)| user == volume && since + DEFER_AFTER <= now)
     }
 
     /// Another volume that has buffered some of these sectors.
@@ -270,7 +292,8 @@ impl WriteBuffer {
         let Request { id, volume, operation } = *request;
         let extent = operation.extent;
         let there = self.volume(volume);
-        if !there.is_enabled || extent.len > there.usage.bound || extent.is_empty() {
+        if there.buffering == Buffering::Off || extent.len > there.usage.bound || extent.is_empty()
+        {
             return self.past(request);
         }
         if !there.waiting.is_empty() || !self.fits(volume, extent.len) {
@@ -462,12 +485,14 @@ impl WriteBuffer {
     }
 
     fn destage(&mut self, volume: VolumeId, urgency: Urgency, now: Instant) -> Option<()> {
-        let (id, bounds) = (DestageId(self.next), (self.settings.depth, self.settings.age));
-        let extent = self.volume(volume).destage((id, urgency), bounds, now)?;
+        let id = DestageId(self.next);
+        let WriteBufferSettings { depth, age, .. } = self.settings;
+        let terms = Terms { urgency, depth, age, is_alone: self.is_alone(volume, now), now };
+        let operation = self.volume(volume).destage(id, &terms)?;
         self.next += 1;
         self.in_engine += 1;
-        debug_assert!(!extent.is_empty(), "a destage writes a sector");
-        self.actions.push_back(WriteBufferAction::Destage(Destage { id, volume, extent }));
+        debug_assert_ne!(operation.op, Op::Read, "a destage writes, or flushes");
+        self.actions.push_back(WriteBufferAction::Destage(Destage { id, volume, operation }));
         Some(())
     }
 
@@ -478,14 +503,16 @@ impl WriteBuffer {
     pub fn destaged(&mut self, destage: &Destage, outcome: Outcome) {
         let Destage { id, volume, .. } = *destage;
         let there = self.volumes[volume.0 as usize].as_mut().expect("the volume was added");
-        let extent = there.destaged(id, outcome);
+        let written = there.destaged(id, outcome);
         self.in_engine -= 1;
         let Self { pieces, used, actions, .. } = self;
         let usage = &mut there.usage;
         let own = |part: &Part| part.destage == Some(id);
-        there.parts.remove(extent, own, |part| {
-            release(&part, pieces, (used, &mut usage.used), actions);
-        });
+        if let Some(extent) = written {
+            there.parts.remove(extent, own, |part| {
+                release(&part, pieces, (used, &mut usage.used), actions);
+            });
+        }
         there.find_oldest();
         self.list(volume);
         while let Some(starved) = self.starved.pop() {

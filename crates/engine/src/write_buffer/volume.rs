@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use units::{Duration, Extent, Instant, Lba, Sectors};
+use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
-use super::interface::{DestageId, Handling, WriteBufferUsage};
+use super::interface::{Buffering, DestageId, Handling, WriteBufferUsage};
 use super::parts::{Part, Parts, Since, overlap};
 use crate::limits::{DEPTH_MAX, DESTAGE_MAX, WRITE_BUFFER_MEMORY_MAX};
 use crate::request::{Outcome, RequestId};
@@ -17,6 +17,7 @@ struct InEngine {
     extent: Extent,
     /// The oldest write of which it has a part.
     since: Since,
+    is_forced: bool,
 }
 
 /// What happens to a request when what it waited for is on the medium.
@@ -77,6 +78,19 @@ pub(super) enum DriveFlush {
     Always,
 }
 
+/// What a volume's writes to the disk depend on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    pub(super) urgency: Urgency,
+    /// Writes in the engine at the most.
+    pub(super) depth: u32,
+    /// The age at which data is due.
+    pub(super) age: Duration,
+    /// Whether no other volume uses the disk.
+    pub(super) is_alone: bool,
+    pub(super) now: Instant,
+}
+
 /// The write buffer of one volume.
 #[derive(Debug, Default)]
 pub(super) struct Volume {
@@ -85,8 +99,7 @@ pub(super) struct Volume {
     pub(super) usage: WriteBufferUsage,
     /// The bound that it was added with.
     pub(super) own: Sectors,
-    /// Whether further writes are buffered.
-    pub(super) is_enabled: bool,
+    pub(super) buffering: Buffering,
     pub(super) flushes: DriveFlush,
     /// Whether it is in the list of volumes to look at.
     pub(super) is_listed: bool,
@@ -98,6 +111,10 @@ pub(super) struct Volume {
     cursor: Lba,
     /// The instant of the oldest part that may go to the disk, or an earlier one.
     oldest: Option<Instant>,
+    /// Of the writes that the drive has buffered since the last flush of it, the oldest.
+    in_drive: Option<Since>,
+    /// The flush of the drive that is in the engine, and the oldest write that it is for.
+    flushing: Option<(DestageId, Since)>,
     /// Whether data was lost that no flush has been told of.
     has_lost: bool,
 }
@@ -106,31 +123,38 @@ impl Volume {
     /// With a buffer of at most this size.
     pub(super) fn new(own: Sectors) -> Self {
         debug_assert!(own <= WRITE_BUFFER_MEMORY_MAX, "a bound is within that of a disk");
-        Self { own, is_enabled: true, ..Self::default() }
+        Self { own, ..Self::default() }
     }
 
     /// The destages in the engine.
     pub(super) fn in_engine(&self) -> usize {
         debug_assert!(self.in_engine.len() <= DEPTH_MAX as usize, "the depth is bounded");
-        self.in_engine.len()
+        self.in_engine.len() + usize::from(self.flushing.is_some())
+    }
+
+    /// Whether all that was written is on the medium.
+    fn is_clean(&self) -> bool {
+        let is_flushed = self.in_drive.is_none() && self.flushing.is_none();
+        is_flushed && self.parts.is_empty() && self.in_engine.is_empty()
     }
 
     /// Whether nothing is buffered, in the engine, or waiting.
     pub(super) fn is_empty(&self) -> bool {
-        let is_clean = self.parts.is_empty() && self.in_engine.is_empty();
-        is_clean && self.waiting.is_empty() && self.waiters.is_empty()
+        self.is_clean() && self.waiting.is_empty() && self.waiters.is_empty()
     }
 
-    /// Whether something overlaps `extent` that is not on the medium.
+    /// Whether something overlaps `extent` that the drive does not have.
     pub(super) fn is_dirty(&self, extent: Extent) -> bool {
         let in_engine = self.in_engine.iter().any(|write| overlap(write.extent, extent));
         in_engine || self.parts.overlapping(extent).next().is_some()
     }
 
-    /// The instant of the oldest write that may go to the disk.
+    /// The instant of the oldest write that may go to the disk, or be flushed there.
     pub(super) fn oldest(&self, depth: u32) -> Option<Instant> {
         debug_assert!(self.in_engine.len() <= depth as usize, "the depth is kept");
-        self.oldest.filter(|_| self.in_engine.len() < depth as usize)
+        let may_go = self.oldest.filter(|_| self.in_engine.len() < depth as usize);
+        let may_be_flushed = self.in_drive.filter(|_| self.flushing.is_none());
+        may_go.into_iter().chain(may_be_flushed.map(|since| since.at)).min()
     }
 
     /// Looks for the oldest part again.
@@ -166,7 +190,7 @@ impl Volume {
         if passes && self.flushes == DriveFlush::Trimmed {
             self.flushes = DriveFlush::No;
         }
-        if !self.parts.is_empty() || !self.in_engine.is_empty() {
+        if !self.is_clean() {
             self.wait((request, then), None, outcome);
             return Handling::Waits;
         }
@@ -198,9 +222,17 @@ impl Volume {
         Some((request, if is_over { Then::Answer } else { then }, outcome))
     }
 
-    /// Whether something that `waiter` waits for is not on the medium. Looks first where the next
-    /// write to the disk begins: a flush finds a part there at once as long as there are many.
+    /// Whether something that `waiter` waits for is not on the medium. Only a flush waits for what
+    /// the drive has buffered: a later forced write of the same sectors is not lost with it.
     fn is_waited_for(&self, waiter: &Waiter) -> bool {
+        let mut in_drive = self.in_drive.into_iter().chain(self.flushing.map(|(_, since)| since));
+        waiter.extent.is_none() && in_drive.any(|since| since.number <= waiter.until)
+            || self.is_waited_for_here(waiter)
+    }
+
+    /// Whether something that `waiter` waits for is not in the drive. Looks first where the next
+    /// write to the disk begins: a flush finds a part there at once as long as there are many.
+    fn is_waited_for_here(&self, waiter: &Waiter) -> bool {
         let waits = |part: &Part| waiter.waits_for(part.extent, part.since);
         if self.in_engine.iter().any(|write| waiter.waits_for(write.extent, write.since)) {
             return true;
@@ -212,13 +244,44 @@ impl Volume {
         self.parts.from(cursor).any(waits) || self.parts.from(0).take(cursor).any(waits)
     }
 
+    /// What goes to the disk next as `id`, if anything should.
+    pub(super) fn destage(&mut self, id: DestageId, terms: &Terms) -> Option<Operation> {
+        if let Some(since) = self.in_drive.filter(|since| self.is_flush_due(*since, terms)) {
+            debug_assert!(self.flushing.is_none(), "one flush at a time");
+            self.in_drive = None;
+            self.flushing = Some((id, since));
+            return Some(Operation::flush());
+        }
+        let extent = self.next_extent(id, terms)?;
+        let write = Operation::write(extent);
+        let Some(InEngine { is_forced: false, .. }) = self.in_engine.last() else {
+            return Some(write.with_fua());
+        };
+        Some(write)
+    }
+
+    /// Whether what the drive has buffered, `since` the oldest, is to be flushed: a flush waits for
+    /// that alone, another volume uses the disk, or it is old.
+    fn is_flush_due(&self, since: Since, terms: &Terms) -> bool {
+        let Terms { age, now, .. } = *terms;
+        let is_last = |waiter: &Waiter| {
+            waiter.extent.is_none()
+                && since.number <= waiter.until
+                && !self.is_waited_for_here(waiter)
+        };
+        let is_due = !self.may_defer(terms) || since.at + age <= now;
+        self.flushing.is_none() && (is_due || self.waiters.iter().any(is_last))
+    }
+
+    /// Whether long writes may be left to the drive's buffer.
+    fn may_defer(&self, terms: &Terms) -> bool {
+        debug_assert!(self.number > 0 || self.parts.is_empty(), "writes are counted");
+        terms.is_alone && self.buffering == Buffering::HostAndDrive
+    }
+
     /// The extent that goes to the disk next, if any should: it is marked as being in `id`.
-    pub(super) fn destage(
-        &mut self,
-        (id, urgency): (DestageId, Urgency),
-        (depth, age): (u32, Duration),
-        now: Instant,
-    ) -> Option<Extent> {
+    fn next_extent(&mut self, id: DestageId, terms: &Terms) -> Option<Extent> {
+        let Terms { urgency, depth, age, now, .. } = *terms;
         let is_any_old = self.oldest.is_some_and(|oldest| oldest + age <= now);
         let is_wanted = urgency == Urgency::Idle || self.is_full() || is_any_old;
         if self.in_engine.len() >= depth as usize || !is_wanted && self.waiters.is_empty() {
@@ -242,7 +305,10 @@ impl Volume {
             part.destage = Some(id);
             since = since.min(part.since);
         }
-        self.in_engine.push(InEngine { id, extent, since });
+        let is_long = extent.len.0 * 2 >= self.longest().0;
+        let by_flush = self.waiters.iter().all(|waiter| waiter.extent.is_none());
+        let is_forced = !(is_long && by_flush && self.may_defer(terms));
+        self.in_engine.push(InEngine { id, extent, since, is_forced });
         self.find_oldest();
         self.cursor = extent.end();
         self.usage.destages += 1;
@@ -250,11 +316,18 @@ impl Volume {
         Some(extent)
     }
 
+    /// The longest write to the disk.
+    fn longest(&self) -> Sectors {
+        debug_assert!(self.usage.bound <= self.own, "a bound is at most the volume's own");
+        Sectors(DESTAGE_MAX.0.min((self.usage.bound.0 / 2).max(1)))
+    }
+
     /// Whether the memory is needed.
     fn is_full(&self) -> bool {
         let WriteBufferUsage { used, bound, .. } = self.usage;
         debug_assert!(used > Sectors::ZERO || self.parts.is_empty(), "parts take memory");
-        let is_wanted = used.0 * 2 >= bound.0 || !self.waiting.is_empty() || !self.is_enabled;
+        let is_wanted =
+            used.0 * 2 >= bound.0 || !self.waiting.is_empty() || self.buffering == Buffering::Off;
         is_wanted && used > Sectors::ZERO
     }
 
@@ -276,7 +349,7 @@ impl Volume {
     /// The extent around a part, with the neighbours that follow each other without a gap, of at
     /// most the length of one write to the disk.
     fn run_at(&self, position: usize) -> Extent {
-        let most = Sectors(DESTAGE_MAX.0.min((self.usage.bound.0 / 4).max(1)));
+        let most = self.longest();
         let first = self.parts.at(position).extent;
         let (mut start, mut end) = (first.start, first.end());
         for part in self.parts.from(position + 1) {
@@ -298,21 +371,34 @@ impl Volume {
         Extent::new(start, start.distance(end).min(most))
     }
 
-    /// A write to the disk has ended: the extent that it wrote.
-    pub(super) fn destaged(&mut self, id: DestageId, outcome: Outcome) -> Extent {
+    /// A write to the disk has ended, or a flush of it: the extent that it wrote.
+    pub(super) fn destaged(&mut self, id: DestageId, outcome: Outcome) -> Option<Extent> {
+        if let Some((_, since)) = self.flushing.take_if(|(flush, _)| *flush == id) {
+            if outcome == Outcome::Failed {
+                self.lose(|waiter| waiter.extent.is_none() && since.number <= waiter.until);
+            }
+            return None;
+        }
         let position = self.in_engine.iter().position(|write| write.id == id);
         let write = self.in_engine.swap_remove(position.expect("the write is in the engine"));
         if outcome == Outcome::Failed {
             self.usage.lost += write.extent.len;
-            let mut is_told = false;
-            let told = |waiter: &&mut Waiter| waiter.waits_for(write.extent, write.since);
-            for waiter in self.waiters.iter_mut().filter(told) {
-                waiter.outcome = Outcome::Failed;
-                is_told |= waiter.extent.is_none();
-            }
-            self.has_lost |= !is_told;
+            self.lose(|waiter| waiter.waits_for(write.extent, write.since));
+        } else if !write.is_forced {
+            let oldest = self.in_drive.map_or(write.since, |since| since.min(write.since));
+            self.in_drive = Some(oldest);
         }
-        write.extent
+        Some(write.extent)
+    }
+
+    /// Data was lost: those who wait for it are told, and if none of them is a flush, the next one.
+    fn lose(&mut self, waits: impl Fn(&Waiter) -> bool) {
+        let mut is_told = false;
+        for waiter in self.waiters.iter_mut().filter(|waiter| waits(waiter)) {
+            waiter.outcome = Outcome::Failed;
+            is_told |= waiter.extent.is_none();
+        }
+        self.has_lost |= !is_told;
     }
 
     /// Checks the invariants.

@@ -1,7 +1,9 @@
 //! Read-ahead in the host, in virtual time: requests that the memory serves, and those that fill
 //! it.
 
-use engine::{Contract, Event, Outcome, ReadAheadAction, Reply, Request, ServedBy, VolumeId};
+use engine::{
+    Buffering, Contract, Event, Outcome, ReadAheadAction, Reply, Request, ServedBy, VolumeId,
+};
 use stats::ReadAheadReport;
 use units::{Duration, Extent, Instant, Operation};
 
@@ -19,7 +21,7 @@ impl Disk {
             ahead.ahead.set_enabled(volume, !contract.has_deadlines());
         }
         if let Some(buffer) = &mut self.buffer {
-            buffer.buffer.set_enabled(volume, !contract.has_deadlines());
+            buffer.buffer.set_buffering(volume, Buffering::of(contract));
         }
     }
 

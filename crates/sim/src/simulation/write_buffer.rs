@@ -3,7 +3,7 @@
 
 use engine::{Destage, Handling, Outcome, Reply, Request, RequestId, WriteBufferAction};
 use stats::WriteBufferReport;
-use units::{DiskTime, Duration, Extent, Instant, Op, Operation};
+use units::{DiskTime, Duration, Extent, Instant, Op};
 
 use super::{Disk, Entry, Sender, Sent, Simulation};
 
@@ -74,11 +74,11 @@ impl Simulation {
                 }
                 WriteBufferAction::Destage(destage) => {
                     let watched = buffer.of_destage(&destage);
-                    let operation = Operation::write(destage.extent).with_fua();
+                    let operation = destage.operation;
                     let by = Sender::Destage(destage);
                     let id = self.sent.insert(Sent { by, at: now, operation, watched });
                     let request = Request { id, volume: destage.volume, operation };
-                    self.submit_below(index, request, destage.extent);
+                    self.submit_below(index, request, operation.extent);
                 }
                 WriteBufferAction::Submit(id) => {
                     let request = forced(self.request(id));

@@ -75,10 +75,10 @@ impl DiskThread {
         }
     }
 
-    /// Writes from a buffer to the disk. No client waits for the request: it is not traced.
+    /// Writes from a buffer to the disk, or flushes it. No client waits for the request: it is not traced.
     fn destage(&mut self, destage: Destage, now: Instant) {
-        let Destage { volume, extent, .. } = destage;
-        let operation = Operation::write(extent).with_fua();
+        let Destage { volume, operation, .. } = destage;
+        let extent = operation.extent;
         let mut data = Vec::with_capacity(extent.len.bytes_usize());
         if let Some(buffer) = &self.scheduler.write_buffer {
             buffer.copy(volume, extent, &mut data);

@@ -118,7 +118,9 @@ pub(crate) struct Spindle {
     positioning: PositioningCosts,
     /// The shallow volume that was served last, and when its quantum ended.
     last_shallow: Option<(VolumeId, Instant)>,
+    /// The time between two decisions which volume is served next, and what has passed of it.
     command_time: Mean,
+    held: DiskTime,
     /// The streams and bounded latencies.
     guard: Guard,
     worst: WorstCase,
@@ -154,6 +156,7 @@ impl Spindle {
             positioning: PositioningCosts::new(),
             last_shallow: None,
             command_time: Mean::default(),
+            held: DiskTime::ZERO,
             guard: Guard::new(settings),
             worst: WorstCase::Bound(settings.deadlines.worst),
             displaced: false,

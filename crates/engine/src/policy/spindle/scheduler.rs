@@ -148,7 +148,6 @@ impl Spindle {
     /// What `volume` is charged for a command that took `took`, apart from shared costs. Learns
     /// from it.
     fn own_cost(&mut self, volume: VolumeId, took: DiskTime) -> DiskTime {
-        self.command_time.learn(took, SERVICE_DIVISOR);
         let distances = self.distances.take();
         let positions = self.positions();
         let switch = self.switch.filter(|switch| switch.to == volume);
@@ -512,6 +511,11 @@ impl Policy for Spindle {
             return self.complete_real(volume, took, now);
         }
         self.estimator.learn(class, took);
+        self.held += took;
+        if !record.holds {
+            let held = core::mem::take(&mut self.held);
+            self.command_time.learn(held, SERVICE_DIVISOR);
+        }
         let own = self.own_cost(volume, took);
         let actual = self.ledger.charge(own);
         self.settle(volume, from_slack, (estimate, actual), now);
