@@ -100,20 +100,17 @@ impl Watched {
 #[derive(Debug, Default)]
 pub(crate) struct DataOracle {
     sectors: BTreeMap<Lba, Sector>,
-    /// Of a sector that several volumes share: the last version that each volume wrote, where
-    /// another volume has written since.
+    /// The last version that each volume wrote to a sector that another has written since.
     displaced: BTreeMap<(Lba, VolumeId), Version>,
-    /// The volumes that have had a bounded latency: its requests go ahead of others, so that two
-    /// writes in the queue have no order.
+    /// The volumes that have had a bounded latency: two writes of one in the queue have no order.
     unordered: BTreeSet<VolumeId>,
     writes: Version,
-    /// Whether the host buffers writes: then all writes that the disk executes are forced, or a
-    /// flush of the disk follows before they count as ended. They have the order in which they were
-    /// sent, where no two volumes share sectors.
+    /// Whether the host buffers writes: then those that the disk executes have the order in which
+    /// they were sent, where no two volumes share sectors.
     is_buffered: bool,
     /// Of a buffered disk, the sectors whose last answered version is not on the medium.
     volatile: BTreeSet<Lba>,
-    /// Of a buffered disk, the sectors that were written, not forced, since its last flush.
+    /// The sectors that were written there, not forced, since the disk's last flush.
     in_drive: BTreeSet<Lba>,
     pub(crate) checked: u64,
 }
@@ -165,7 +162,6 @@ impl DataOracle {
         }
         match command.operation.op {
             Op::Write | Op::WriteZeroes => {
-                let is_forced = command.operation.fua;
                 for lba in watched(command.operation.extent) {
                     let version = match &request.destaged {
                         Some(versions) => {
@@ -175,9 +171,9 @@ impl DataOracle {
                         None => request.version,
                     };
                     self.written(lba, command.volume, version);
-                    if self.is_buffered && is_forced {
+                    if command.operation.fua || !self.is_buffered {
                         self.is_on_medium(lba);
-                    } else if self.is_buffered {
+                    } else {
                         self.in_drive.insert(lba);
                     }
                 }

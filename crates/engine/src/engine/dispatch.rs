@@ -67,6 +67,28 @@ impl Engine {
         }
     }
 
+    /// Whether a flush is to end this request: if all of its pieces were forced, each would lose a
+    /// revolution.
+    pub(super) fn owes_flush(&self, operation: &Operation) -> bool {
+        if operation.op != Op::Write || !operation.fua || self.is_guarded() {
+            return false;
+        }
+        let command_max = self.settings.command_max;
+        let piece = match self.settings.execution {
+            // With several commands in flight a flush would not wait for them.
+            Execution::Preemptible(_) if self.settings.depth > 1 => None,
+            Execution::Preemptible(_) => {
+                self.executor.as_ref().map(|e| e.piece(Op::Write, operation.extent))
+            }
+            Execution::Whole { split: Some(_) } => None,
+            Execution::Whole { split: None } => {
+                self.settings.policy.buffers_writes().then_some(command_max)
+            }
+        };
+        debug_assert!(piece.is_none_or(|piece| piece > Sectors::ZERO), "a piece has sectors");
+        piece.is_some_and(|piece| operation.extent.len > piece)
+    }
+
     /// The next command of the selected request, if it is time for one.
     pub(super) fn execute(&mut self, selection: Selection, now: Instant) -> Option<Command> {
         if let Execution::Whole { split: None } = self.settings.execution {

@@ -14,8 +14,7 @@ use crate::policy::{self, Dispatch, DispatchRecord, Policy};
 use crate::preempt::Executor;
 use crate::request::{Action, Command, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
 use crate::{
-    Admission, Charging, Contract, Execution, PreemptionStats, Priority, Purpose, Settings,
-    VolumeId,
+    Admission, Charging, Contract, PreemptionStats, Priority, Purpose, Settings, VolumeId,
 };
 use drive_profile::Profile;
 
@@ -451,28 +450,6 @@ impl Engine {
 
     fn pending_mut(&mut self, slot: Slot) -> &mut Pending {
         self.pending[slot as usize].as_mut().expect("a request that is not answered is pending")
-    }
-
-    /// Whether a flush is to end this request: if all of its pieces were forced, each would lose a
-    /// revolution.
-    fn owes_flush(&self, operation: &Operation) -> bool {
-        if operation.op != Op::Write || !operation.fua || self.is_guarded() {
-            return false;
-        }
-        let command_max = self.settings.command_max;
-        let piece = match self.settings.execution {
-            // With several commands in flight a flush would not wait for them.
-            Execution::Preemptible(_) if self.settings.depth > 1 => None,
-            Execution::Preemptible(_) => {
-                self.executor.as_ref().map(|e| e.piece(Op::Write, operation.extent))
-            }
-            Execution::Whole { split: Some(_) } => None,
-            Execution::Whole { split: None } => {
-                self.settings.policy.buffers_writes().then_some(command_max)
-            }
-        };
-        debug_assert!(piece.is_none_or(|piece| piece > Sectors::ZERO), "a piece has sectors");
-        piece.is_some_and(|piece| operation.extent.len > piece)
     }
 
     /// What the next command of a request depends on.

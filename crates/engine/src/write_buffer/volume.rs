@@ -225,6 +225,7 @@ impl Volume {
     /// Whether something that `waiter` waits for is not on the medium. Only a flush waits for what
     /// the drive has buffered: a later forced write of the same sectors is not lost with it.
     fn is_waited_for(&self, waiter: &Waiter) -> bool {
+        debug_assert!(waiter.until <= self.number, "it waits for what was written");
         let mut in_drive = self.in_drive.into_iter().chain(self.flushing.map(|(_, since)| since));
         waiter.extent.is_none() && in_drive.any(|since| since.number <= waiter.until)
             || self.is_waited_for_here(waiter)
@@ -391,7 +392,8 @@ impl Volume {
         Some(write.extent)
     }
 
-    /// Data was lost: those who wait for it are told, and if none of them is a flush, the next one.
+    /// Data was lost: the requests that wait for it fail, and if none of them is a flush, the next
+    /// flush does.
     fn lose(&mut self, waits: impl Fn(&Waiter) -> bool) {
         let mut is_told = false;
         for waiter in self.waiters.iter_mut().filter(|waiter| waits(waiter)) {

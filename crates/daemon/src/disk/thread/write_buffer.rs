@@ -75,7 +75,8 @@ impl DiskThread {
         }
     }
 
-    /// Writes from a buffer to the disk, or flushes it. No client waits for the request: it is not traced.
+    /// Writes from a buffer to the disk, or flushes it. No client waits for the request: it is not
+    /// traced.
     fn destage(&mut self, destage: Destage, now: Instant) {
         let Destage { volume, operation, .. } = destage;
         let extent = operation.extent;
