@@ -132,6 +132,10 @@ pub const WRITE_BUFFER_PARTS_MAX: usize = 16_384;
 /// a flush, which costs about a revolution.
 pub const DESTAGE_MAX: Sectors = Sectors(16_384);
 
+/// The writes of a volume's write buffer among which its disk's chooser has the choice: they are
+/// near each other, as they are taken in the order of their sectors.
+pub const DESTAGE_DEPTH: u32 = 64;
+
 /// The time after which written data is sent to the disk, by default.
 pub const WRITE_AGE: Duration = Duration::from_secs(5);
 

@@ -24,12 +24,17 @@ const READER: &str =
 
 /// A disk with write buffers, and volumes, each with its contract and its workload.
 fn plan(drive: &str, volumes: &[(&str, &str)]) -> Plan {
+    sized("100GiB", drive, volumes)
+}
+
+/// The same with volumes of this size.
+fn sized(size: &str, drive: &str, volumes: &[(&str, &str)]) -> Plan {
     let mut text =
         format!("[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\nwrite_buffer = \"auto\"\n");
     for (index, (contract, _)) in volumes.iter().enumerate() {
         let _ = write!(
             text,
-            "[[volume]]\nname = \"v{index}\"\ndisk = \"d\"\nsize = \"100GiB\"\n{contract}\n"
+            "[[volume]]\nname = \"v{index}\"\ndisk = \"d\"\nsize = \"{size}\"\n{contract}\n"
         );
     }
     for (index, (_, workload)) in volumes.iter().enumerate() {
@@ -205,4 +210,18 @@ fn reads_see_what_was_written_and_what_was_flushed_is_on_the_medium() {
         checked += simulation.report().oracles.reads_checked;
     }
     assert!(checked > 1_000, "only {checked} sectors were checked");
+}
+
+#[test]
+fn random_writes_that_a_chooser_orders_are_faster_than_in_the_buffer_of_the_drive() {
+    for (size, drive) in
+        [("1500GiB", "barracuda-2t"), ("7000GiB", "hgst-7k8"), ("17000GiB", "nearline-20t")]
+    {
+        let drive = format!("{drive}\"\nchooser = \"predicted");
+        let buffered = sized(size, &drive, &[("", RANDOM_WRITES)]);
+        let mut plain = buffered.clone();
+        plain.disks[0].write_buffer = None;
+        let (buffered, plain) = (rates(&buffered).0[0], rates(&plain).0[0]);
+        assert!(buffered >= 1.5 * plain, "{drive}: {buffered} a second, {plain} through its own");
+    }
 }

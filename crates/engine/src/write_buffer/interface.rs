@@ -3,7 +3,8 @@
 use core::ops::Add;
 
 use crate::limits::{
-    DEPTH_MAX, WRITE_AGE, WRITE_AGE_MAX, WRITE_BUFFER_MEMORY, WRITE_BUFFER_MEMORY_MAX,
+    DEPTH_MAX, DESTAGE_DEPTH, WRITE_AGE, WRITE_AGE_MAX, WRITE_BUFFER_MEMORY,
+    WRITE_BUFFER_MEMORY_MAX,
 };
 use crate::request::{Outcome, RequestId};
 use crate::{Contract, VolumeId};
@@ -24,10 +25,10 @@ pub struct WriteBufferSettings {
     pub is_shared: bool,
 }
 
-/// [`WRITE_BUFFER_MEMORY`], [`WRITE_AGE`], and two writes in the engine.
+/// [`WRITE_BUFFER_MEMORY`], [`WRITE_AGE`] and [`DESTAGE_DEPTH`].
 impl Default for WriteBufferSettings {
     fn default() -> Self {
-        Self { memory: WRITE_BUFFER_MEMORY, age: WRITE_AGE, depth: 2, is_shared: false }
+        Self { memory: WRITE_BUFFER_MEMORY, age: WRITE_AGE, depth: DESTAGE_DEPTH, is_shared: false }
     }
 }
 

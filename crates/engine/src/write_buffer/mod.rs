@@ -34,7 +34,7 @@
 //! - A request that goes past the buffer (a long write, a trim, a write of zeroes) waits for what
 //!   it overlaps. A read sees the newest data.
 //! - A volume's memory is bounded by its part of the disk's, so a full buffer makes one client
-//!   wait. Beside it a volume's destages hold copies of at most half as much at the default depth.
+//!   wait. Beside it a volume's destages hold copies of what they write: at most as much again.
 
 use std::collections::VecDeque;
 

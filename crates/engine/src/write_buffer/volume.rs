@@ -10,6 +10,9 @@ use super::parts::{Part, Parts, Since, overlap};
 use crate::limits::{DEPTH_MAX, DESTAGE_MAX, WRITE_BUFFER_MEMORY_MAX};
 use crate::request::{Outcome, RequestId};
 
+/// The long writes of a volume in the engine.
+const LONG_DEPTH: usize = 2;
+
 /// A write in the engine.
 #[derive(Clone, Copy, Debug)]
 struct InEngine {
@@ -152,7 +155,7 @@ impl Volume {
     /// The instant of the oldest write that may go to the disk, or be flushed there.
     pub(super) fn oldest(&self, depth: u32) -> Option<Instant> {
         debug_assert!(self.in_engine.len() <= depth as usize, "the depth is kept");
-        let may_go = self.oldest.filter(|_| self.in_engine.len() < depth as usize);
+        let may_go = self.oldest.filter(|_| self.may_submit(depth));
         let may_be_flushed = self.in_drive.filter(|_| self.flushing.is_none());
         may_go.into_iter().chain(may_be_flushed.map(|since| since.at)).min()
     }
@@ -285,7 +288,7 @@ impl Volume {
         let Terms { urgency, depth, age, now, .. } = *terms;
         let is_any_old = self.oldest.is_some_and(|oldest| oldest + age <= now);
         let is_wanted = urgency == Urgency::Idle || self.is_full() || is_any_old;
-        if self.in_engine.len() >= depth as usize || !is_wanted && self.waiters.is_empty() {
+        if !self.may_submit(depth) || !is_wanted && self.waiters.is_empty() {
             return None;
         }
         let Some(position) = self.candidate(urgency, age, now) else {
@@ -306,7 +309,7 @@ impl Volume {
             part.destage = Some(id);
             since = since.min(part.since);
         }
-        let is_long = extent.len.0 * 2 >= self.longest().0;
+        let is_long = self.is_long(extent);
         let by_flush = self.waiters.iter().all(|waiter| waiter.extent.is_none());
         let is_forced = !(is_long && by_flush && self.may_defer(terms));
         self.in_engine.push(InEngine { id, extent, since, is_forced });
@@ -317,18 +320,36 @@ impl Volume {
         Some(extent)
     }
 
+    /// Whether the engine may have one more write. Of long ones it has two: one that the disk
+    /// writes, and the next.
+    fn may_submit(&self, depth: u32) -> bool {
+        let long = self.in_engine.iter().filter(|write| self.is_long(write.extent)).count();
+        debug_assert!(long <= self.in_engine.len(), "a part of all");
+        self.in_engine.len() < depth as usize && long < LONG_DEPTH
+    }
+
+    /// Whether a write takes so long that its order among others is of no account.
+    fn is_long(&self, extent: Extent) -> bool {
+        debug_assert!(!extent.is_empty(), "a write has sectors");
+        extent.len.0 * 2 >= self.longest().0
+    }
+
     /// The longest write to the disk.
     fn longest(&self) -> Sectors {
         debug_assert!(self.usage.bound <= self.own, "a bound is at most the volume's own");
         Sectors(DESTAGE_MAX.0.min((self.usage.bound.0 / 2).max(1)))
     }
 
-    /// Whether the memory is needed.
+    /// Whether the memory is needed. What short writes are about to release counts as free, so that
+    /// the engine has only as many of them as the memory needs.
     fn is_full(&self) -> bool {
         let WriteBufferUsage { used, bound, .. } = self.usage;
         debug_assert!(used > Sectors::ZERO || self.parts.is_empty(), "parts take memory");
-        let is_wanted =
-            used.0 * 2 >= bound.0 || !self.waiting.is_empty() || self.buffering == Buffering::Off;
+        let short = self.in_engine.iter().filter(|write| !self.is_long(write.extent));
+        let leaving = short.map(|write| write.extent.len.0).sum::<u64>();
+        let is_wanted = used.0.saturating_sub(leaving) * 2 >= bound.0
+            || !self.waiting.is_empty() && leaving * 2 < bound.0
+            || self.buffering == Buffering::Off;
         is_wanted && used > Sectors::ZERO
     }
 
