@@ -82,6 +82,22 @@ fn a_limit_holds_for_writes_that_are_answered_from_memory() {
 }
 
 #[test]
+fn a_limit_holds_for_long_sequential_writes() {
+    for drive in ["hgst-7k8", "barracuda-2t", "nearline-20t"] {
+        let rate = |limit: &str| rates(&plan(drive, &[(limit, LARGE_WRITES)])).0[0];
+        let whole = rate("");
+        for limit in [10_u8, 30, 60] {
+            let limited = rate(&format!("limit = \"{limit}%\""));
+            let part = 100.0 * limited / whole;
+            let bound = f64::from(limit);
+            assert!(part <= bound + 2.0, "{drive}: {part:.1} % of {whole:.1} at {limit} %");
+            // A volume with a limit does not use the drive's buffer: 8 MiB lose a revolution.
+            assert!(part >= 0.75 * bound, "{drive}: {part:.1} % of {whole:.1} at {limit} %");
+        }
+    }
+}
+
+#[test]
 fn a_database_commits_at_its_share_beside_those_who_write() {
     for neighbour in [RANDOM_WRITES, LARGE_WRITES, LARGE_READS] {
         let volumes = [("reserve = \"30%\"", DATABASE), ("reserve = \"70%\"", neighbour)];
