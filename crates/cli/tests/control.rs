@@ -9,6 +9,7 @@ use api::{Answer, Client, ClientError};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::{Scratch, Server, client, config, spindle};
+use units::{Extent, Lba, Sectors};
 
 /// A client on the default socket of the API.
 const SOCKET: &str = "spindle-api.sock";
@@ -302,5 +303,24 @@ fn a_bounded_latency_is_created_admitted_shown_and_removed() {
     assert!(run(&["vol", "ls"], &[], 0).contains("0 met, 0 missed"));
     let table = run(&["vol", "set", "log", "--no-latency"], &[], 0);
     assert!(table.contains("best effort"), "{table}");
+    server.stop();
+}
+
+#[test]
+fn an_open_connection_reaches_what_its_volume_grew_by() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", config("ram")));
+    let address = server.address.parse().expect("an address");
+    let mut connected = nbd::client::Client::connect(&address).expect("it listens");
+    assert_eq!(connected.go("b").expect("it is served").size.0, 32 << 20);
+    let beyond = Extent::new(Lba(32 << 11), Sectors(8));
+    assert!(connected.read(beyond).is_err(), "the volume ends there");
+    let grown = spindle(scratch.path(), &["vol", "resize", "b", "40MiB"]);
+    assert_eq!(grown.code, Some(0), "{grown:?}");
+    connected.write(beyond, &[7; 4096]).expect("the volume has grown");
+    assert_eq!(connected.read(beyond).expect("it is there"), [7; 4096]);
+    let past = Extent::new(Lba(40 << 11), Sectors(8));
+    assert!(connected.read(past).is_err(), "the new end");
+    connected.disconnect().expect("it is connected");
     server.stop();
 }

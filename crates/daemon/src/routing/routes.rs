@@ -167,6 +167,10 @@ impl Exports for Routes {
         Some(export(id, &table.routes[&id]))
     }
 
+    fn size_now(&self, export: ExportId) -> Option<Bytes> {
+        self.with(export, |route| route.size)
+    }
+
     fn withdraw(&self, export: ExportId) {
         let mut table = self.write();
         if let Some(route) = table.routes.remove(&export) {

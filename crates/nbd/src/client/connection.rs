@@ -3,6 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -41,6 +42,16 @@ impl ClientExport {
     /// Whether writing is refused.
     pub const fn is_read_only(&self) -> bool {
         self.flags & flag::READ_ONLY != 0
+    }
+
+    /// Whether several connections see each other's writes, as one connection sees its own.
+    pub const fn allows_several_connections(&self) -> bool {
+        self.flags & flag::CAN_MULTI_CONN != 0
+    }
+
+    /// Whether sectors close to each other are read faster than others.
+    pub const fn is_rotational(&self) -> bool {
+        self.flags & flag::ROTATIONAL != 0
     }
 }
 
@@ -334,6 +345,21 @@ impl Client {
     /// The two halves, for two threads.
     pub fn split(self) -> (Sender, Receiver) {
         (self.sender, self.receiver)
+    }
+
+    /// The socket, in the state after the last reply: for another implementation of the
+    /// transmission phase, such as the kernel's.
+    ///
+    /// # Errors
+    /// If the server has sent bytes that were read and belong to no reply.
+    pub fn into_socket(self) -> Result<OwnedFd, ClientError> {
+        if !self.receiver.socket.buffer().is_empty() {
+            return Err(ClientError::Protocol("bytes that were not asked for"));
+        }
+        Ok(match self.sender.socket {
+            Socket::Unix(stream) => stream.into(),
+            Socket::Tcp(stream) => stream.into(),
+        })
     }
 
     /// Disconnects (`NBD_CMD_DISC`) and waits until the server has closed.

@@ -91,6 +91,14 @@ pub trait Exports: Send + Sync {
     /// The export of this name.
     fn open(&self, name: &str) -> Option<Export>;
 
+    /// The size of an export now, if it can change while clients have it open. Called for requests
+    /// past the end that the connection knows: a client that learns of a larger size by other means
+    /// uses it without a new connection.
+    fn size_now(&self, export: ExportId) -> Option<Bytes> {
+        let _ = export;
+        None
+    }
+
     /// Removes an export: no client can open it from now on. Called on the server's first thread
     /// when [`crate::Handle::withdraw`] succeeds. Connections on other threads may have requests in
     /// flight until they are closed.

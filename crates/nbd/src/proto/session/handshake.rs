@@ -5,7 +5,7 @@
 //! the next option can always be parsed. A client without access to an export cannot learn that it
 //! exists.
 
-use units::SECTOR_BYTES;
+use units::{Bytes, SECTOR_BYTES};
 
 use super::state::{
     Blocked, CloseReason, Event, Phase, Security, Session, SessionContext, Step, Target,
@@ -424,7 +424,13 @@ fn name_of(raw: &[u8]) -> Result<&str, u32> {
 /// The size that is offered: whole blocks and sectors, since the rest cannot be addressed. Both are
 /// powers of two.
 fn size(export: &Export) -> u64 {
-    export.size.0 - export.size.0 % export.block_min.0.max(SECTOR_BYTES)
+    offered_bytes(export.size, export.block_min.0)
+}
+
+/// See [`size`].
+pub(super) const fn offered_bytes(size: Bytes, block_min: u64) -> u64 {
+    let block = if block_min > SECTOR_BYTES { block_min } else { SECTOR_BYTES };
+    size.0 - size.0 % block
 }
 
 /// The description, cut at a character boundary.

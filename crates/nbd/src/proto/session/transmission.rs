@@ -8,6 +8,7 @@ use units::{Op, Operation};
 
 use super::budget::Budget;
 use super::classify::{self, Verdict, classify, refuse};
+use super::handshake::offered_bytes;
 use super::in_flight::ReplyKind;
 use super::metadata::ALLOCATION_ID;
 use super::state::{Blocked, CloseReason, Event, Payload, Phase, Session, SessionContext, Step};
@@ -77,11 +78,24 @@ impl Session {
         };
         let payload = payload_bytes(&header, self.style);
         self.expects_payload = payload >= PAYLOAD_STEP_BYTES as u64;
+        self.follow_growth(&header, context);
         if header.command == command::BLOCK_STATUS && payload > 0 {
             return self.filtered_status(&header, &bytes[head..], head, context);
         }
         let verdict = classify(&header, header.length, &self.target, self.style);
         self.execute(&header, verdict, &bytes[head..], (head, payload), context)
+    }
+
+    /// A request past the end that was known may lie in what its export grew by since. A smaller
+    /// size is not looked for: an export that shrinks disconnects its clients.
+    fn follow_growth(&mut self, header: &RequestHeader, context: &SessionContext<'_>) {
+        let end = header.offset.checked_add(header.length);
+        if end.is_none_or(|end| end <= self.target.bytes) {
+            return;
+        }
+        if let Some(size) = context.exports.size_now(self.target.id) {
+            self.target.bytes = self.target.bytes.max(offered_bytes(size, self.target.block_min));
+        }
     }
 
     /// Carries out the verdict on a request, given the lengths of its head and payload.

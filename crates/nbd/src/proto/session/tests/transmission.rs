@@ -153,6 +153,34 @@ fn what_lies_past_the_end_is_refused_as_its_kind_wants() {
 }
 
 #[test]
+fn an_open_connection_reaches_what_its_export_grew_by() {
+    struct Growing(Export);
+    impl Exports for Growing {
+        fn list(&self) -> Vec<Export> {
+            vec![self.0.clone()]
+        }
+        fn open(&self, _: &str) -> Option<Export> {
+            Some(self.0.clone())
+        }
+        fn size_now(&self, export: ExportId) -> Option<Bytes> {
+            (export == self.0.id).then_some(self.0.size)
+        }
+    }
+    let mut timeline = Timeline::opened();
+    // A partial sector at the new end is not offered.
+    let grown = Export::new(ExportId(3), "vol", Bytes(SIZE + 1024 + 511));
+    timeline.exports = Box::new(Growing(grown));
+    timeline.request(0, command::READ, 5, SIZE - 512, 1536);
+    assert_eq!(timeline.submitted().operation.extent.end().0, SIZE / 512 + 2);
+    assert_eq!(timeline.refusal(0, command::READ, SIZE + 1024, 512), Errno::Inval);
+    assert_eq!(timeline.refusal(0, command::READ, u64::MAX - 511, 512), Errno::Inval);
+    // What was reached once stays reachable: a smaller size is not looked for.
+    timeline.exports = Box::new(Growing(Export::new(ExportId(3), "vol", Bytes(512))));
+    timeline.request(0, command::TRIM, 6, SIZE, 512);
+    assert_eq!(timeline.submitted().operation.op, Op::Trim);
+}
+
+#[test]
 fn what_is_not_aligned_to_the_minimum_block_is_invalid() {
     let opened = |least| {
         let mut export = Export::new(ExportId(3), "vol", Bytes(SIZE));
