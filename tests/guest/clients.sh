@@ -106,7 +106,7 @@ guest() {
         ;;
       *@@GUEST-END*) break ;;
     esac
-  done < <(tail --pid="$guest_run" -n +1 -F "$LOG" 2> /dev/null | tr -d '\r')
+  done < <(tail --pid="$guest_run" -n +1 -F "$LOG" 2> /dev/null)
   ended=0
   wait "$guest_run" || ended=$?
   stop_loads

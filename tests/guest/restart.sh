@@ -53,7 +53,7 @@ while read -r line; do
     stop
   fi
   serve --listen "$address"
-done < <(tail --pid="$guest_run" -n +1 -F "$LOG" 2>/dev/null | tr -d '\r')
+done < <(tail --pid="$guest_run" -n +1 -F "$LOG" 2>/dev/null)
 
 ended=0
 wait "$guest_run" || ended=$?

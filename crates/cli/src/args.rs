@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::admit::Admit;
+use crate::attach::{Attach, Detach};
 use crate::disk::DiskCommand;
 use crate::drive::Drive;
 use crate::lab::Forwarded;
@@ -42,6 +43,10 @@ pub(crate) enum Command {
     /// Create, show, check and change pools of disks.
     #[command(subcommand)]
     Pool(PoolCommand),
+    /// Attach a volume as a block device of this machine's kernel, or list what is attached.
+    Attach(Attach),
+    /// Detach a block device that nothing uses.
+    Detach(Detach),
     /// Watch a running daemon: the share and the rates of each volume, now.
     Top(Top),
     /// Ask a running daemon whether a volume fits, and if not, what does.

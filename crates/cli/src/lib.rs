@@ -8,6 +8,7 @@
 
 mod admit;
 mod args;
+mod attach;
 mod contract;
 mod daemon_api;
 mod declared;
@@ -15,6 +16,7 @@ mod demo;
 mod disk;
 mod drive;
 mod lab;
+mod listen;
 mod live;
 mod notify;
 mod pool;
@@ -52,6 +54,8 @@ fn run(command: Command, json: bool) -> anyhow::Result<ExitStatus> {
         Command::Serve(serve) => serve::run(&serve, json),
         Command::Vol(command) => vol::run(&command, json),
         Command::Pool(command) => pool::run(&command, json),
+        Command::Attach(command) => attach::attach(&command, json),
+        Command::Detach(command) => attach::detach(&command, json),
         Command::Top(command) => top::run(&command, json),
         Command::Disk(command) => disk::run(&command, json),
         Command::Admit(admit) => admit::run(&admit, json),

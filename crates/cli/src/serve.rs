@@ -18,11 +18,9 @@ use units::{Bytes, Duration, Extent, Instant, Lba};
 use crate::args;
 use crate::daemon_api::SOCKET;
 use crate::declared;
+use crate::listen::LISTEN;
 use crate::notify;
 use crate::slow::SlowLog;
-
-/// The address to listen on if neither the config nor the command line gives one.
-const LISTEN: &str = "unix:spindle.sock";
 
 /// The report of a run, printed at its end.
 #[derive(Debug, Serialize)]

@@ -482,3 +482,32 @@ fn a_plan_that_was_simulated_is_served_unchanged_where_it_says() {
     server.stop();
     assert_eq!(scratch.names(), ["disk.img", "plan.toml"]);
 }
+
+#[test]
+fn what_cannot_be_attached_or_detached_is_refused_in_one_line() {
+    let scratch = Scratch::new();
+    for (arguments, words) in [
+        (&["attach", "a", "/dev/sda"][..], "expected a device such as /dev/nbd0"),
+        (&["attach", "a", "--server", "nowhere"], "expected `unix:/path`"),
+        (&["attach", "a", "--connections", "0"], "found `0`, expected 1 to 16"),
+        (&["attach", "a", "--dead-timeout", "1ms"], "expected a time from 1s to"),
+        (&["attach"], "<VOLUME>"),
+        (&["detach", "/dev/nbd4000000000"], "found no /dev/nbd4000000000"),
+        (&["detach", "no volume"], "found no device attached to volume \"no volume\""),
+    ] {
+        let ran = spindle(scratch.path(), arguments);
+        assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");
+        assert!(ran.stderr.contains(words), "{arguments:?}: {ran:?}");
+        assert_eq!(ran.stdout, "", "{arguments:?}");
+    }
+    // Without privileges and without a driver, the list is readable.
+    let listed = succeed_json(&scratch, &["attach", "--list", "--json"]);
+    assert_eq!(listed["schema"], 1);
+    assert!(listed["attached"].is_array(), "{listed}");
+}
+
+fn succeed_json(scratch: &Scratch, arguments: &[&str]) -> Value {
+    let ran = spindle(scratch.path(), arguments);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.json()
+}

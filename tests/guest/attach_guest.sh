@@ -1,0 +1,139 @@
+# Runs in the guest: a volume of the host's daemon is attached, used while the daemon restarts,
+# grown and detached, and what cannot be done is refused in one line. $ARGS: the daemon, and how
+# often it restarts.
+set -eu
+server=${ARGS% *}
+restarts=${ARGS#* }
+
+fail() {
+  echo "FAILED: $*"
+  cat /tmp/supervisor 2> /dev/null || true
+  dmesg | tail -20
+  exit 1
+}
+
+# refused WORDS COMMAND...: the command ends with 2, and its one line has these words.
+refused() {
+  words=$1
+  shift
+  code=0
+  "$@" > /tmp/out 2> /tmp/err || code=$?
+  [ "$code" -eq 2 ] || fail "$* ends with $code: $(cat /tmp/err)"
+  [ "$(wc -l < /tmp/err)" -eq 1 ] || fail "$*: more than one line: $(cat /tmp/err)"
+  grep -q -- "$words" /tmp/err || fail "$*: $(cat /tmp/err)"
+}
+
+# awaited SECONDS COMMAND...: repeats a command until it succeeds.
+awaited() {
+  left=$(($1 * 10))
+  shift
+  until "$@"; do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || fail "in vain: $*"
+    sleep 0.1
+  done
+}
+
+supervise() {
+  rm -f /tmp/device
+  mkfifo /tmp/device
+  spindle attach --supervise data --server "$server" > /tmp/device 2>> /tmp/supervisor &
+  supervisor=$!
+  read -r device < /tmp/device || fail "not attached"
+}
+
+connections() { grep -c 'is connected' /tmp/supervisor || true; }
+has_more_connections() { [ "$(connections)" -gt "$1" ]; }
+has_bytes() { [ "$(blockdev --getsize64 "$device")" -eq "$1" ]; }
+
+rmmod nbd
+refused 'modprobe nbd' spindle attach data --server "$server"
+modprobe nbd
+refused 'no export of that name' spindle attach absent --server "$server"
+refused 'expected root' unshare -U spindle attach data --server "$server"
+refused 'expected one of the volumes' spindle detach data
+refused 'found no /dev/nbd999' spindle detach /dev/nbd999
+refused 'nothing attached to /dev/nbd0' spindle detach /dev/nbd0
+[ "$(spindle attach --list --json)" = '{"schema":1,"attached":[]}' ] || fail "some is attached"
+
+supervise
+has_bytes 134217728 || fail "another size"
+[ "$(cat "/sys/block/${device#/dev/}/backend")" = "spindle:data@$server" ] || fail "the backend"
+spindle attach --list > /tmp/list
+grep -q "$device.*data.*$server" /tmp/list || fail "the list: $(cat /tmp/list)"
+refused "attached as $device already" spindle attach data --server "$server"
+refused 'attached to volume "data"' spindle attach second "$device" --server "$server"
+
+/bin/mke2fs -q -F -t ext4 "$device" || fail "mke2fs"
+mount -t ext4 "$device" /mnt || fail "mount"
+refused 'mounted on /mnt' spindle detach data
+refused 'mounted on /mnt' spindle detach "$device"
+
+# Random writes that are read back and verified, and files whose sums are compared, all the time.
+writes() {
+  while [ ! -e /tmp/enough ]; do
+    fio --name=verified --filename=/mnt/verified --size=8m --rw=randwrite --bsrange=4k-64k \
+      --direct=1 --ioengine=libaio --iodepth=8 --verify=crc32c --verify_fatal=1 \
+      > /tmp/fio 2>&1 || { cp /tmp/fio /tmp/failed; return; }
+    echo >> /tmp/rounds
+  done
+}
+: > /tmp/rounds
+writes &
+writer=$!
+head -c 2097152 /dev/urandom > /tmp/data
+sum=$(sha256sum < /tmp/data)
+restart=0
+while [ "$restart" -lt "$restarts" ]; do
+  restart=$((restart + 1))
+  before=$(connections)
+  echo "@@RESTART $restart"
+  for part in 1 2 3; do
+    dd if=/tmp/data of="/mnt/$part" bs=64k conv=fsync 2> /dev/null || fail "a write"
+  done
+  if [ "$restart" -eq 2 ]; then
+    # Another supervisor takes the device over, whose connections may have ended meanwhile.
+    kill -KILL "$supervisor"
+    wait "$supervisor" || true
+    supervise
+  fi
+  awaited 60 has_more_connections "$before"
+  for part in 1 2 3; do
+    [ "$(sha256sum < "/mnt/$part")" = "$sum" ] || fail "$part is another"
+  done
+  [ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
+done
+touch /tmp/enough
+wait "$writer"
+[ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
+[ -s /tmp/rounds ] || fail "fio verified nothing"
+
+echo "@@GROW"
+awaited 60 has_bytes 201326592
+/bin/resize2fs "$device" > /tmp/resized 2>&1 || fail "resize2fs: $(cat /tmp/resized)"
+head -c 150000000 /dev/urandom > /mnt/more || fail "the file system has not grown"
+more=$(sha256sum < /mnt/more)
+sync
+umount /mnt || fail "umount"
+/bin/e2fsck -fn "$device" > /tmp/checked 2>&1 || fail "e2fsck: $(cat /tmp/checked)"
+echo 3 > /proc/sys/vm/drop_caches
+mount -t ext4 "$device" /mnt || fail "mount again"
+[ "$(sha256sum < /mnt/more)" = "$more" ] || fail "what was written after the growth is another"
+for part in 1 2 3; do
+  [ "$(sha256sum < "/mnt/$part")" = "$sum" ] || fail "$part is another"
+done
+umount /mnt || fail "last umount"
+spindle detach data > /tmp/out || fail "detach"
+ended=0
+wait "$supervisor" || ended=$?
+[ "$ended" -eq 0 ] || fail "the supervisor ended with $ended"
+[ ! -e "/sys/block/${device#/dev/}/pid" ] || fail "the device is still connected"
+if dmesg | grep -iE 'I/O error|EXT4-fs (error|warning)'; then fail "the kernel saw an error"; fi
+echo "attached: $(wc -l < /tmp/rounds) verified rounds over $restarts restarts, grown, no error"
+
+device=$(spindle attach second /dev/nbd3 --server "$server" --connections 2 2> /dev/null)
+[ "$device" = /dev/nbd3 ] || fail "$device"
+dd if=/tmp/data of="$device" bs=64k oflag=direct conv=fsync 2> /dev/null || fail "write to $device"
+[ "$(head -c 2097152 "$device" | sha256sum)" = "$sum" ] || fail "$device holds something else"
+spindle detach "$device" > /dev/null || fail "detach $device"
+echo "two connections: what was written is read"
