@@ -7,7 +7,7 @@
 //! ```
 //!
 //! There is no state file: what is attached is read back from sysfs, where the driver keeps the
-//! [`Backend`] that [`Control::connect`] gave it.
+//! [`Backend`] that [`Control::attach`] gave it.
 //!
 //! Invariants:
 //! - no message from outside causes a panic, and each is bounded ([`limits`]);

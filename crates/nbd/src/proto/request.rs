@@ -1,6 +1,6 @@
 //! Requests and their replies, as values.
 
-use units::{Extent, Operation, Sectors};
+use units::{Extent, Op, Operation, Sectors};
 
 use crate::proto::byte_range::ByteRange;
 use crate::proto::export::ExportId;
@@ -37,7 +37,7 @@ pub struct Request {
     pub data: Vec<u8>,
 }
 
-/// A write to parts of sectors. The server turns it into whole sectors, so that a handler never
+/// A change of parts of sectors. The server turns it into whole sectors, so that a handler never
 /// receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadModifyWrite {
@@ -47,7 +47,10 @@ pub struct ReadModifyWrite {
     pub export: ExportId,
     /// The bytes, checked to lie inside the export.
     pub span: ByteRange,
-    /// The data to write; `None` writes zeroes.
+    /// A write, a write of zeroes or a trim. What is trimmed reads as zeroes, its parts of sectors
+    /// too.
+    pub op: Op,
+    /// The data of a write; else `None`.
     pub data: Option<Vec<u8>>,
     /// Whether it must be durable before it is answered.
     pub fua: bool,

@@ -15,8 +15,8 @@ use crate::proto::wire::{RequestHeader, command, length};
 pub(super) enum Verdict {
     /// The disk carries it out.
     Perform(Operation),
-    /// A write to parts of sectors.
-    ReadModifyWrite(ByteRange),
+    /// A change of parts of sectors.
+    ReadModifyWrite(Op, ByteRange),
     /// A block status request for the sectors around these bytes.
     BlockStatus(ByteRange),
     /// A valid request without effect.
@@ -133,13 +133,11 @@ pub(super) fn classify(
 fn classify_partial(header: &RequestHeader, op: Op, span: ByteRange) -> Verdict {
     let fua = op.writes() && header.flags & command::FLAG_FUA != 0;
     match op {
-        Op::Trim if span.inner().is_empty() => Verdict::Empty,
-        Op::Trim => Verdict::Perform(Operation { op, extent: span.inner(), fua }),
         // The first and the last sector are read and written.
         Op::WriteZeroes if header.flags & command::FLAG_FAST_ZERO != 0 => {
             refuse(Errno::NotSup, "zeroing parts of sectors is no faster than writing")
         }
-        Op::Write | Op::WriteZeroes => Verdict::ReadModifyWrite(span),
+        Op::Write | Op::WriteZeroes | Op::Trim => Verdict::ReadModifyWrite(op, span),
         _ => Verdict::Perform(Operation { op, extent: span.outer(), fua }),
     }
 }

@@ -1,5 +1,7 @@
-//! Requests for parts of sectors. A read covers the sectors around them, a trim the whole sectors
-//! inside them, and a write becomes an [`Event::ReadModifyWrite`](super::Event::ReadModifyWrite).
+//! Requests for parts of sectors. A read covers the sectors around them; a write, a write of zeroes
+//! and a trim become an [`Event::ReadModifyWrite`](super::Event::ReadModifyWrite).
+
+use units::Op;
 
 use super::in_flight::ReplyKind;
 use super::state::{Blocked, Event, Payload, Phase, Session, SessionContext, Step};
@@ -10,16 +12,16 @@ use crate::proto::request::{ClientRequestId, ReadModifyWrite};
 use crate::proto::wire::{RequestHeader, command, length};
 
 impl Session {
-    /// Admits a write to parts of sectors if there is room for it.
+    /// Admits a change of parts of sectors if there is room for it.
     pub(super) fn admit_read_modify_write(
         &mut self,
         header: &RequestHeader,
-        span: ByteRange,
+        (op, span): (Op, ByteRange),
         rest: &[u8],
         head: usize,
         context: &mut SessionContext<'_>,
     ) -> Step {
-        let writes = header.command == command::WRITE;
+        let writes = op == Op::Write;
         let bytes = if writes { length(header.length) } else { 0 };
         // The first and the last sector do not count against the limit: else the longest request
         // would never be admitted.
@@ -48,15 +50,15 @@ impl Session {
             data.extend_from_slice(here);
             data
         });
-        self.submit_read_modify_write(header, span, data, context);
+        self.submit_read_modify_write(header, (op, span), data, context);
         Step::Took(head + bytes)
     }
 
-    /// Submits a complete write whose memory is taken.
+    /// Submits a complete change whose memory is taken.
     pub(super) fn submit_read_modify_write(
         &mut self,
         header: &RequestHeader,
-        span: ByteRange,
+        (op, span): (Op, ByteRange),
         data: Option<Vec<u8>>,
         context: &mut SessionContext<'_>,
     ) {
@@ -67,6 +69,7 @@ impl Session {
             id: ClientRequestId { connection: self.connection, sequence },
             export: self.target.id,
             span,
+            op,
             fua: header.flags & command::FLAG_FUA != 0,
             no_hole: data.is_none() && header.flags & command::FLAG_NO_HOLE != 0,
             data,

@@ -109,7 +109,7 @@ impl Session {
     ) -> Step {
         let tag = RequestTag { cookie: header.cookie, offset: header.offset };
         let verdict = match verdict {
-            Verdict::Perform(_) | Verdict::ReadModifyWrite(_) | Verdict::BlockStatus(_)
+            Verdict::Perform(_) | Verdict::ReadModifyWrite(..) | Verdict::BlockStatus(_)
                 if self.shutting_down =>
             {
                 refuse(Errno::Shutdown, "the export goes away")
@@ -118,8 +118,8 @@ impl Session {
         };
         match verdict {
             Verdict::Perform(operation) => self.admit(header, operation, rest, head, context),
-            Verdict::ReadModifyWrite(span) => {
-                self.admit_read_modify_write(header, span, rest, head, context)
+            Verdict::ReadModifyWrite(op, span) => {
+                self.admit_read_modify_write(header, (op, span), rest, head, context)
             }
             Verdict::BlockStatus(span) => self.admit_block_status(header, span, head, context),
             Verdict::Disconnect => {
@@ -283,13 +283,9 @@ impl Session {
                     Verdict::Perform(operation) => {
                         self.submit(&payload.header, operation, payload.data, context);
                     }
-                    Verdict::ReadModifyWrite(span) => {
-                        self.submit_read_modify_write(
-                            &payload.header,
-                            span,
-                            Some(payload.data),
-                            context,
-                        );
+                    Verdict::ReadModifyWrite(op, span) => {
+                        let (header, data) = (&payload.header, Some(payload.data));
+                        self.submit_read_modify_write(header, (op, span), data, context);
                     }
                     _ => unreachable!("a write that was let in is one"),
                 }

@@ -58,9 +58,10 @@ enum Work {
 #[expect(clippy::struct_excessive_bools, reason = "two are flags of the protocol, set or not")]
 struct SectorUpdate {
     span: ByteRange,
+    op: Op,
     fua: bool,
     no_hole: bool,
-    /// A write of zeroes that covers whole sectors: those are not written as data.
+    /// No data, and whole sectors: those are not written as data.
     zeroes_inner: bool,
     /// The sectors to be written; for zeroes with whole sectors inside, only the first and the
     /// last.
@@ -322,7 +323,8 @@ impl TrackedExport {
 
 impl SectorUpdate {
     fn new(write: ReadModifyWrite) -> Self {
-        let ReadModifyWrite { span, data, fua, no_hole, .. } = write;
+        let ReadModifyWrite { span, op, data, fua, no_hole, .. } = write;
+        assert_eq!(data.is_some(), op == Op::Write, "a write alone has data");
         let (sectors, inner) = (span.outer().len.bytes_usize(), span.inner());
         let edges = usize::from(span.before() > 0) + usize::from(span.behind() > 0);
         let zeroes_inner = data.is_none() && !inner.is_empty();
@@ -335,7 +337,7 @@ impl SectorUpdate {
                 data
             }
         };
-        Self { span, fua, no_hole, zeroes_inner, data, left: 0, writing: false, failed: None }
+        Self { span, op, fua, no_hole, zeroes_inner, data, left: 0, writing: false, failed: None }
     }
 
     /// The sectors that are only partly written: the first, and the last if it is another.
@@ -389,7 +391,7 @@ impl SectorUpdate {
             ask(Part::Middle, Op::Write, self.span.outer(), data, false);
             return;
         }
-        ask(Part::Middle, Op::WriteZeroes, self.span.inner(), Vec::new(), self.no_hole);
+        ask(Part::Middle, self.op, self.span.inner(), Vec::new(), self.no_hole);
         let (before, behind) = (self.span.before() > 0, self.span.behind() > 0);
         let Extent { start, len } = self.span.outer();
         if before {

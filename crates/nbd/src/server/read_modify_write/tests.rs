@@ -144,8 +144,9 @@ impl World {
             let data = data.unwrap_or_default();
             self.submit(Request { id, export: EXPORT, operation, no_hole: false, data });
         } else {
-            let write =
-                ReadModifyWrite { id, export: EXPORT, span, data, fua: false, no_hole: false };
+            let op = if zeroes { Op::WriteZeroes } else { Op::Write };
+            let (fua, no_hole) = (false, false);
+            let write = ReadModifyWrite { id, export: EXPORT, span, op, data, fua, no_hole };
             self.read_modify_writes.begin(write, &mut self.at_disk);
         }
     }
@@ -323,7 +324,8 @@ fn write(sequence: u64, start: u64, len: u64) -> ReadModifyWrite {
     let (start, len) = (Bytes(start), Bytes(len));
     let data = Some(vec![7; usize::try_from(len.0).expect("few")]);
     let span = ByteRange { start, len };
-    ReadModifyWrite { id, export: EXPORT, span, data, fua: true, no_hole: false }
+    let op = Op::Write;
+    ReadModifyWrite { id, export: EXPORT, span, op, data, fua: true, no_hole: false }
 }
 
 #[test]
@@ -342,6 +344,32 @@ fn a_byte_costs_a_read_and_a_forced_write_of_its_sector() {
         .expect("an answer");
     assert_eq!(reply.id.sequence, 1);
     assert!(reply.result.is_ok() && is_idle(&read_modify_writes) && out.is_empty());
+}
+
+#[test]
+fn a_trim_zeroes_parts_of_sectors_and_trims_those_between() {
+    let (mut read_modify_writes, mut out) = (watching(), Vec::new());
+    let data = None;
+    let trim = ReadModifyWrite { op: Op::Trim, data, ..write(1, 500, 1_100) };
+    read_modify_writes.begin(trim, &mut out);
+    let reads = core::mem::take(&mut out);
+    assert_eq!(reads.len(), 2, "the first sector and the last");
+    for read in reads {
+        read_modify_writes.on_part_completed(read.id, Ok(vec![3; SECTOR]), &mut out);
+    }
+    let changed = |op: Op| out.iter().filter(move |request| request.operation.op == op);
+    let extents: Vec<_> = changed(Op::Trim).map(|request| request.operation.extent).collect();
+    assert_eq!(extents, [Extent::new(Lba(1), Sectors(2))]);
+    let written: Vec<_> = changed(Op::Write).collect();
+    let sector = |first: u8, count: usize, then: u8| {
+        [vec![first; count], vec![then; SECTOR - count]].concat()
+    };
+    let (first, last) = (sector(3, 500, 0), sector(0, 64, 3));
+    assert_eq!(
+        written.iter().map(|request| request.data.clone()).collect::<Vec<_>>(),
+        [first, last]
+    );
+    assert!(out.iter().all(|request| request.operation.fua), "as the trim was");
 }
 
 #[test]

@@ -75,16 +75,17 @@ fn zeroes_of_bytes_are_a_read_modify_write_and_never_fast() {
 }
 
 #[test]
-fn a_trim_of_bytes_is_of_the_sectors_within() {
-    let mut timeline = Timeline::opened();
-    timeline.request(0, command::TRIM, 4, 1, 1_600);
-    let request = timeline.submitted();
-    assert_eq!((request.operation.op, request.operation.extent), (Op::Trim, extent(1, 2)));
-    timeline.reply(&request, Ok(Vec::new()));
-    timeline.said();
-    timeline.request(0, command::TRIM, 4, 1, 1_000);
-    assert_eq!(timeline.events, []);
-    assert_eq!(timeline.said(), simple_reply(4, Ok(())));
+fn a_trim_of_bytes_is_a_read_modify_write() {
+    for bytes in [100, 1_600] {
+        let mut timeline = Timeline::opened();
+        timeline.request(command::FLAG_FUA, command::TRIM, 4, 1, bytes);
+        let trim = tracked_exports(&mut timeline);
+        assert_eq!((trim.op, trim.data, trim.fua, trim.no_hole), (Op::Trim, None, true, false));
+        assert_eq!((trim.span.start, trim.span.len), (Bytes(1), Bytes(bytes.into())));
+        timeline.session.reply(trim.id.sequence, Ok(Vec::new()), &mut timeline.budget);
+        assert_eq!(timeline.said(), simple_reply(4, Ok(())));
+        assert_eq!(timeline.budget.free(), PAYLOADS_BYTES_MAX);
+    }
 }
 
 #[test]
