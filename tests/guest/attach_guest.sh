@@ -137,3 +137,25 @@ dd if=/tmp/data of="$device" bs=64k oflag=direct conv=fsync 2> /dev/null || fail
 [ "$(head -c 2097152 "$device" | sha256sum)" = "$sum" ] || fail "$device holds something else"
 spindle detach "$device" > /dev/null || fail "detach $device"
 echo "two connections: what was written is read"
+
+# A drive of the library as a device, which is not taken away while it is mounted.
+rm -f /tmp/device
+mkfifo /tmp/device
+spindle emulate hgst-7k8 --size 64MiB > /tmp/device 2> /tmp/emulated &
+emulator=$!
+read -r device < /tmp/device || fail "not emulated: $(cat /tmp/emulated)"
+has_bytes 67108864 || fail "an emulated drive of another size"
+[ "$(cat "/sys/block/${device#/dev/}/queue/rotational")" = 1 ] || fail "it does not rotate"
+/bin/mke2fs -q -F -t ext4 "$device" || fail "mke2fs on an emulated drive"
+mount -t ext4 "$device" /mnt || fail "mount an emulated drive"
+cp /tmp/data /mnt/data
+kill -TERM "$emulator"
+awaited 60 grep -q 'mounted on /mnt' /tmp/emulated
+[ "$(sha256sum < /mnt/data)" = "$sum" ] || fail "an emulated drive holds something else"
+umount /mnt || fail "umount an emulated drive"
+kill -TERM "$emulator"
+ended=0
+wait "$emulator" || ended=$?
+[ "$ended" -eq 0 ] || fail "emulate ended with $ended: $(cat /tmp/emulated)"
+[ ! -e "/sys/block/${device#/dev/}/pid" ] || fail "the emulated device is still connected"
+echo "an emulated drive: written and read; kept while mounted"

@@ -9,6 +9,7 @@ use crate::admit::Admit;
 use crate::attach::{Attach, Detach};
 use crate::disk::DiskCommand;
 use crate::drive::Drive;
+use crate::emulate::Emulate;
 use crate::lab::Forwarded;
 use crate::live::TraceLive;
 use crate::pool::PoolCommand;
@@ -47,6 +48,9 @@ pub(crate) enum Command {
     Attach(Attach),
     /// Detach a block device that nothing uses.
     Detach(Detach),
+    /// Emulate a drive of the library, or of a measured profile, as a block device of this
+    /// machine's kernel.
+    Emulate(Emulate),
     /// Watch a running daemon: the share and the rates of each volume, now.
     Top(Top),
     /// Ask a running daemon whether a volume fits, and if not, what does.

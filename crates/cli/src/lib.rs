@@ -15,6 +15,7 @@ mod declared;
 mod demo;
 mod disk;
 mod drive;
+mod emulate;
 mod lab;
 mod listen;
 mod live;
@@ -56,6 +57,7 @@ fn run(command: Command, json: bool) -> anyhow::Result<ExitStatus> {
         Command::Pool(command) => pool::run(&command, json),
         Command::Attach(command) => attach::attach(&command, json),
         Command::Detach(command) => attach::detach(&command, json),
+        Command::Emulate(command) => emulate::run(&command, json),
         Command::Top(command) => top::run(&command, json),
         Command::Disk(command) => disk::run(&command, json),
         Command::Admit(admit) => admit::run(&admit, json),

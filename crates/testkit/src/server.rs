@@ -34,7 +34,8 @@ pub fn config(backing: &str) -> String {
     CONFIG.replace("BACKING", backing)
 }
 
-/// A running `spindle serve`. A value that is dropped before it was stopped kills its process.
+/// A running `spindle serve`, or `spindle emulate`. A value that is dropped before it was stopped
+/// kills its process.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -46,10 +47,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Runs `spindle serve` in `directory` until it listens, or has ended without listening.
+    /// Runs `spindle` in `directory` until it listens, or has ended without listening.
     fn spawn(directory: &Path, arguments: &[&str]) -> Result<Self, Ran> {
         let mut command = Command::new(binary("spindle"));
-        command.arg("serve").args(arguments).current_dir(directory);
+        command.args(arguments).current_dir(directory);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("it was built");
         let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
@@ -72,7 +73,15 @@ impl Server {
     /// # Panics
     /// If it ends before it listens.
     pub fn start(directory: &Path, config: &str, arguments: &[&str]) -> Self {
-        let started = Self::spawn(directory, &[&[config], arguments].concat());
+        Self::run(directory, &[&["serve", config], arguments].concat())
+    }
+
+    /// Runs a command of `spindle` that serves. When this returns, it listens.
+    ///
+    /// # Panics
+    /// If it ends before it listens.
+    pub fn run(directory: &Path, arguments: &[&str]) -> Self {
+        let started = Self::spawn(directory, arguments);
         started.unwrap_or_else(|ran| panic!("it ended before it listened: {ran:?}"))
     }
 
@@ -81,7 +90,7 @@ impl Server {
     /// # Panics
     /// If it serves.
     pub fn refused(directory: &Path, arguments: &[&str]) -> Ran {
-        match Self::spawn(directory, arguments) {
+        match Self::spawn(directory, &[&["serve"], arguments].concat()) {
             Ok(server) => panic!("it serves, on {}", server.address),
             Err(ran) => ran,
         }

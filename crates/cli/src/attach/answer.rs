@@ -36,7 +36,7 @@ pub(super) fn shown(devices: &Devices, attached: &Attached) -> ShownDevice {
 }
 
 /// Prints the device that the volume has.
-pub(super) fn print_attached(attached: &Attached, json: bool) -> anyhow::Result<()> {
+pub(crate) fn print_attached(attached: &Attached, json: bool) -> anyhow::Result<()> {
     if json {
         let attached = shown(&Devices::default(), attached);
         println!("{}", serde_json::to_string(&DeviceAnswer { schema: SCHEMA, attached })?);
@@ -47,6 +47,6 @@ pub(super) fn print_attached(attached: &Attached, json: bool) -> anyhow::Result<
 }
 
 /// The error with its exit code: 2 if the caller can correct it, else 1.
-pub(super) fn reported(error: AttachError) -> anyhow::Error {
+pub(crate) fn reported(error: AttachError) -> anyhow::Error {
     if error.is_correctable() { bad_input(error) } else { error.into() }
 }

@@ -16,7 +16,8 @@ use units::Duration;
 
 use crate::listen::LISTEN;
 
-use answer::{ShownDevice, print_attached, reported, shown};
+use answer::{ShownDevice, shown};
+pub(crate) use answer::{print_attached, reported};
 
 #[derive(Debug, Args)]
 pub(crate) struct Attach {
