@@ -193,6 +193,14 @@ fn disk_memory() -> Vec<Key> {
             "The time after which written data is sent to the disk at the latest.",
         )
         .or(time_text(WRITE_AGE)),
+        Key::new(
+            "write_buffer_log",
+            "\"auto\", \"off\", or the path of a directory, relative to the config's directory",
+            "The directory, of a memory file system, that keeps what is buffered when the daemon \
+             is killed; the next one writes it to the disk before it serves. \"auto\": \
+             $RUNTIME_DIRECTORY, or a directory of the user in /dev/shm.",
+        )
+        .or("\"auto\""),
     ]
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn check(
     for table in tables {
         let name = names.add(table)?.to_owned();
         if let Some((drive, backing)) = memory::check(table)? {
-            disks.push(disk(table, name, (drive, None), backing)?);
+            disks.push(disk(table, (name, base_dir), (drive, None), backing)?);
             continue;
         }
         let real = real::check(table, base_dir, known)?;
@@ -49,14 +49,14 @@ pub(crate) fn check(
             None => drive(table, base_dir, &mut models)?,
         };
         let backing = backing(table, base_dir, real.map(|probed| probed.real), &mut files)?;
-        disks.push(disk(table, name, drive, backing)?);
+        disks.push(disk(table, (name, base_dir), drive, backing)?);
     }
     Ok(disks)
 }
 
 fn disk(
     table: &Table<'_>,
-    name: String,
+    (name, base_dir): (String, &Path),
     (drive, profile): (DriveRef, Option<ProfileRef>),
     backing: Backing,
 ) -> Result<Disk, InputError> {
@@ -125,6 +125,7 @@ fn disk(
         slack_range,
         read_ahead,
         write_buffer,
+        write_buffer_log: write_buffer::log(table, base_dir)?,
         faults,
         line: table.line(),
     };

@@ -1,4 +1,7 @@
-//! `write_buffer` and `write_age`: the memory in which the host holds what clients have written.
+//! `write_buffer`, `write_age` and `write_buffer_log`: the memory in which the host holds what
+//! clients have written.
+
+use std::path::Path;
 
 use engine::limits::{
     WRITE_AGE, WRITE_AGE_MAX, WRITE_BUFFER, WRITE_BUFFER_MEMORY, WRITE_BUFFER_MEMORY_MAX,
@@ -7,8 +10,10 @@ use engine::{PolicyName, WriteBufferSettings};
 use units::{Bytes, Sectors};
 
 use crate::limits::WRITE_AGE_MIN;
-use crate::plan::{Backing, Disk, Volume, VolumeIndex};
+use crate::plan::{Backing, Disk, Volume, VolumeIndex, WriteBufferLog};
 use input::{InputError, Table, size_text};
+
+use super::path::path;
 
 /// The buffer of a disk; `None`: writes go to the drive as they come, and it may keep them in its
 /// own buffer. A disk that is written through the page cache has a buffer in the kernel.
@@ -28,6 +33,16 @@ pub(crate) fn of_disk(
     };
     let age = table.duration("write_age", WRITE_AGE_MIN..=WRITE_AGE_MAX, "", WRITE_AGE)?;
     Ok(Some(WriteBufferSettings { memory, age, ..WriteBufferSettings::default() }))
+}
+
+/// Where what is buffered is logged.
+pub(crate) fn log(table: &Table<'_>, base_dir: &Path) -> Result<WriteBufferLog, InputError> {
+    let Some(value) = table.value("write_buffer_log") else { return Ok(WriteBufferLog::Auto) };
+    Ok(match value.text("\"auto\", \"off\", or the path of a directory")? {
+        "auto" => WriteBufferLog::Auto,
+        "off" => WriteBufferLog::Off,
+        text => WriteBufferLog::Directory(path(&value, text, base_dir)?),
+    })
 }
 
 fn memory(

@@ -1,5 +1,6 @@
 //! A disk of the plan, and how its time is divided.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{
@@ -79,10 +80,24 @@ pub struct Disk {
     /// The memory in which the host holds what clients have written; `None`: writes go to the drive
     /// as they come, and it may keep them in its own buffer.
     pub write_buffer: Option<WriteBufferSettings>,
+    /// Where the daemon logs what its write buffers hold.
+    pub write_buffer_log: WriteBufferLog,
     /// The faults that it injects, if any.
     pub faults: Option<Faults>,
     /// The line of its table, from 1.
     pub line: usize,
+}
+
+/// Where a daemon logs what its write buffers hold, so that the next one has it after a kill.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum WriteBufferLog {
+    /// In the service manager's directory, or one of the user, in memory.
+    #[default]
+    Auto,
+    /// Nowhere.
+    Off,
+    /// In this directory, whose path is already relative to the working directory.
+    Directory(PathBuf),
 }
 
 /// A profile, by the path in the config, and the values that an engine uses.

@@ -22,7 +22,7 @@ mod workload;
 pub use backing::{Backing, BackingCapabilities, IoMethod, RealDisk, Retention};
 pub use depth::DepthSource;
 pub(crate) use depth::{DepthTerms, QueueDepth};
-pub use disk::{Disk, DiskIndex, DriveRef, ProfileRef};
+pub use disk::{Disk, DiskIndex, DriveRef, ProfileRef, WriteBufferLog};
 pub use faults::Faults;
 pub use log::{Log, LogFormat, RecordSettings};
 pub use nbd::{Nbd, Tls};

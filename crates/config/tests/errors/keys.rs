@@ -21,10 +21,10 @@ fn an_unknown_key_of_a_disk() {
          `policy`, `unkept_contracts`, `depth`, `period`, `batch`, `linger`, \
          `estimate_sequential`, \
          `estimate_random`, `estimate`, `read_ahead`, `write_buffer`, `write_age`, \
-         `nominal_rate`, `reserve_headroom`, \
+         `write_buffer_log`, `nominal_rate`, `reserve_headroom`, \
          `worst_case`, `host_lateness`, \
-         `best_effort`, `slack_range`, `faults`, `chooser`, `execution`, `split` \
-         and 6 more"
+         `best_effort`, `slack_range`, `faults`, `chooser`, `execution` \
+         and 7 more"
     );
 }
 

@@ -12,3 +12,4 @@ pub(crate) mod terms;
 pub(crate) mod thread;
 pub(crate) mod volumes;
 pub(crate) mod write_buffer;
+pub(crate) mod write_buffer_log;

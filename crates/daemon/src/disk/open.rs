@@ -7,7 +7,9 @@ use backend::{
     Disk, EmulatedDisk, FaultRates, FileStore, MemoryDisk, NullDisk, OpenFn, RamStore,
     RandomFaults, RealDisk, RealOptions,
 };
-use config::{Backing, DiskIndex, Document, Plan};
+use config::{Backing, DiskIndex, Document, Plan, WriteBufferLog};
+
+use super::write_buffer_log::{LogFiles, Rewritten};
 
 /// A disk's backend cannot be used.
 #[derive(Debug)]
@@ -92,6 +94,43 @@ pub(crate) fn open(
         Some(faults) => with_faults(&disk.name, faults, opened.disk),
         None => opened.disk,
     })
+}
+
+/// Opens a disk's backend, after what an earlier daemon had buffered for it is written to it. Also
+/// returns where this daemon logs what it buffers.
+pub(crate) fn open_with_log(
+    plan: &Plan,
+    disk: &config::Disk,
+    new: &mut NewFiles,
+) -> Result<(Box<dyn Disk>, Option<LogFiles>), BackendError> {
+    let opened = open(plan, disk, new)?;
+    let Some(path) = disk.backing.capabilities().path else { return Ok((opened, None)) };
+    let files = match LogFiles::of(path, &disk.write_buffer_log) {
+        Ok(Some(files)) => files,
+        Ok(None) => return Ok((opened, None)),
+        Err(cause) if disk.write_buffer_log == WriteBufferLog::Auto => {
+            let name = &disk.name;
+            eprintln!("disk {name}: {cause}: a kill of the daemon loses what is buffered");
+            return Ok((opened, None));
+        }
+        Err(cause) => {
+            let expected = "expected a directory in memory";
+            let reason = format!("field `write_buffer_log`: found {cause}, {expected}");
+            return Err(error(plan, disk, reason));
+        }
+    };
+    let refused = |reason| error(plan, disk, reason);
+    if !files.is_left().map_err(refused)? {
+        return Ok((opened, Some(files)));
+    }
+    // The disk is locked by now; what its backend has read of it is read again.
+    let Rewritten { writes, size } = files.write_back(opened.capacity()).map_err(refused)?;
+    eprintln!(
+        "disk {}: {writes} writes ({size}) that an earlier daemon had buffered are on the disk now",
+        disk.name
+    );
+    drop(opened);
+    Ok((open(plan, disk, new)?, Some(files)))
 }
 
 /// How a disk that has failed is opened again while it is served.

@@ -12,6 +12,7 @@ use super::request::Changed;
 use super::terms::{BufferTerms, VolumeTerms};
 use super::volumes::VolumeTable;
 use super::write_buffer::HostWriteBuffer;
+use super::write_buffer_log::{LogFiles, WriteBufferLog};
 
 pub(crate) struct DiskScheduler {
     pub(crate) engine: RecordedEngine,
@@ -25,14 +26,26 @@ pub(crate) struct DiskScheduler {
 }
 
 impl DiskScheduler {
-    /// With the memory of the disk's read-ahead and of its write buffers in the host.
-    pub(crate) fn new(engine: RecordedEngine, disk: &config::Disk) -> Self {
+    /// With the memory of the disk's read-ahead and of its write buffers in the host, which are
+    /// logged in `log`.
+    pub(crate) fn new(engine: RecordedEngine, disk: &config::Disk, log: Option<LogFiles>) -> Self {
+        let mut write_buffer = disk.write_buffer.map(HostWriteBuffer::new);
+        if let Some((buffer, files)) = write_buffer.as_mut().zip(log) {
+            match WriteBufferLog::create(files) {
+                Ok(log) => buffer.set_log(log),
+                Err(error) => eprintln!(
+                    "disk {}: the log of its write buffers: {error}: a kill of the daemon loses \
+                     what is buffered",
+                    disk.name
+                ),
+            }
+        }
         Self {
             engine,
             volumes: VolumeTable::default(),
             schedule: ContractSchedule::default(),
             read_ahead: HostReadAhead::new(disk.read_ahead),
-            write_buffer: disk.write_buffer.map(HostWriteBuffer::new),
+            write_buffer,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The memory of a disk's write buffers: the bytes of the pieces that [`engine::WriteBuffer`]
 //! names.
 
+use std::io;
 use std::sync::mpsc::SyncSender;
 
 use backend::Failure;
@@ -8,9 +9,10 @@ use engine::{
     BufferedPart, Buffering, Destage, Handling, Outcome, PieceId, Request, VolumeId, WriteBuffer,
     WriteBufferAction, WriteBufferSettings, WriteBufferUsage,
 };
-use units::{Extent, Instant, Sectors};
+use units::{Extent, Instant, Op, Sectors};
 
 use super::request::{Changed, Overlay};
+use super::write_buffer_log::WriteBufferLog;
 use crate::observe::status::WriteBufferStatus;
 
 /// The write buffers of one disk.
@@ -22,6 +24,8 @@ pub(crate) struct HostWriteBuffer {
     drains: Vec<(VolumeId, SyncSender<Changed>)>,
     /// How the last write from a buffer to the disk failed.
     failure: Option<Failure>,
+    /// What survives the daemon.
+    log: Option<WriteBufferLog>,
 }
 
 impl HostWriteBuffer {
@@ -32,6 +36,27 @@ impl HostWriteBuffer {
             pieces: Vec::new(),
             drains: Vec::new(),
             failure: None,
+            log: None,
+        }
+    }
+
+    /// Logs what is buffered from now on.
+    pub(crate) fn set_log(&mut self, log: WriteBufferLog) {
+        assert!(self.buffer.is_clean(), "it is set at the start");
+        self.log = Some(log);
+    }
+
+    /// Changes the log. One that fails is removed: what is buffered is then lost if the daemon is
+    /// killed, but nothing old is ever written over anything new.
+    fn with_log(&mut self, change: impl FnOnce(&mut WriteBufferLog) -> io::Result<()>) {
+        let Some(log) = &mut self.log else { return };
+        if let Err(error) = change(log) {
+            log.remove();
+            eprintln!(
+                "{log}: {error}: it is removed; a kill of the daemon loses what is buffered, until \
+                 it is started again"
+            );
+            self.log = None;
         }
     }
 
@@ -90,13 +115,14 @@ impl HostWriteBuffer {
     ) -> Handling {
         let handling = self.buffer.submit(request, now);
         if let Handling::Buffered(piece) | Handling::Forced(piece) = handling {
-            self.keep(piece, data);
+            self.keep(piece, request.operation.extent, data);
         }
         handling
     }
 
     /// Takes the bytes of a write. A buffer that is much larger than they are is not kept.
-    pub(crate) fn keep(&mut self, piece: PieceId, data: &mut Vec<u8>) {
+    pub(crate) fn keep(&mut self, piece: PieceId, extent: Extent, data: &mut Vec<u8>) {
+        self.with_log(|log| log.write(piece, extent, data));
         let index = piece.0 as usize;
         if index >= self.pieces.len() {
             self.pieces.resize_with(index + 1, || None);
@@ -111,14 +137,23 @@ impl HostWriteBuffer {
     /// The next action; the bytes of a dropped piece are released. The engine has `requests`.
     pub(crate) fn poll(&mut self, requests: usize, now: Instant) -> Option<WriteBufferAction> {
         loop {
-            match self.buffer.poll(requests, now)? {
-                WriteBufferAction::Drop(piece) => {
+            match self.buffer.poll(requests, now) {
+                Some(WriteBufferAction::Drop(piece)) => {
                     let bytes = self.pieces[piece.0 as usize].take();
                     assert!(bytes.is_some(), "a piece is released once");
+                    self.log.iter_mut().for_each(|log| log.release(piece));
                 }
-                action => return Some(action),
+                Some(action) => return Some(action),
+                None => break,
             }
         }
+        // The writes that replace what was released are logged now.
+        if let Some(mut log) = self.log.take() {
+            let reclaimed = log.reclaim(self.buffer.is_clean(), || self.buffer.held());
+            self.log = Some(log);
+            self.with_log(|_| reclaimed);
+        }
+        None
     }
 
     pub(crate) fn next_wakeup(&self) -> Option<Instant> {
@@ -138,6 +173,16 @@ impl HostWriteBuffer {
         parts.map(|part| (at(&part), self.bytes(&part).to_vec())).collect()
     }
 
+    /// Appends the bytes of a destage to `data`. What is written to its sectors from now on is not
+    /// of it.
+    pub(crate) fn take(&mut self, destage: &Destage, data: &mut Vec<u8>) {
+        let Destage { id, volume, operation } = *destage;
+        self.copy(volume, operation.extent, data);
+        if operation.op == Op::Write {
+            self.log.iter_mut().for_each(|log| log.sent(id));
+        }
+    }
+
     /// Appends the bytes of an extent that is buffered as a whole to `data`.
     pub(crate) fn copy(&self, volume: VolumeId, extent: Extent, data: &mut Vec<u8>) {
         data.clear();
@@ -151,6 +196,8 @@ impl HostWriteBuffer {
     pub(crate) fn destaged(&mut self, destage: &Destage, failure: Option<Failure>) {
         self.failure = failure.or(self.failure);
         let outcome = if failure.is_some() { Outcome::Failed } else { Outcome::Done };
+        let Destage { id, operation, .. } = *destage;
+        self.with_log(|log| log.done(id, operation.extent));
         self.buffer.destaged(destage, outcome);
     }
 
@@ -166,5 +213,14 @@ impl HostWriteBuffer {
     /// Its memory, and what it has done so far.
     pub(crate) fn status(&self) -> WriteBufferStatus {
         WriteBufferStatus { memory: self.buffer.memory().bytes(), usage: self.buffer.total() }
+    }
+}
+
+impl Drop for HostWriteBuffer {
+    fn drop(&mut self) {
+        // All of it is on the disk: the log of a disk that others may change next says nothing.
+        if let Some(log) = self.log.as_ref().filter(|_| self.buffer.is_clean()) {
+            log.remove();
+        }
     }
 }

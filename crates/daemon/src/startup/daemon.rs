@@ -190,7 +190,7 @@ fn open_disks(
 ) -> Result<Vec<OpenedDisk>, StartError> {
     let mut disks = Vec::with_capacity(plan.disks.len());
     for (index, disk) in plan.disks.iter().enumerate() {
-        let opened = open::open(plan, disk, new)?;
+        let (opened, log) = open::open_with_log(plan, disk, new)?;
         let engine = match recorder {
             Some(recorder) => recorder.engine(plan, DiskIndex(index), disk, now),
             None => disk.engine_on_host(now).into(),
@@ -203,7 +203,7 @@ fn open_disks(
                 disk.name
             );
         }
-        disks.push(OpenedDisk { scheduler: DiskScheduler::new(engine, disk), disk: opened });
+        disks.push(OpenedDisk { scheduler: DiskScheduler::new(engine, disk, log), disk: opened });
     }
     Ok(disks)
 }

@@ -406,6 +406,16 @@ impl WriteBuffer {
         parts.map(|Part { piece, offset, extent, .. }| BufferedPart { piece, offset, extent })
     }
 
+    /// What all volumes' buffers hold, volume by volume.
+    pub fn held(&self) -> impl Iterator<Item = BufferedPart> {
+        debug_assert!(self.used <= self.settings.memory, "the memory is bounded");
+        let parts = self.volumes.iter().flatten().flat_map(|there| there.parts.from(0));
+        parts.map(|part| {
+            let Part { piece, offset, extent, .. } = *part;
+            BufferedPart { piece, offset, extent }
+        })
+    }
+
     /// The next action; the engine has this many requests, destages among them.
     pub fn poll(&mut self, requests: usize, now: Instant) -> Option<WriteBufferAction> {
         debug_assert!(now >= self.polled, "time goes on");

@@ -48,7 +48,8 @@ impl DiskThread {
             let Some(action) = buffer.poll(requests, now) else { break };
             match action {
                 WriteBufferAction::Accept { request, piece, forced } => {
-                    buffer.keep(piece, &mut self.requests.get_mut(request.0).request.data);
+                    let open = &mut self.requests.get_mut(request.0).request;
+                    buffer.keep(piece, open.operation.extent, &mut open.data);
                     if !forced {
                         self.answer_buffered(request, Outcome::Done, now);
                     }
@@ -81,8 +82,8 @@ impl DiskThread {
         let Destage { volume, operation, .. } = destage;
         let extent = operation.extent;
         let mut data = Vec::with_capacity(extent.len.bytes_usize());
-        if let Some(buffer) = &self.scheduler.write_buffer {
-            buffer.copy(volume, extent, &mut data);
+        if let Some(buffer) = &mut self.scheduler.write_buffer {
+            buffer.take(&destage, &mut data);
         }
         let request = DiskRequest {
             origin: Origin::Destage(destage),
