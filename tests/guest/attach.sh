@@ -19,7 +19,8 @@ fi
 cat > "$dir/plan.toml" <<'TOML'
 [[disk]]
 name = "d0"
-drive = "samsung-870evo-1t"
+drive = "hgst-7k8"
+write_buffer = "auto"
 backing = "disk.img"
 
 [[volume]]

@@ -399,7 +399,7 @@ fn blocks_of_a_stream_are_counted_by_their_deadlines() {
 
 #[test]
 fn only_a_disk_that_is_not_healthy_is_reopened() {
-    let faults = "drive = \"hgst-7k8\"\nfaults = { flush = \"100%\" }";
+    let faults = "drive = \"hgst-7k8\"\nwrite_buffer = \"off\"\nfaults = { flush = \"100%\" }";
     let served = Served::start(&CONFIG.replace("drive = \"hgst-7k8\"", faults));
     let reopened = || served.client.reopen("d0").expect("an answer");
     faulty(&reopened(), 409, "refused", None);

@@ -11,17 +11,19 @@ use spindle_daemon::{Daemon, DiskState, Status};
 use tempfile::TempDir;
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
-/// A real disk, one file each, with a volume; and a flash drive's emulation.
+/// Real disks, one file each, that take writes as they come; and a flash drive's emulation.
 const CONFIG: &str = r#"
 [[disk]]
 name = "bad"
 path = "bad.img"
 depth = 4
+write_buffer = "off"
 
 [[disk]]
 name = "good"
 path = "good.img"
 depth = 4
+write_buffer = "off"
 
 [[disk]]
 name = "emulated"
@@ -56,6 +58,10 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
+        Self::start_with(CONFIG)
+    }
+
+    fn start_with(config: &str) -> Self {
         // In the test's own directory, which is on a disk: the file system of temporary files may
         // not support direct access.
         let beside = std::env::current_exe().expect("it runs");
@@ -65,7 +71,7 @@ impl Served {
             let file = std::fs::File::create(dir.path().join(name)).expect("a file");
             file.set_len(8 << 20).expect("a sparse one");
         }
-        let plan = Plan::parse(CONFIG, "plan.toml", dir.path()).and_then(Plan::for_serve);
+        let plan = Plan::parse(config, "plan.toml", dir.path()).and_then(Plan::for_serve);
         let plan = plan.unwrap_or_else(|error| panic!("{error}"));
         let names = plan.disks.iter().map(|disk| disk.name.clone());
         let faults: BTreeMap<_, _> = names.map(|name| (name, FaultScript::default())).collect();
@@ -191,6 +197,27 @@ fn a_disk_that_is_gone_fails_everything_and_the_others_do_not_notice() {
     works(&mut b, 2);
     works(&mut c, 2);
     served.daemon.stop().expect("it stops");
+}
+
+#[test]
+fn a_write_that_was_buffered_and_failed_fails_the_flush_and_later_writes_fail_at_once() {
+    for (kind, state) in
+        [(Failure::Offline, DiskState::Offline), (Failure::Io, DiskState::Poisoned)]
+    {
+        let buffered = "write_buffer = \"auto\"\nwrite_buffer_log = \"off\"";
+        let served = Served::start_with(&CONFIG.replace("write_buffer = \"off\"", buffered));
+        let (mut a, mut b) = (served.open("a"), served.open("b"));
+        works(&mut a, 1);
+        served.strike(Op::Write, FaultKind::Fails(kind));
+        a.write(extent(16), &[2; 4_096]).expect("it is buffered");
+        assert_eq!(errno(a.flush()), Errno::Io);
+        served.faults["bad"].lift();
+        assert_eq!(served.state("bad"), state);
+        assert_eq!(errno(a.write(extent(16), &[3; 4_096])), Errno::Io, "{state:?}");
+        assert_eq!(errno(a.flush()), Errno::Io, "{state:?}");
+        works(&mut b, 2);
+        served.daemon.stop().expect("it stops");
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ const CONFIG: &str = r#"
 name = "real"
 path = "disk.img"
 depth = 4
+write_buffer = "off"
 
 [[disk]]
 name = "memory"

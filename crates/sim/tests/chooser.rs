@@ -73,7 +73,9 @@ fn requests_in_predicted_order_are_as_many_as_in_the_drives_own_queue_and_more()
 fn reads_return_what_was_written_before_them_in_every_order_and_depth() {
     for chooser in ["sweep", "predicted"] {
         for depth in [1, 2, 32] {
-            let disk = format!("depth = {depth}\nchooser = \"{chooser}\"\n");
+            // Without a write buffer, which would hold all of it.
+            let disk =
+                format!("depth = {depth}\nchooser = \"{chooser}\"\nwrite_buffer = \"off\"\n");
             // Few sectors, so that requests overlap.
             let load = "op = \"mix\"\nread_share = \"50%\"\noutstanding = 64\n";
             let mixed = plan("hgst-7k8", "1MiB", &disk, load);

@@ -15,10 +15,12 @@ use rustix::process::Signal;
 use sim::SeededRng;
 use testkit::{Scratch, Server, spindle};
 
+/// Without write buffers: an injected fault is the reply to the write that it fails.
 const PLAN: &str = r#"[[disk]]
 name = "d0"
 drive = "hgst-7k8"
 backing = "arm.img"
+write_buffer = "off"
 faults = {}
 
 [[disk]]

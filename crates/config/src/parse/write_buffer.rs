@@ -50,7 +50,9 @@ fn memory(
     policy: PolicyName,
     auto: Option<Sectors>,
 ) -> Result<Option<Sectors>, InputError> {
-    let Some(value) = table.value("write_buffer") else { return Ok(None) };
+    let Some(value) = table.value("write_buffer") else {
+        return Ok(None);
+    };
     let most = WRITE_BUFFER_MEMORY_MAX.bytes();
     let expected = format!("\"auto\", \"off\", \"0\", or a size of at most {}", size_text(most));
     let text = value.text(&expected)?;

@@ -1,6 +1,7 @@
 //! Write buffers on a disk's thread: requests that the memory answers, and the writes that go from
 //! it to the disk.
 
+use backend::HealthState;
 use engine::{Destage, Handling, Outcome, Request, RequestId, WriteBufferAction};
 use units::{DiskTime, Extent, Instant, Op, Operation, Sectors};
 
@@ -16,6 +17,9 @@ impl DiskThread {
         };
         let open = self.requests.get_mut(request.id.0);
         let Request { id, volume, operation } = request;
+        if is_refused(self.disk.state(), operation.op) {
+            return self.serve_below(request, within, now);
+        }
         match buffer.submit(&request, &mut open.request.data, now) {
             Handling::Buffered(_) => self.answer_buffered(id, Outcome::Done, now),
             Handling::Forced(_) | Handling::Waits => {}
@@ -121,5 +125,14 @@ impl DiskThread {
         }
         let counted = failure.is_none().then_some(sectors);
         self.scheduler.volumes.record_internal_done(destage.volume, counted, now);
+    }
+}
+
+/// Whether the disk fails an operation at once: it is not promised in memory then.
+fn is_refused(state: HealthState, op: Op) -> bool {
+    match state {
+        HealthState::Healthy => false,
+        HealthState::Poisoned => op != Op::Read,
+        HealthState::Offline => true,
     }
 }
