@@ -3,9 +3,10 @@
 use anyhow::Context;
 use console::{ExitStatus, Progress, bad_input, eprintln, print, println, table};
 use engine::PolicyName;
+use serde::Serialize;
 
 use crate::args;
-use crate::experiments::{self, Experiment, Options, Outcome};
+use crate::experiments::{self, Experiment, Options, Outcome, Verdict};
 
 pub(crate) fn run(args: &args::Reproduce, json: bool) -> anyhow::Result<ExitStatus> {
     let experiments = choose(&args.ids)?;
@@ -27,11 +28,19 @@ pub(crate) fn run(args: &args::Reproduce, json: bool) -> anyhow::Result<ExitStat
         }
         outcomes.push(outcome);
     }
-    let held = outcomes.iter().all(Outcome::holds);
+    let count = |verdict| outcomes.iter().map(|outcome| outcome.count(verdict)).sum();
+    let checks = Counts {
+        held: count(Verdict::Held),
+        missed: count(Verdict::Missed),
+        known: count(Verdict::Known),
+    };
     if json {
-        println!("{}", to_json(&outcomes)?);
+        println!("{}", to_json(&outcomes, checks)?);
+    } else {
+        let Counts { held, missed, known } = checks;
+        println!("checks: {held} held, {missed} missed, {known} known to be missed");
     }
-    Ok(held.into())
+    Ok((checks.missed == 0).into())
 }
 
 fn choose(ids: &[String]) -> anyhow::Result<Vec<Experiment>> {
@@ -57,12 +66,22 @@ fn check_policy(policy: PolicyName, chosen: &[Experiment]) -> anyhow::Result<()>
         .map_err(|error| bad_input(format!("--policy {policy}: {error}")))
 }
 
+/// The checks of a run, by their verdict.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Counts {
+    held: usize,
+    missed: usize,
+    known: usize,
+}
+
 /// One JSON object: the outcome of a single experiment, or an object with all outcomes.
-fn to_json(outcomes: &[Outcome]) -> serde_json::Result<String> {
+fn to_json(outcomes: &[Outcome], checks: Counts) -> serde_json::Result<String> {
     if let [outcome] = outcomes {
         return serde_json::to_string(outcome);
     }
-    serde_json::to_string(&serde_json::json!({ "schema": stats::SCHEMA, "experiments": outcomes }))
+    let all =
+        serde_json::json!({ "schema": stats::SCHEMA, "checks": checks, "experiments": outcomes });
+    serde_json::to_string(&all)
 }
 
 fn print(experiment: &Experiment, outcome: &Outcome) {
@@ -79,28 +98,25 @@ fn print(experiment: &Experiment, outcome: &Outcome) {
                     .bound
                     .map_or("-".into(), |bound| format!("{} {}", check.relation, shown(bound))),
                 check.unit.into(),
-                match (check.holds, &check.reason) {
-                    (Some(true), _) => "holds",
-                    (Some(false), Some(_)) => "explained",
-                    (Some(false), None) => "MISSED",
-                    (None, _) => check.relation,
+                match check.verdict {
+                    Verdict::Held => "held",
+                    Verdict::Missed => "MISSED",
+                    Verdict::Known => "known",
+                    Verdict::Told => check.relation,
                 }
                 .into(),
             ]
         })
         .collect();
     print!("{}", table::text(&["check", "ours", "paper", "bound", "unit", ""], &rows));
-    for check in outcome.checks.iter().filter(|check| check.holds.is_none()) {
+    for check in &outcome.checks {
+        let word = match check.verdict {
+            Verdict::Held | Verdict::Told => "",
+            Verdict::Missed => "MISSED: ",
+            Verdict::Known => "known: ",
+        };
         if let Some(remark) = &check.reason {
-            println!("{}: {remark}", check.name);
-        }
-    }
-    let mut printed = Vec::new();
-    let explained = outcome.checks.iter().filter(|check| check.holds == Some(false));
-    for reason in explained.filter_map(|check| check.reason.as_ref()) {
-        if !printed.contains(&reason) {
-            println!("explained: {reason}");
-            printed.push(reason);
+            println!("{}: {word}{remark}", check.name);
         }
     }
     for file in &outcome.files {

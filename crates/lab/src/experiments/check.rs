@@ -21,10 +21,26 @@ pub(crate) struct Check {
     pub(crate) unit: &'static str,
     /// Whether the check holds; `None` without a bound that must hold.
     pub(crate) holds: Option<bool>,
-    /// The known reason why the check does not hold, or a remark on a figure without a bound.
-    /// `None` if the check holds.
+    /// What follows from that: only `missed` is a failure.
+    pub(crate) verdict: Verdict,
+    /// Why a known miss is one, what is wrong with the list of known misses, or a remark on a
+    /// figure without a bound. `None` if the check holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
+}
+
+/// What follows from a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    /// The bound is kept.
+    Held,
+    /// It is not; or the list of known misses says that it is not, and it is.
+    Missed,
+    /// It is not, as the list of known misses says.
+    Known,
+    /// There is no bound.
+    Told,
 }
 
 impl Check {
@@ -66,7 +82,8 @@ impl Check {
         remark: impl Into<String>,
     ) -> Self {
         let (name, reason) = (name.into(), Some(remark.into()));
-        Self { name, ours, paper: None, relation: "told", bound: None, unit, holds: None, reason }
+        let (paper, bound, holds, verdict) = (None, None, None, Verdict::Told);
+        Self { name, ours, paper, relation: "told", bound, unit, holds, verdict, reason }
     }
 
     /// The figure beside a bound that is wanted of it and that it need not keep yet.
@@ -76,7 +93,8 @@ impl Check {
         bound: (&'static str, f64),
         unit: &'static str,
     ) -> Self {
-        Self { holds: None, ..Self::new(name.into(), ours, None, bound, unit, false) }
+        let check = Self::new(name.into(), ours, None, bound, unit, false);
+        Self { holds: None, verdict: Verdict::Told, ..check }
     }
 
     fn new(
@@ -87,8 +105,9 @@ impl Check {
         unit: &'static str,
         holds: bool,
     ) -> Self {
+        let verdict = if holds { Verdict::Held } else { Verdict::Missed };
         let (bound, holds) = (Some(bound), Some(holds));
-        Self { name, ours, paper, relation, bound, unit, holds, reason: None }
+        Self { name, ours, paper, relation, bound, unit, holds, verdict, reason: None }
     }
 
     /// Adds the published figure, which is shown and not compared.
@@ -96,10 +115,14 @@ impl Check {
         Self { paper: Some(paper), ..self }
     }
 
-    /// Adds the reason if the check does not hold.
-    pub(super) fn or_because(mut self, reason: impl FnOnce() -> String) -> Self {
-        self.reason = (self.holds == Some(false)).then(reason);
-        self
+    /// By how much `figure` misses the bound; not positive if it does not.
+    pub(super) fn missed_by(&self, figure: f64) -> f64 {
+        let bound = self.bound.unwrap_or_default();
+        match self.relation {
+            "at most" => figure - bound,
+            "at least" => bound - figure,
+            _ => (figure - self.paper.unwrap_or_default()).abs() - bound,
+        }
     }
 }
 
@@ -114,9 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_does_not_hold_has_a_reason() {
-        let reason =
-            |ours| Check::at_most("", ours, 1.0, "ms").or_because(|| "because".into()).reason;
-        assert_eq!((reason(1.0), reason(2.0).as_deref()), (None, Some("because")));
+    fn a_miss_has_a_size_whatever_its_bound() {
+        let checks = [
+            Check::at_most("", 3.0, 1.0, "ms"),
+            Check::at_least("", 1.0, 3.0, "ms"),
+            Check::within("", 13.0, 10.0, 1.0, "ms"),
+        ];
+        let sizes = checks.map(|check| check.missed_by(check.ours));
+        assert!(sizes.iter().all(|size| (size - 2.0).abs() < 1e-9), "{sizes:?}");
     }
 }

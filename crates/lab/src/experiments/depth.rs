@@ -84,16 +84,6 @@ const LOADS: [Load; 4] = [
     },
 ];
 
-/// The load, the volume's place in it, and the reason of a rate that is known to be missed.
-const KNOWN_MISSES: [(&str, usize, &str); 2] = [
-    ("uneven", 1, "a fifth of a second is hardly longer than the drive takes to empty"),
-    (
-        "pausing",
-        1,
-        "beside a client that waits for each answer the drive has one command at a time",
-    ),
-];
-
 fn plan(drive: (&str, u64, Option<u32>), load: &Load, seed: u32) -> Plan {
     let (name, size_gib, queue) = drive;
     let size = size_gib / load.volumes.len() as u64;
@@ -211,12 +201,7 @@ fn checks(drive: &str, load: &Load, rows: &[Vec<f64>]) -> Vec<Check> {
     let mut checks = Vec::new();
     for (index, bound) in load.kept.iter().enumerate() {
         let figure = ["least kept of the first volume", "least kept of the second volume"][index];
-        let check = Check::at_least(name(figure), least(4 + index), *bound, "ratio");
-        let known = KNOWN_MISSES.iter().find(|miss| (miss.0, miss.1) == (load.name, index));
-        checks.push(match known {
-            Some((_, _, reason)) => check.or_because(|| (*reason).to_owned()),
-            None => check,
-        });
+        checks.push(Check::at_least(name(figure), least(4 + index), *bound, "ratio"));
     }
     let sum = "least sum ÷ the bare drive's";
     checks.extend(load.sum.map(|bound| Check::at_least(name(sum), least(6), bound, "ratio")));

@@ -15,6 +15,7 @@ mod clockwise;
 mod depth;
 mod experiment;
 mod insulation;
+mod known_misses;
 mod models;
 mod sample;
 mod spio;
@@ -25,6 +26,7 @@ mod worth;
 mod worth_clients;
 mod worth_targets;
 
+pub(crate) use check::Verdict;
 pub(crate) use clockwise::OneDisk;
 pub(crate) use experiment::{Experiment, Options, Outcome};
 

@@ -11,10 +11,6 @@ use engine::PolicyName;
 /// The policies under which the targets are bounds.
 const HELD_BY: [PolicyName; 1] = [PolicyName::Spindle];
 
-/// The targets that are missed: the drive, the reserve, a think time of the range, and the figure.
-/// Any other miss is a failure.
-const KNOWN_MISSES: [(&str, f64, f64, Figure); 1] = [("nearline-20t", 10.0, 20.0, Figure::WorthA)];
-
 /// What a target is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Figure {
@@ -101,13 +97,6 @@ impl Target {
     /// Whether it is about this setting.
     pub(super) fn concerns(&self, reserve_percent: f64, think_ms: f64) -> bool {
         (self.reserve_percent - reserve_percent).abs() < 1e-6 && self.think_ms.contains(&think_ms)
-    }
-
-    /// Whether it is known to be missed on this drive.
-    pub(super) fn is_known_to_be_missed(&self, drive: &str) -> bool {
-        KNOWN_MISSES.iter().any(|(on, reserve, think, figure)| {
-            *on == drive && self.concerns(*reserve, *think) && self.figure == *figure
-        })
     }
 
     /// Whether the figure is to be at least the bound, rather than at most.

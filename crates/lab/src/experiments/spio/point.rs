@@ -31,8 +31,6 @@ pub(super) struct Point {
 pub(super) enum Low {
     /// Synthetic requests.
     Synthetic { op: Op, access: Access, block: Bytes },
-    /// No requests.
-    None,
     /// A list of requests, run once.
     Listed(Arc<[Operation]>),
 }
@@ -123,7 +121,6 @@ impl Point {
                 })
             }
             Low::Listed(operations) => Requests::Listed(Arc::clone(operations)),
-            Low::None => Requests::Listed(Arc::new([])),
         };
         if self.rate == 0.0 {
             plan.workloads.truncate(1);
