@@ -24,9 +24,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::stream::SlackRange;
-use engine::{Command, Contract, DeadlineStats, Engine, Purpose, Settings, VolumeId};
+use engine::{Command, DeadlineStats, Engine, Purpose, Settings, VolumeId};
 use serde::Serialize;
-use units::{DiskTime, Duration, Extent, Instant, Lba, Op, Operation, Share};
+use units::{Extent, Instant, Lba, Op, Operation};
+
+mod reserve;
+
+pub(crate) use reserve::{ReserveOracle, ReserveTerms, burst};
 
 /// The data oracle watches one sector in each stretch of this length.
 const WATCH_STRIDE: u64 = 64;
@@ -289,135 +293,6 @@ impl DataOracle {
         }
     }
 }
-
-/// Checks one volume's reserve.
-#[derive(Debug, Default)]
-pub(crate) struct ReserveOracle {
-    reserve: Share,
-    /// The stretch of time that is checked.
-    since: Option<Stretch>,
-    pub(crate) checked: u64,
-}
-
-/// A stretch of time in which a volume always had a request, up to now.
-#[derive(Clone, Copy, Debug)]
-struct Stretch {
-    from: Instant,
-    /// What the volume had been charged when it began.
-    received: DiskTime,
-    /// The debt of its bucket then beyond one period's worth: time that it used before its
-    /// reserve was lowered, or its period.
-    debt: DiskTime,
-}
-
-impl ReserveOracle {
-    /// The checks start again with the volume's present contract.
-    pub(crate) fn restart(&mut self, engine: &Engine, volume: VolumeId) {
-        self.reserve = engine.contract(volume).reserve;
-        self.since = None;
-    }
-
-    /// Records that the volume has no request in the engine.
-    pub(crate) fn on_idle(&mut self) {
-        self.since = None;
-    }
-
-    /// Checks the volume at `terms.now`. `backlogged` states whether it has as many requests as the
-    /// drive takes at a time: with fewer it cannot fill its share of the depth.
-    ///
-    /// # Panics
-    /// When the volume received less than its reserve by more than the bound.
-    pub(crate) fn check(
-        &mut self,
-        engine: &mut Engine,
-        volume: VolumeId,
-        backlogged: bool,
-        terms: ReserveTerms<'_>,
-    ) {
-        let ReserveTerms { settings, longest, now, .. } = terms;
-        let received = engine.usage(volume).disk_time;
-        if !backlogged || self.reserve.is_none() {
-            self.since = None;
-            return;
-        }
-        let Some(Stretch { from, received: received_then, debt }) = self.since else {
-            let level = engine.balance(volume, now).unwrap_or_default();
-            let debt = (-level - self.reserve.of(settings.period)).max(DiskTime::ZERO);
-            self.since = Some(Stretch { from: now, received, debt });
-            return;
-        };
-        let stretch = now.since(from);
-        let promised = settings.policy.guarantees_shares();
-        if stretch < settings.period * 2 || !promised {
-            return;
-        }
-        self.checked += 1;
-        // Two periods' worth may be missing: the volume's debt when the stretch began, and its
-        // credit now. The bound adds what the reserve earns while each other volume has one batch
-        // (no batch takes a bucket further than one period's worth below zero, so all of them
-        // together take two periods at most), the estimate that the bucket must hold before a
-        // dispatch, and the commands in service.
-        let others = u64::try_from(engine.volumes()).expect("volumes are few") - 1;
-        let batches = (settings.batch * others).min(settings.period * 2) + longest * others;
-        // And what the reserve earns while high-priority volumes spend their credit.
-        let before = settings.period * 2 + batches + terms.burst;
-        let (before, streams) = beside_streams(engine, before);
-        let estimates = DiskTime::from_nanos(
-            settings.estimates.random.as_nanos().saturating_mul(i64::from(settings.depth)),
-        );
-        let lent = self.reserve.of(before) + estimates + debt;
-        let in_service = DiskTime::from(longest * (1 + u64::from(settings.depth)));
-        let owed = self.reserve.of(stretch) - lent - in_service - streams;
-        assert!(
-            received - received_then >= owed,
-            "at {now}: volume {} with a reserve of {} received {} in {stretch}, {owed} was due",
-            volume.0,
-            self.reserve,
-            received - received_then,
-        );
-    }
-}
-
-/// How long `time` of other volumes takes beside the streams, and what streams may take on top of
-/// their utilization: two blocks each, one released before a stretch of time and one in it.
-fn beside_streams(engine: &Engine, time: Duration) -> (Duration, DiskTime) {
-    let Some(tasks) = engine.tasks() else { return (time, DiskTime::ZERO) };
-    let left = 1_000_000_000 - tasks.utilization().ppb().min(999_999_999);
-    let nanos = u128::from(time.as_nanos()) * 1_000_000_000 / u128::from(left);
-    let longer = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-    let blocks: DiskTime = tasks.iter().map(|(_, task)| task.cost() + task.cost()).sum();
-    (longer.min(BURST_MAX), blocks)
-}
-
-/// What the bound of the reserve oracle depends on.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ReserveTerms<'a> {
-    pub(crate) settings: &'a Settings,
-    pub(crate) longest: Duration,
-    /// How long high-priority volumes can occupy the disk: see [`burst`].
-    pub(crate) burst: Duration,
-    pub(crate) now: Instant,
-}
-
-/// How long high-priority volumes with these contracts can occupy the disk without a break.
-///
-/// They are served first and are admitted with their limits, so in the long run they use no more
-/// than these. Their credit, at most one period's worth of reserve and of limit, comes on top. The
-/// burst lasts until the share of the other volumes has made up for it.
-pub(crate) fn burst(high: impl Iterator<Item = Contract>, period: Duration) -> Duration {
-    let (mut credit, mut rest) = (DiskTime::ZERO, Share::ALL);
-    for contract in high {
-        credit += contract.reserve.of(period) + contract.limit.of(period);
-        rest = rest.saturating_sub(contract.limit);
-    }
-    // With no share left no other volume has a reserve that could be missed.
-    let nanos = u128::from(credit.as_nanos().unsigned_abs()) * u128::from(Share::ALL.ppb());
-    let nanos = nanos / u128::from(rest.ppb().max(1));
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).min(BURST_MAX.as_nanos()))
-}
-
-/// The upper bound of a burst: one day.
-const BURST_MAX: Duration = Duration::from_secs(86_400);
 
 /// Whether no block of an admitted stream may be late here.
 pub(crate) fn never_misses(settings: &Settings) -> bool {
