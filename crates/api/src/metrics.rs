@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 
 use config::{Plan, priority_name};
 use daemon::{Buckets, DiskState, DiskStatus, Operator, PoolView, Status, Traffic, VolumeStatus};
-use nbd::ExportId;
+use nbd::{Connections, ExportId};
 use units::Share;
 
 use crate::contract_metrics::{
@@ -102,7 +102,7 @@ const LATENCY: (&str, &str) =
 struct Volume {
     status: VolumeStatus,
     contract: VolumeContract,
-    connections: usize,
+    connections: Connections,
 }
 
 const VOLUME: &[Family<Volume>] = &[
@@ -116,7 +116,7 @@ const VOLUME: &[Family<Volume>] = &[
         Value::Whole(u64::from(v.status.contract.weight.as_u32()))
     }),
     gauge("size_bytes", "Its size.", |v| Value::Whole(v.status.size.0)),
-    gauge("connections", "Clients' connections.", |v| Value::Whole(v.connections as u64)),
+    gauge("connections", "Clients' connections.", |v| Value::Whole(v.connections.total() as u64)),
     counter("disk_time_seconds_total", "Disk time that it was charged.", |v| {
         charged(v.status.account.disk_time)
     }),
@@ -294,7 +294,7 @@ type Labelled<T> = (String, T);
 fn render(
     plan: &Plan,
     status: Status,
-    connections: &BTreeMap<ExportId, usize>,
+    connections: &BTreeMap<ExportId, Connections>,
     pool: Option<PoolView>,
 ) -> String {
     let mut reserves = vec![(Share::NONE, 0); status.disks.len()];
@@ -316,7 +316,7 @@ fn render(
     });
     let disks: Vec<Labelled<Disk>> = disks.collect();
     let volumes = status.volumes.into_iter().map(|status| {
-        let connections = connections.get(&status.export).copied().unwrap_or(0);
+        let connections = connections.get(&status.export).copied().unwrap_or_default();
         let disks: Vec<&str> = status.disks.iter().map(|disk| names[disk.0].as_str()).collect();
         let (name, disks) = (escaped(&status.name), disks.join("+"));
         let labels = format!("device=\"{name}\",disk=\"{disks}\"");

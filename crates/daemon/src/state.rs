@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use config::DiskIndex;
 use host::Clock;
-use nbd::ExportId;
+use nbd::{Connections, ExportId};
 use units::Instant;
 
 use crate::changes::error::ChangeError;
@@ -135,7 +135,7 @@ impl DaemonState {
     }
 
     /// The number of connections of each export; empty when the server has stopped.
-    pub(crate) fn connections(&self) -> BTreeMap<ExportId, usize> {
+    pub(crate) fn connections(&self) -> BTreeMap<ExportId, Connections> {
         self.handle.connections().unwrap_or_default()
     }
 }

@@ -4,6 +4,8 @@
 //!  sockets ── bytes ──▶ Session ── Request ──▶ RequestHandler (the disks)
 //!                          ▲                      │
 //!  sockets ◀── bytes ── Output ◀─── Reply ──── Handle
+//!
+//!  queues in memory ◀── QueueClient ──▶ the same
 //! ```
 //!
 //! [`session::Session`] is the protocol without sockets and without a clock. [`Server`] is the
@@ -45,12 +47,15 @@ pub use proto::request::{
 pub use proto::session;
 pub use proto::settings::{Listing, Settings};
 pub use proto::tls::{ClientName, ClientNameError, Fingerprint, Identity, Tls, TlsError, TlsFiles};
+pub use proto::transport::{Connections, Transport};
 #[cfg(feature = "sockets")]
 pub use server::handle::{Handle, InUse, ServerStopped};
 #[cfg(feature = "sockets")]
 pub use server::handler::RequestHandler;
 #[cfg(feature = "sockets")]
 pub use server::memory;
+#[cfg(feature = "sockets")]
+pub use server::queue_client::{Intake, QueueClient, Refused, Registration};
 #[cfg(feature = "sockets")]
 pub use server::socket_file::{BoundSocket, SocketMode};
 #[cfg(feature = "sockets")]

@@ -12,7 +12,7 @@ use config::{DiskIndex, Document, Plan};
 use daemon::{Created, DiskStatus, NewVolume, Operator, PoolView, Status, VolumeStatus};
 use engine::stream::{RequestedLatency, RequestedStream, Span, Task};
 use engine::{LatencyContract, Priority, RateRequirement};
-use nbd::ExportId;
+use nbd::{Connections, ExportId};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Instant, SECTOR_BYTES, Share};
 use utoipa::{IntoParams, ToSchema};
@@ -213,7 +213,7 @@ fn one_volume(operator: &Operator, name: &str) -> Result<Volume, Problem> {
 fn volumes_of(
     (document, pool): (&Document, Option<PoolView>),
     status: &Status,
-    connections: &BTreeMap<ExportId, usize>,
+    connections: &BTreeMap<ExportId, Connections>,
     latency: bool,
 ) -> Vec<Volume> {
     let plan = document.plan();
@@ -226,7 +226,7 @@ fn volumes_of(
         .collect();
     let describe = |volume_status: &VolumeStatus| {
         let on = &status.disks[volume_status.disks[0].0];
-        let connections = connections.get(&volume_status.export).copied().unwrap_or(0);
+        let connections = connections.get(&volume_status.export).copied().unwrap_or_default();
         let latency = latency.then(|| latencies_of(volume_status));
         let description = match planned.get(volume_status.name.as_str()) {
             Some(planned) => Description::of_disk(plan, planned),
@@ -304,7 +304,7 @@ impl<'a> Description<'a> {
 fn one(
     description: Description<'_>,
     (volume_status, measured_on, health): (&VolumeStatus, &DiskStatus, DiskHealth),
-    (connections, latency_ms): (usize, Option<LatencyMs>),
+    (connections, latency_ms): (Connections, Option<LatencyMs>),
 ) -> Volume {
     let Description { disk, on, size, at: place, priority, rate, stream, latency, pool } =
         description;
@@ -329,7 +329,7 @@ fn one(
         latency: latency.map(|(requested, on_disk)| {
             latency_of(requested, &on_disk, volume_status.bounded.unwrap_or_default())
         }),
-        connections,
+        connections: connections.total(),
         disk_time_s: volume_status.account.disk_time.as_secs_f64(),
         balance_s: volume_status.balance.map(units::DiskTime::as_secs_f64),
         worth: volume_status.worth,

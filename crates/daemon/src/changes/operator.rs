@@ -61,8 +61,8 @@ impl Operator {
         Some(service.inspect(|flow| PoolView::new(flow.pool(), &flow.relocations(), &names)))
     }
 
-    /// The number of connections of each volume that has one.
-    pub fn connections(&self) -> BTreeMap<ExportId, usize> {
+    /// The number of connections of each volume that has one, by transport.
+    pub fn connections(&self) -> BTreeMap<ExportId, nbd::Connections> {
         self.state.connections()
     }
 

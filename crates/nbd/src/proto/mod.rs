@@ -8,4 +8,5 @@ pub(crate) mod request;
 pub mod session;
 pub(crate) mod settings;
 pub(crate) mod tls;
+pub(crate) mod transport;
 pub(crate) mod wire;

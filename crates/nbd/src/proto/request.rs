@@ -4,10 +4,34 @@ use units::{Extent, Op, Operation, Sectors};
 
 use crate::proto::byte_range::ByteRange;
 use crate::proto::export::ExportId;
+use crate::proto::transport::Transport;
 
-/// The number of a connection. Never used twice in a server's life.
+/// The number of a connection. Never used twice in a server's life. It contains the transport, so
+/// that whatever has a request's number knows how its client reaches the export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
+
+impl ConnectionId {
+    /// Where the transport's number is.
+    const TRANSPORT_SHIFT: u32 = 18;
+    const TRANSPORT_BITS: u32 = 2;
+
+    /// How its client reaches the export.
+    pub fn transport(self) -> Transport {
+        let index = self.0 >> Self::TRANSPORT_SHIFT & ((1 << Self::TRANSPORT_BITS) - 1);
+        let index = usize::try_from(index).expect("a few bits fit");
+        Transport::ALL[index]
+    }
+
+    /// The same number with another transport.
+    #[must_use]
+    pub(crate) const fn with_transport(self, transport: Transport) -> Self {
+        let all = ((1 << Self::TRANSPORT_BITS) - 1) << Self::TRANSPORT_SHIFT;
+        Self(self.0 & !all | (transport.index() as u64) << Self::TRANSPORT_SHIFT)
+    }
+}
+
+const _: () = assert!(Transport::ALL.len() == 1 << ConnectionId::TRANSPORT_BITS);
 
 /// The number of a request. Unlike the client's cookie it is unique: a client may, against the
 /// rules, use one cookie twice.

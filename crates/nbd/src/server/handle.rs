@@ -13,9 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use mio::Waker;
 
 use crate::proto::export::ExportId;
-use crate::proto::request::{BlockStatusReply, ClientRequestId, Reply};
+use crate::proto::request::{BlockStatusReply, ClientRequestId, ConnectionId, Reply};
+use crate::proto::transport::Connections;
 use crate::server::connection::Stream;
 use crate::server::loop_id::LoopId;
+use crate::server::queue_client::QueueClient;
 
 /// A control message to the loops, with the channel for its answer.
 #[derive(Debug)]
@@ -26,9 +28,13 @@ pub(crate) enum ControlMessage {
     TrackChanges(ExportId),
     /// Counts the connections of each export; `so_far` has those of the loops before.
     Connections {
-        so_far: BTreeMap<ExportId, usize>,
-        answer: mpsc::SyncSender<BTreeMap<ExportId, usize>>,
+        so_far: BTreeMap<ExportId, Connections>,
+        answer: mpsc::SyncSender<BTreeMap<ExportId, Connections>>,
     },
+    /// A queue client to be served, on the loop with the fewest clients.
+    Attach(Box<dyn QueueClient>),
+    /// No further request is taken from a queue client; it is dropped when all are answered.
+    Detach(ConnectionId),
     /// Withdraws an export. With `force`, its clients are disconnected.
     Withdraw { export: ExportId, force: bool, answer: mpsc::SyncSender<Result<(), InUse>> },
 }
@@ -51,6 +57,7 @@ struct Inbox {
     control: Vec<ControlMessage>,
     /// Clients that the first loop has accepted for this loop.
     streams: Vec<Stream>,
+    queue_clients: Vec<Box<dyn QueueClient>>,
     ended: bool,
     stopping: bool,
     /// Set by the loop before it sleeps; cleared by the thread that wakes it.
@@ -64,6 +71,7 @@ pub(crate) struct Received {
     pub(crate) block_statuses: Vec<BlockStatusReply>,
     pub(crate) control: Vec<ControlMessage>,
     pub(crate) streams: Vec<Stream>,
+    pub(crate) queue_clients: Vec<Box<dyn QueueClient>>,
 }
 
 /// The inbox and the waker of one loop.
@@ -138,7 +146,7 @@ impl Handle {
     ///
     /// # Errors
     /// The server has stopped.
-    pub fn connections(&self) -> Result<BTreeMap<ExportId, usize>, ServerStopped> {
+    pub fn connections(&self) -> Result<BTreeMap<ExportId, Connections>, ServerStopped> {
         let (answer, answered) = mpsc::sync_channel(1);
         self.send_control(
             LoopId::FIRST,
@@ -164,14 +172,28 @@ impl Handle {
         answered.recv().map_err(|_| ServerStopped)
     }
 
+    /// Serves a queue client: [`QueueClient::attached`] or [`QueueClient::refused`] is called from
+    /// a thread of the server. A server that has stopped drops the client.
+    pub fn attach(&self, client: Box<dyn QueueClient>) {
+        self.send_control(LoopId::FIRST, ControlMessage::Attach(client));
+    }
+
+    /// Takes no further request from a queue client, and drops it when all are answered.
+    pub fn detach(&self, connection: ConnectionId) {
+        self.send_control(LoopId::of(connection), ControlMessage::Detach(connection));
+    }
+
     /// Sends a control message to a loop.
     pub(crate) fn send_control(&self, loop_id: LoopId, question: ControlMessage) {
         let Some(member) = self.members.get(loop_id.index()) else { return };
         let mut inbox = member.inbox();
-        // A stopped loop drops the message, and with it the channel for the answer.
-        if !inbox.ended {
-            inbox.control.push(question);
+        if inbox.ended {
+            // The message is dropped, and with it the channel for the answer; without the lock,
+            // because a queue client that is dropped may call the handle.
+            drop(inbox);
+            return;
         }
+        inbox.control.push(question);
         member.wake(inbox);
     }
 
@@ -187,12 +209,36 @@ impl Handle {
         Ok(())
     }
 
-    /// The loop has ended and accepts no more messages.
-    pub(crate) fn mark_ended(&self, loop_id: LoopId) {
+    /// Passes a queue client to a loop. Returns it if the loop has ended.
+    pub(crate) fn send_queue_client(
+        &self,
+        loop_id: LoopId,
+        client: Box<dyn QueueClient>,
+    ) -> Result<(), Box<dyn QueueClient>> {
+        let member = &self.members[loop_id.index()];
+        let mut inbox = member.inbox();
+        if inbox.ended {
+            return Err(client);
+        }
+        inbox.queue_clients.push(client);
+        member.wake(inbox);
+        Ok(())
+    }
+
+    /// The loop has ended and accepts no more messages. Returns the number of clients that were
+    /// passed to it and that it has not taken.
+    pub(crate) fn mark_ended(&self, loop_id: LoopId) -> usize {
         let mut inbox = self.members[loop_id.index()].inbox();
         inbox.ended = true;
-        inbox.control.clear();
-        inbox.streams.clear();
+        let dropped = (
+            core::mem::take(&mut inbox.control),
+            core::mem::take(&mut inbox.streams),
+            core::mem::take(&mut inbox.queue_clients),
+        );
+        drop(inbox);
+        // A queue client that is dropped may call the handle.
+        let (_, streams, clients) = &dropped;
+        streams.len() + clients.len()
     }
 
     /// Takes the contents of the loop's inbox, adding to `taken`. Returns whether the loop is to
@@ -207,6 +253,7 @@ impl Handle {
         taken.block_statuses.append(&mut inbox.block_statuses);
         taken.control.append(&mut inbox.control);
         taken.streams.append(&mut inbox.streams);
+        taken.queue_clients.append(&mut inbox.queue_clients);
         inbox.stopping
     }
 
@@ -216,7 +263,8 @@ impl Handle {
         let empty = inbox.replies.is_empty()
             && inbox.block_statuses.is_empty()
             && inbox.control.is_empty()
-            && inbox.streams.is_empty();
+            && inbox.streams.is_empty()
+            && inbox.queue_clients.is_empty();
         inbox.asleep = empty && (knows_of_stop || !inbox.stopping);
         inbox.asleep
     }

@@ -2,10 +2,13 @@
 
 use crate::limits::THREADS_MAX;
 use crate::proto::request::ConnectionId;
+use crate::proto::transport::Transport;
 
-/// A connection's number consists of a counter, the loop, and the slot in the loop.
+/// A connection's number consists of a counter, the transport, the loop, and the slot in the loop.
 const SLOT_BITS: u32 = 16;
-const PLACE_BITS: u32 = 4;
+const PLACE_BITS: u32 = 2;
+/// The bits of the place and of the transport.
+const COUNT_SHIFT: u32 = 4;
 
 const _: () = assert!(THREADS_MAX <= 1 << PLACE_BITS);
 
@@ -37,9 +40,14 @@ impl LoopId {
     }
 
     /// The number of the `count`th connection of this loop, in this slot.
-    pub(crate) const fn number(self, count: u64, slot: usize) -> ConnectionId {
-        let loop_id = count << PLACE_BITS | self.0 as u64;
-        ConnectionId(loop_id << SLOT_BITS | slot as u64)
+    pub(crate) const fn number(
+        self,
+        count: u64,
+        slot: usize,
+        transport: Transport,
+    ) -> ConnectionId {
+        let loop_id = count << COUNT_SHIFT | self.0 as u64;
+        ConnectionId(loop_id << SLOT_BITS | slot as u64).with_transport(transport)
     }
 
     pub(crate) const fn index(self) -> usize {
@@ -61,11 +69,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_says_where_its_connection_is() {
+    fn a_number_says_where_its_connection_is_and_how_its_client_came() {
         for loop_id in LoopId::all(THREADS_MAX) {
             for (count, at) in [(1, 0), (1 << 40, 1_023), (77, 65_535)] {
-                let id = loop_id.number(count, at);
-                assert_eq!((LoopId::of(id), slot(id)), (loop_id, at));
+                for transport in Transport::ALL {
+                    let id = loop_id.number(count, at, transport);
+                    assert_eq!(
+                        (LoopId::of(id), slot(id), id.transport()),
+                        (loop_id, at, transport)
+                    );
+                    let other = id.with_transport(Transport::Nbd);
+                    assert_eq!(other, loop_id.number(count, at, Transport::Nbd));
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ mod listener;
 mod loop_group;
 mod loop_id;
 pub mod memory;
+pub(crate) mod queue_client;
 mod read_modify_write;
 pub(crate) mod socket_file;
 pub(crate) mod threads;

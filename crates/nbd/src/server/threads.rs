@@ -170,7 +170,9 @@ impl Server {
             });
             let started = others.collect::<io::Result<Vec<_>>>();
             let others = started.inspect_err(|_| {
-                LoopId::all(handle.members()).for_each(|loop_id| handle.mark_ended(loop_id));
+                for loop_id in LoopId::all(handle.members()) {
+                    handle.mark_ended(loop_id);
+                }
                 handle.stop();
             })?;
             let ended = first.serve(handler, clock);

@@ -44,7 +44,7 @@ impl Budget {
         self.releases
     }
 
-    pub(super) fn acquire(&mut self, bytes: usize) -> bool {
+    pub(crate) fn acquire(&mut self, bytes: usize) -> bool {
         let Some(rest) = self.free.checked_sub(bytes) else { return false };
         self.free = rest;
         true
@@ -60,7 +60,7 @@ impl Budget {
 
     /// An empty buffer: a recycled one for `bytes` bytes if there is one, else one without
     /// capacity.
-    pub(super) fn recycled_or_empty(&mut self, bytes: usize) -> Vec<u8> {
+    pub(crate) fn recycled_or_empty(&mut self, bytes: usize) -> Vec<u8> {
         let mut spare = self.take_recycled(bytes).unwrap_or_default();
         spare.clear();
         spare
@@ -68,7 +68,7 @@ impl Budget {
 
     /// A recycled buffer for `bytes` bytes with its old contents, for a caller that overwrites them
     /// and need not pay for zeroing.
-    pub(super) fn take_recycled(&mut self, bytes: usize) -> Option<Vec<u8>> {
+    pub(crate) fn take_recycled(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let size = bytes.next_power_of_two().ilog2() as usize;
         let spare = self.spares.get_mut(size)?.pop()?;
         assert!(spare.capacity() <= self.spare_bytes, "the total counts every recycled buffer");

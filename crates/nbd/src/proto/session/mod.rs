@@ -34,6 +34,6 @@ mod tests;
 mod transmission;
 
 pub use budget::Budget;
-pub(crate) use in_flight::InFlight;
+pub(crate) use in_flight::{InFlight, ReplyKind};
 pub use output::Output;
 pub use state::{Blocked, CloseReason, Event, Session, SessionContext};

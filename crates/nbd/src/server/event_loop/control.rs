@@ -22,8 +22,8 @@ impl EventLoop<'_> {
             ControlMessage::Wake => {}
             ControlMessage::TrackChanges(export) => self.report_changes(export, handler),
             ControlMessage::Connections { so_far: mut connections, answer } => {
-                for export in self.slots.iter().filter_map(Slot::export) {
-                    *connections.entry(export).or_default() += 1;
+                for (export, transport) in self.slots.iter().filter_map(Slot::opened) {
+                    connections.entry(export).or_default().add(transport);
                 }
                 let Some(next) = next else {
                     let _ = answer.try_send(connections);
@@ -34,6 +34,8 @@ impl EventLoop<'_> {
                     ControlMessage::Connections { so_far: connections, answer },
                 );
             }
+            ControlMessage::Attach(client) => self.attach_queue_client(client),
+            ControlMessage::Detach(connection) => self.detach_queue_client(connection),
             ControlMessage::Withdraw { export, force, answer } => {
                 if self.loop_id == LoopId::FIRST
                     && let Err(in_use) = self.withdraw_export(export, force)
@@ -68,12 +70,17 @@ impl EventLoop<'_> {
     /// Shuts down the connections that have this export open.
     fn disconnect_export(&mut self, export: ExportId) {
         for slot in 0..self.slots.len() {
-            if self.slots[slot].export() == Some(export)
-                && let Slot::Live(connection) = &mut self.slots[slot]
-            {
-                connection.shut_down(self.now);
-                self.to_write.push(slot);
-                self.make_ready(slot);
+            if self.slots[slot].opened().is_none_or(|(opened, _)| opened != export) {
+                continue;
+            }
+            match &mut self.slots[slot] {
+                Slot::Live(connection) => {
+                    connection.shut_down(self.now);
+                    self.to_write.push(slot);
+                    self.make_ready(slot);
+                }
+                Slot::Queue(_) => self.finish_queue_client(slot),
+                Slot::Free | Slot::Orphaned(..) => {}
             }
         }
     }

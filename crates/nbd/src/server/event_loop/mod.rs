@@ -17,6 +17,7 @@
 
 mod control;
 mod partial_writes;
+mod queues;
 mod slot;
 mod state;
 

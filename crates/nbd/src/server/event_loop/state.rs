@@ -9,9 +9,10 @@ use units::{Duration, Instant};
 use super::slot::{DeadlockDrop, Slot};
 use crate::limits::{LISTENERS_MAX, RECEIVE_BYTES_MAX, STOP_TIMEOUT};
 use crate::proto::export::{ExportId, Exports};
-use crate::proto::request::{BlockStatusReply, ClientRequestId, Reply};
+use crate::proto::request::{BlockStatusReply, ClientRequestId, Reply, Request};
 use crate::proto::session::{Blocked, Budget, Event, Session, SessionContext};
 use crate::proto::settings::Settings;
+use crate::proto::transport::Transport;
 use crate::server::busy_poll::{BusyPoll, poll_events, register_completion_fds};
 use crate::server::connection::{Connection, Progress, Sending, Stream};
 use crate::server::handle::{ControlMessage, Handle, Received};
@@ -22,7 +23,7 @@ use crate::server::loop_id::{LoopId, slot as slot_of};
 
 pub(crate) const WAKER: Token = Token(0);
 const LISTENER_FIRST: usize = 1;
-const CONNECTION_FIRST: usize = LISTENER_FIRST + LISTENERS_MAX;
+pub(super) const CONNECTION_FIRST: usize = LISTENER_FIRST + LISTENERS_MAX;
 const EVENTS_MAX: usize = 1_024;
 /// The interval between checks of deadlines, and the longest sleep.
 const TICK: std::time::Duration = std::time::Duration::from_secs(1);
@@ -62,6 +63,8 @@ pub(crate) struct EventLoop<'a> {
     /// Slots whose connections may have output in this iteration.
     pub(super) to_write: Vec<usize>,
     pub(super) events: Vec<Event>,
+    /// Requests of a queue client, while they are taken.
+    pub(super) queue_requests: Vec<Request>,
     /// Replies produced here to requests of other loops.
     pub(super) replies_of_others: Vec<Reply>,
     pub(super) buffer: Vec<u8>,
@@ -101,6 +104,7 @@ impl<'a> EventLoop<'a> {
             deadlock_drop: None,
             to_write: Vec::new(),
             events: Vec::new(),
+            queue_requests: Vec::new(),
             replies_of_others: Vec::new(),
             buffer: vec![0; RECEIVE_BYTES_MAX],
             stopping: None,
@@ -122,7 +126,10 @@ impl<'a> EventLoop<'a> {
         clock: &dyn Fn() -> Instant,
     ) -> io::Result<()> {
         let ended = self.run(handler, clock);
-        self.handle.mark_ended(self.loop_id);
+        // Clients that came too late keep no slot: the first loop waits for all slots.
+        for _ in 0..self.handle.mark_ended(self.loop_id) {
+            self.group.release_slot(self.loop_id);
+        }
         self.end_read_modify_writes(handler);
         if ended.is_err() {
             self.handle.stop();
@@ -150,6 +157,7 @@ impl<'a> EventLoop<'a> {
             handler.poll_completions(&mut taken.replies);
             let stop = self.handle.drain_inbox(self.loop_id, &mut taken);
             taken.streams.drain(..).for_each(|stream| self.register_connection(stream));
+            taken.queue_clients.drain(..).for_each(|client| self.register_queue_client(client));
             self.answer(&mut taken.replies, handler);
             taken.block_statuses.drain(..).for_each(|told| self.reply_block_status(&told));
             taken.control.drain(..).for_each(|message| self.handle_control(message, handler));
@@ -204,12 +212,13 @@ impl<'a> EventLoop<'a> {
         for event in events {
             let token = event.token().0;
             if let Some(slot) = token.checked_sub(CONNECTION_FIRST) {
-                let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
-                connection.readiness.half_closed |= event.is_read_closed();
-                connection.readiness.readable |= event.is_readable() || event.is_read_closed();
-                if event.is_writable() || event.is_write_closed() || event.is_error() {
-                    connection.readiness.writable = true;
-                    self.to_write.push(slot);
+                if let Some(Slot::Live(connection)) = self.slots.get_mut(slot) {
+                    connection.readiness.half_closed |= event.is_read_closed();
+                    connection.readiness.readable |= event.is_readable() || event.is_read_closed();
+                    if event.is_writable() || event.is_write_closed() || event.is_error() {
+                        connection.readiness.writable = true;
+                        self.to_write.push(slot);
+                    }
                 }
                 self.make_ready(slot);
             } else if let Some(index) = token.checked_sub(LISTENER_FIRST)
@@ -221,9 +230,8 @@ impl<'a> EventLoop<'a> {
     }
 
     pub(super) fn make_ready(&mut self, slot: usize) {
-        let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { return };
-        if !connection.queued {
-            connection.queued = true;
+        let Some(queued) = self.slots.get_mut(slot).and_then(Slot::queued) else { return };
+        if !core::mem::replace(queued, true) {
             self.ready.push_back(slot);
         }
     }
@@ -262,22 +270,27 @@ impl<'a> EventLoop<'a> {
 
     /// Registers a client for which a slot was reserved.
     fn register_connection(&mut self, mut stream: Stream) {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::Free);
-            self.slots.len() - 1
-        });
+        let slot = self.take_slot();
         if stream.register(self.poll.registry(), Token(CONNECTION_FIRST + slot)).is_err() {
             return self.free_slot(slot);
         }
         self.connections_made += 1;
-        let id = self.loop_id.number(self.connections_made, slot);
+        let id = self.loop_id.number(self.connections_made, slot, Transport::Nbd);
         self.slots[slot] = Slot::Live(Box::new(Connection::new(id, stream, self.now)));
         self.to_write.push(slot);
         self.make_ready(slot);
     }
 
+    /// A free slot.
+    pub(super) fn take_slot(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::Free);
+            self.slots.len() - 1
+        })
+    }
+
     /// Frees a slot.
-    fn free_slot(&mut self, slot: usize) {
+    pub(super) fn free_slot(&mut self, slot: usize) {
         self.free.push(slot);
         self.group.release_slot(self.loop_id);
         if self.stopping.is_some() {
@@ -290,6 +303,9 @@ impl<'a> EventLoop<'a> {
         let mut submitted = false;
         for _ in 0..self.ready.len() {
             let Some(slot) = self.ready.pop_front() else { break };
+            if matches!(self.slots.get(slot), Some(Slot::Queue(_))) {
+                submitted |= self.receive_from_queues(slot, handler);
+            }
             let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
             connection.queued = false;
             let was_empty = connection.session.output().is_empty();
@@ -411,11 +427,13 @@ impl<'a> EventLoop<'a> {
 
     /// Queues one reply.
     pub(super) fn deliver_reply(&mut self, Reply { id, result }: Reply) {
-        if let Some(slot) = self.slot_of_request(id) {
-            self.queue(slot, |session, budget| {
-                session.reply(id.sequence, result, budget);
-            });
+        let Some(slot) = self.slot_of_request(id) else { return };
+        if matches!(self.slots[slot], Slot::Queue(_)) {
+            return self.complete_in_queue(slot, id.sequence, result);
         }
+        self.queue(slot, |session, budget| {
+            session.reply(id.sequence, result, budget);
+        });
     }
 
     /// Queues the reply to a block status request.
@@ -434,6 +452,7 @@ impl<'a> EventLoop<'a> {
         let slot = slot_of(id.connection);
         match self.slots.get_mut(slot)? {
             Slot::Live(connection) if connection.id == id.connection => Some(slot),
+            Slot::Queue(connection) if connection.id == id.connection => Some(slot),
             Slot::Orphaned(departed, in_flight) if *departed == id.connection => {
                 if let Some(entry) = in_flight.close(id.sequence) {
                     self.budget.release(entry.bytes);
@@ -466,6 +485,9 @@ impl<'a> EventLoop<'a> {
     fn write(&mut self, handler: &mut dyn RequestHandler) {
         let mut to_write = core::mem::take(&mut self.to_write);
         for slot in to_write.drain(..) {
+            if matches!(self.slots.get(slot), Some(Slot::Queue(_))) {
+                self.flush_queues(slot, handler);
+            }
             let Some(Slot::Live(connection)) = self.slots.get_mut(slot) else { continue };
             let sending = connection.write(&mut self.budget, self.now);
             let token = Token(CONNECTION_FIRST + slot);
@@ -488,8 +510,8 @@ impl<'a> EventLoop<'a> {
         }
         self.releases_seen = self.budget.releases();
         while let Some(slot) = self.memory_blocked.pop_front() {
-            if let Some(Slot::Live(connection)) = self.slots.get_mut(slot) {
-                connection.memory_blocked = false;
+            if let Some(blocked) = self.slots.get_mut(slot).and_then(Slot::memory_blocked) {
+                *blocked = false;
             }
             self.make_ready(slot);
         }
@@ -506,6 +528,9 @@ impl<'a> EventLoop<'a> {
         self.accept();
         self.listeners.clear();
         for slot in 0..self.slots.len() {
+            if matches!(self.slots[slot], Slot::Queue(_)) {
+                self.finish_queue_client(slot);
+            }
             let Slot::Live(connection) = &mut self.slots[slot] else { continue };
             if connection.session.is_in_handshake() {
                 connection.shut_down(self.now);
