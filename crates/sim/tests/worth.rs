@@ -151,6 +151,32 @@ fn a_reserve_keeps_its_worth_to_a_sequential_client_that_pauses() {
     }
 }
 
+/// Without read-ahead in the host, which would hide it: the client is not there for most of a
+/// quantum of a period's worth, however many requests it keeps until it pauses.
+#[test]
+fn a_backup_that_pauses_keeps_its_worth_beside_one_that_does_not() {
+    let backup = |requests: &str| {
+        format!("op = \"read\"\naccess = \"sequential\"\nblock = \"1MiB\"\n{requests}")
+    };
+    let always = backup("outstanding = 4");
+    let cells = [
+        ("burst = 4\nthink = \"5ms\"", 0.9),
+        ("burst = 4\nthink = { exponential = \"20ms\" }", 0.63),
+        ("outstanding = 4\nthink = \"20ms\"", 0.75),
+        ("burst = 8\nthink = \"20ms\"", 0.65),
+        ("burst = 32\nthink = \"20ms\"", 0.8),
+    ];
+    for (requests, least) in cells {
+        let (forty, pausing) = ("reserve = \"40%\"", backup(requests));
+        let mut plan = plan(30, "spindle", &[(forty, &pausing), (forty, &always)]);
+        plan.disks[0].read_ahead = units::Sectors::ZERO;
+        let worths = worths(&plan);
+        println!("{requests:?}: {:.3}, {:.3}", worths[0].value, worths[1].value);
+        assert!(worths[0].value >= least, "{requests}: {:?}", worths[0]);
+        assert!(worths[1].value >= 0.95, "{requests}: {:?}", worths[1]);
+    }
+}
+
 #[test]
 fn a_report_tells_what_was_read_ahead_and_for_which_volume() {
     let (client, half) = (sequential("4KiB", "1ms"), "reserve = \"50%\"");

@@ -10,7 +10,7 @@ pub(super) const SERVICE_DIVISOR: i64 = 16;
 /// The EWMA divisor of think times.
 const THINK_DIVISOR: i64 = 8;
 /// The EWMA divisor of what a quantum spends.
-const QUANTUM_DIVISOR: i64 = 4;
+pub(super) const QUANTUM_DIVISOR: i64 = 4;
 /// The longest think time that is learned. A longer one is the end of a phase.
 const THINK_MAX: Duration = Duration::from_secs(1);
 /// One, as a probability.

@@ -447,9 +447,7 @@ impl Policy for Spindle {
         entry.queued += 1;
         if was_idle && entry.last_completion > Instant::ZERO {
             debug_assert!(now >= entry.last_completion, "no completion is in the future");
-            let think = now.since(entry.last_completion);
-            entry.think.learn(think, linger);
-            entry.demand.think += think;
+            entry.note_pause(now.since(entry.last_completion), linger);
         }
         if let Some(head) = head {
             entry.arrives_within_linger =

@@ -3,7 +3,7 @@
 use units::{DiskTime, Duration, Instant, Lba, Op, Operation, Share};
 
 use super::drain::DrainTimes;
-use super::learned::{ServiceTimes, ThinkTime};
+use super::learned::{Mean, QUANTUM_DIVISOR, ServiceTimes, ThinkTime};
 use super::positioning::Base;
 use super::switches::SHARED;
 use crate::accounting::bucket::SignedInstant;
@@ -55,6 +55,10 @@ pub(super) struct Volume {
     pub(super) sequential: bool,
     /// Whether its last command continued a sequential run.
     pub(super) in_run: bool,
+    /// The disk time of its requests between two pauses of its client, and the sum of its service
+    /// times at the end of the last pause.
+    between_pauses: Mean,
+    pause_ended: DiskTime,
     /// Whether its next request arrived within the linger time of its last completion, the last
     /// time that this mattered.
     pub(super) arrives_within_linger: bool,
@@ -98,6 +102,8 @@ impl Volume {
             depth: Depth::Deep,
             sequential: false,
             in_run: false,
+            between_pauses: Mean::default(),
+            pause_ended: DiskTime::ZERO,
             arrives_within_linger: false,
             preempted: false,
             is_withheld: false,
@@ -192,16 +198,38 @@ impl Volume {
         DiskTime::from_nanos(service.as_nanos().saturating_mul(i64::from(self.outstanding())))
     }
 
+    /// Its client has thought for `think`, and sends a request.
+    pub(super) fn note_pause(&mut self, think: Duration, linger: Duration) {
+        self.think.learn(think, linger);
+        self.demand.think += think;
+        if think < RUN_THINK_LONG {
+            return;
+        }
+        let asked = self.demand.service - self.pause_ended;
+        debug_assert!(asked >= DiskTime::ZERO, "a sum of service times only grows");
+        self.between_pauses.learn(asked, QUANTUM_DIVISOR);
+        self.pause_ended = self.demand.service;
+    }
+
+    /// Whether its client pauses after a short time of the disk, however many requests it sends
+    /// until then. It is not there when a quantum of a period's worth comes, nor for most of one.
+    fn pauses_soon(&self) -> bool {
+        let now = self.demand.service - self.pause_ended;
+        debug_assert!(now >= DiskTime::ZERO, "a sum of service times only grows");
+        self.between_pauses.time().is_some_and(|mean| mean.max(now) < SHALLOW_TIME_MAX)
+    }
+
     /// Decides whether it is shallow or deep, with hysteresis. Every volume is deep where
     /// positioning costs nothing.
     pub(super) fn update_depth(&mut self, positions: bool) {
-        let many =
-            self.outstanding() > SHALLOW_REQUESTS_MAX || self.outstanding_time() > SHALLOW_TIME_MAX;
+        let pauses_soon = self.pauses_soon();
+        let many = self.outstanding() > SHALLOW_REQUESTS_MAX && !pauses_soon
+            || self.outstanding_time() > SHALLOW_TIME_MAX;
         let few = self.outstanding() <= SHALLOW_AGAIN;
         let think = self.think.mean();
         let on_run = self.continues_run();
-        let read_ahead = on_run
-            && (self.outstanding() > 1 || think.is_some_and(|think| think < RUN_THINK_SHORT));
+        let is_short = think.is_some_and(|think| think < RUN_THINK_SHORT);
+        let read_ahead = on_run && (is_short || self.outstanding() > 1 && !pauses_soon);
         let pauses = !on_run || think.is_none_or(|think| think >= RUN_THINK_LONG);
         self.depth = match self.depth {
             _ if !positions || many || read_ahead => Depth::Deep,
