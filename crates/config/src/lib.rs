@@ -34,6 +34,6 @@ pub use plan::{
     Access, Arrival, Backing, BackingCapabilities, DepthSource, Disk, DiskContract, DiskIndex,
     DriveRef, Faults, IoMethod, Log, LogFormat, Mix, Nbd, PlacementSpec, Plan, PoolPlan,
     PoolStream, PoolVolume, ProfileRef, RealDisk, RecordSettings, Remap, Replay, Requests,
-    Retention, Stream, Synthetic, ThinkTime, Tls, Volume, VolumeIndex, Workload, WriteBufferLog,
-    layout_name, priority_name, zone_name,
+    Retention, Step, Stream, Synthetic, ThinkTime, Tls, Volume, VolumeIndex, Workload,
+    WriteBufferLog, layout_name, priority_name, zone_name,
 };

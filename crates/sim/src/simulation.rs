@@ -484,7 +484,8 @@ impl Simulation {
             assert_eq!(stats.late, 0, "at {}: a request of {} was late", self.now, volume.name);
         }
         load.in_flight -= 1;
-        if let Some((count, pause)) = load.source.after_answer(load.in_flight) {
+        let elapsed = self.now.since(load.start);
+        if let Some((count, pause)) = load.source.after_answer(load.in_flight, elapsed) {
             for _ in 0..count {
                 if pause == Duration::ZERO {
                     self.send(index);

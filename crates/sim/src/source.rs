@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use config::Requests;
+use config::{Requests, Step};
 use trace::TraceError;
 use units::{Duration, Instant, Operation, Sectors};
 
@@ -18,6 +18,8 @@ pub(crate) enum Source {
     Listed(Arc<[Operation]>, usize),
     /// A list with the time of each request.
     Timed(Arc<[(Duration, Operation)]>, usize),
+    /// Steps, the number of them that have begun, and the requests of the last that were sent.
+    Steps(Arc<[Step]>, usize, usize),
 }
 
 impl Source {
@@ -28,6 +30,7 @@ impl Source {
             Requests::Trace(replay) => Self::Trace(Box::new(Replay::new(replay, size))),
             Requests::Listed(operations) => Self::Listed(Arc::clone(operations), 0),
             Requests::Timed(timed) => Self::Timed(Arc::clone(timed), 0),
+            Requests::Steps(steps) => Self::Steps(Arc::clone(steps), 0, 0),
         }
     }
 
@@ -38,6 +41,9 @@ impl Source {
             Self::Trace(replay) => replay.next_at().map_or((0, Duration::ZERO), |at| (1, at)),
             Self::Listed(operations, _) => (u32::from(!operations.is_empty()), Duration::ZERO),
             Self::Timed(timed, _) => timed.first().map_or((0, Duration::ZERO), |(at, _)| (1, *at)),
+            Self::Steps(steps, ..) => {
+                steps.first().map_or((0, Duration::ZERO), |step| (count_of(step), step.not_before))
+            }
         }
     }
 
@@ -48,7 +54,7 @@ impl Source {
             Self::Drawn(generator) if generator.outstanding().is_some() => None,
             Self::Drawn(generator) => Some(now + generator.pause()),
             Self::Trace(replay) => replay.next_at().map(|at| start + at),
-            Self::Listed(..) => None,
+            Self::Listed(..) | Self::Steps(..) => None,
             Self::Timed(timed, sent) => timed.get(*sent).map(|(at, _)| start + *at),
         }
     }
@@ -57,7 +63,7 @@ impl Source {
     /// numbers are drawn only for requests that are sent.
     pub(crate) fn traced(&mut self) -> Result<Option<Operation>, TraceError> {
         match self {
-            Self::Drawn(_) | Self::Listed(..) => Ok(None),
+            Self::Drawn(_) | Self::Listed(..) | Self::Steps(..) => Ok(None),
             Self::Trace(replay) => replay.take().map(Some),
             Self::Timed(timed, sent) => {
                 *sent += 1;
@@ -77,6 +83,14 @@ impl Source {
                 *sent += 1;
                 operations[*sent - 1]
             }
+            Self::Steps(steps, begun, sent) => {
+                let operation = steps[*begun].operations[*sent];
+                *sent += 1;
+                if *sent == steps[*begun].operations.len() {
+                    (*begun, *sent) = (*begun + 1, 0);
+                }
+                operation
+            }
             Self::Trace(_) | Self::Timed(..) => {
                 unreachable!("a trace yields its request in `traced`")
             }
@@ -85,13 +99,17 @@ impl Source {
 
     /// Whether a list has no more requests.
     pub(crate) fn is_exhausted(&self) -> bool {
-        matches!(self, Self::Listed(operations, sent) if *sent == operations.len())
+        match self {
+            Self::Listed(operations, sent) => *sent == operations.len(),
+            Self::Steps(steps, begun, _) => *begun == steps.len(),
+            Self::Drawn(_) | Self::Trace(_) | Self::Timed(..) => false,
+        }
     }
 
     /// The report of a trace.
     pub(crate) fn report(&self) -> Option<TraceReport> {
         match self {
-            Self::Drawn(_) | Self::Listed(..) | Self::Timed(..) => None,
+            Self::Drawn(_) | Self::Listed(..) | Self::Timed(..) | Self::Steps(..) => None,
             Self::Trace(replay) => Some(replay.report()),
         }
     }
@@ -102,16 +120,31 @@ impl Source {
             Self::Drawn(generator) => generator.outstanding(),
             Self::Trace(_) | Self::Timed(..) => None,
             Self::Listed(..) => Some(1),
+            Self::Steps(steps, begun, _) => steps.get(*begun).map(count_of).or(Some(0)),
         }
     }
 
-    /// The requests of a closed loop that follow an answer: their number, and the think time
-    /// before them. See [`Generator::after_answer`].
-    pub(crate) fn after_answer(&mut self, in_flight: u32) -> Option<(u32, Duration)> {
+    /// The requests of a closed loop that follow an answer, `elapsed` after the workload's start:
+    /// their number, and the think time before them. See [`Generator::after_answer`].
+    pub(crate) fn after_answer(
+        &mut self,
+        in_flight: u32,
+        elapsed: Duration,
+    ) -> Option<(u32, Duration)> {
         match self {
             Self::Drawn(generator) => generator.after_answer(in_flight),
             Self::Trace(_) | Self::Timed(..) => None,
             Self::Listed(..) => Some((1, Duration::ZERO)),
+            Self::Steps(steps, begun, sent) => {
+                let is_answered = in_flight == 0 && *sent == 0;
+                let step = steps.get(*begun).filter(|_| is_answered)?;
+                Some((count_of(step), step.not_before.saturating_sub(elapsed)))
+            }
         }
     }
+}
+
+fn count_of(step: &Step) -> u32 {
+    assert!(!step.operations.is_empty(), "a step has requests");
+    u32::try_from(step.operations.len()).expect("a step is short")
 }

@@ -32,4 +32,6 @@ pub use pool::{
 pub(crate) use pool::{LAYOUTS, ZONES};
 pub use top::Plan;
 pub use volume::{Stream, Volume, VolumeIndex, priority_name};
-pub use workload::{Access, Arrival, Mix, Remap, Replay, Requests, Synthetic, ThinkTime, Workload};
+pub use workload::{
+    Access, Arrival, Mix, Remap, Replay, Requests, Step, Synthetic, ThinkTime, Workload,
+};

@@ -35,6 +35,18 @@ pub enum Requests {
     /// From a list with the arrival time of each, from the workload's start, in that order, in an
     /// open loop. Only experiments build it, no file.
     Timed(Arc<[(Duration, Operation)]>),
+    /// Steps in a closed loop. Only experiments build it, no file.
+    Steps(Arc<[Step]>),
+}
+
+/// Requests that are sent at one instant: when all of the step before are answered, and not before
+/// a time. A file system's `fsync` is some: the data, the journal, a flush, the commit record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The earliest time, from the workload's start.
+    pub not_before: Duration,
+    /// At least one.
+    pub operations: Vec<Operation>,
 }
 
 /// Generated requests.

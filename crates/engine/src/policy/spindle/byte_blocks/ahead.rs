@@ -7,10 +7,10 @@
 
 use units::Sectors;
 
-/// A client is far ahead when more is queued than this many blocks, ...
-const BLOCKS: u64 = 8;
-/// ... and than this many of its requests.
-const REQUESTS: u64 = 4;
+/// A client is far ahead when more is queued than this many blocks: in one request or in many. A
+/// page cache's requests are merged to ten blocks and more, of which each would wait for a period.
+/// A client that sends at its pace, in requests of up to four blocks, is not.
+const BLOCKS: u64 = 4;
 
 /// The queued sectors of a stream, and whether its client is far ahead.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,7 +32,7 @@ impl Ahead {
     /// A request of `len` arrives; a block of the stream has `block` sectors.
     pub(super) fn on_arrival(&mut self, len: Sectors, block: Sectors) {
         self.queued += len;
-        let most = (block.0 * BLOCKS).max(len.0 * REQUESTS);
+        let most = block.0 * BLOCKS;
         debug_assert!(most > block.0, "far ahead is more than a block");
         self.is_far |= self.queued.0 > most;
     }
