@@ -15,8 +15,12 @@ pub(super) const RUN_IDLE: Duration = Duration::from_secs(1);
 /// it, and what is read in vain is at most what the client would have read in it.
 const HORIZON: Duration = Duration::from_secs(2);
 /// A client that could read more than this in a second does not wait for its own pauses, but for
-/// the drive: no drive with positioning transfers more.
-const FAST_BYTES_PER_S: Bytes = Bytes(1 << 30);
+/// the drive: they are less than a fifth of the time in which drives with positioning transfer as
+/// much.
+const FAST_BYTES_PER_S: Bytes = Bytes(2 << 30);
+/// A client that is read ahead is fast at this many times the rate. Between the two it stays as it
+/// is: a client whose reads come from the memory and from the drive in turn is served by neither.
+const FAST_AHEAD: u64 = 4;
 const SECOND: Duration = Duration::from_secs(1);
 /// The EWMA divisor of the pauses between reads.
 const PAUSE_DIVISOR: u64 = 8;
@@ -105,6 +109,8 @@ pub(super) struct Run {
     window: Sectors,
     /// Whether reading goes on until the window is full.
     is_filling: bool,
+    /// Whether its client was slow enough, the last time that it was looked at.
+    is_slow: bool,
     /// The mean pause between two reads, in nanoseconds; `None` before the first.
     pause: Option<u64>,
     read: Sectors,
@@ -125,6 +131,7 @@ impl Run {
             blocked_by: None,
             window: READ_AHEAD_REQUEST_MIN,
             is_filling: false,
+            is_slow: false,
             pause: None,
             read: Sectors(1),
         }
@@ -187,11 +194,13 @@ impl Run {
 
     /// Whether its client pauses so little that the drive alone bounds it: the drive's own
     /// read-ahead serves it.
-    fn is_fast(&self) -> bool {
+    fn is_fast(&mut self) -> bool {
         let Some(pause) = self.pause else { return false };
         let rate = u128::from(self.read.bytes().0) * u128::from(SECOND.as_nanos());
         debug_assert!(rate > 0, "a read has sectors");
-        rate > u128::from(FAST_BYTES_PER_S.0) * u128::from(pause)
+        let times = if self.is_slow { FAST_AHEAD } else { 1 };
+        self.is_slow = rate <= u128::from(FAST_BYTES_PER_S.0 * times) * u128::from(pause);
+        !self.is_slow
     }
 
     /// The longest window: what the client reads in the horizon, at least two reads, within its
