@@ -7,9 +7,12 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use crate::admit::Admit;
 use crate::attach::{Attach, Detach};
+use crate::check::Check;
 use crate::disk::DiskCommand;
+use crate::doctor::Doctor;
 use crate::drive::Drive;
 use crate::emulate::Emulate;
+use crate::init::Init;
 use crate::lab::Forwarded;
 use crate::live::TraceLive;
 use crate::pool::PoolCommand;
@@ -33,6 +36,12 @@ pub(crate) enum Command {
     /// Serve an emulated disk with a 70 % and a 30 % volume, load both over NBD, and show the share
     /// of each.
     Demo(Demo),
+    /// Write a commented config that can be served at once.
+    Init(Init),
+    /// Say everything that is wrong with a config, or how its disks are reserved.
+    Check(Check),
+    /// Look at what costs speed or puts guarantees at risk on this machine, and say what to do.
+    Doctor(Doctor),
     /// Serve the volumes of a config over NBD until SIGINT or SIGTERM.
     Serve(Serve),
     /// Create, show, change and remove volumes of a running daemon.

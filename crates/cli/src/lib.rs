@@ -9,13 +9,16 @@
 mod admit;
 mod args;
 mod attach;
+mod check;
 mod contract;
 mod daemon_api;
 mod declared;
 mod demo;
 mod disk;
+mod doctor;
 mod drive;
 mod emulate;
+mod init;
 mod lab;
 mod listen;
 mod live;
@@ -52,6 +55,9 @@ fn run(command: Command, json: bool) -> anyhow::Result<ExitStatus> {
     match command {
         Command::Demo(demo) if demo.recorder => Err(demo::exec_recorder(&demo, json)),
         Command::Demo(demo) => demo::run(&demo, json),
+        Command::Init(init) => init::run(&init, json),
+        Command::Check(check) => check::run(&check, json),
+        Command::Doctor(doctor) => doctor::run(&doctor, json),
         Command::Serve(serve) => serve::run(&serve, json),
         Command::Vol(command) => vol::run(&command, json),
         Command::Pool(command) => pool::run(&command, json),

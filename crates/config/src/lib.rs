@@ -30,6 +30,7 @@ pub use edit::{
 };
 pub use error::ConfigError;
 pub use input::size_text;
+pub use parse::Purpose;
 pub use plan::{
     Access, Arrival, Backing, BackingCapabilities, DepthSource, Disk, DiskContract, DiskIndex,
     DriveRef, Faults, IoMethod, Log, LogFormat, Mix, Nbd, PlacementSpec, Plan, PoolPlan,

@@ -8,6 +8,8 @@ use units::{Bytes, Duration, SECTOR_BYTES, Share};
 
 /// Bytes of a config file. A larger file is refused without reading all of it.
 pub const CONFIG_BYTES_MAX: u64 = 4 << 20;
+/// Errors of one config that are reported together.
+pub const ERRORS_MAX: usize = 64;
 /// Disks of one plan.
 pub const DISKS_MAX: usize = 64;
 /// The smallest real disk, and the smallest disk in memory.

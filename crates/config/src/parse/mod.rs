@@ -4,6 +4,7 @@ mod admit;
 mod chooser;
 mod deadlines;
 mod disk;
+mod every;
 mod execution;
 mod faults;
 mod latency;
@@ -26,4 +27,5 @@ mod volume;
 mod workload;
 mod write_buffer;
 
+pub use every::Purpose;
 pub(crate) use volume::RATE_KEYS;

@@ -1,0 +1,146 @@
+//! `spindle check`: every error of a config, before it is served or simulated.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use config::limits::ERRORS_MAX;
+use config::{ConfigError, Plan, Purpose};
+use console::{ExitStatus, eprintln, print, println, table};
+use serde::Serialize;
+use stats::SCHEMA;
+use units::{Bytes, Share};
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The config or the scenario.
+    config: PathBuf,
+    /// Check it as a scenario of `sim run`, not as a config of `serve`.
+    #[arg(long)]
+    sim: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Checked {
+    schema: u32,
+    file: String,
+    ok: bool,
+    errors: Vec<Shown>,
+    disks: Vec<DiskShown>,
+}
+
+/// One error.
+#[derive(Debug, Serialize)]
+struct Shown {
+    line: Option<usize>,
+    table: Option<String>,
+    field: Option<String>,
+    found: Option<String>,
+    expected: String,
+    /// Whether the value is right in itself and asks for more than is available.
+    refused: bool,
+    message: String,
+}
+
+/// One disk of a config without errors.
+#[derive(Debug, Serialize)]
+struct DiskShown {
+    name: String,
+    drive: String,
+    policy: String,
+    size_bytes: u64,
+    volumes: usize,
+    reserved: String,
+    available: String,
+}
+
+pub(crate) fn run(check: &Check, json: bool) -> anyhow::Result<ExitStatus> {
+    let file = check.config.display().to_string();
+    let purpose = if check.sim { Purpose::Simulation } else { Purpose::Serve };
+    let checked = Plan::check_file(&check.config, purpose);
+    let (errors, disks) = match &checked {
+        Ok(plan) => (Vec::new(), disks(plan)),
+        Err(errors) => (errors.iter().map(shown).collect(), Vec::new()),
+    };
+    let ok = errors.is_empty();
+    if json {
+        let checked = Checked { schema: SCHEMA, file: file.clone(), ok, errors, disks };
+        println!("{}", serde_json::to_string(&checked)?);
+    } else if ok {
+        print!("{}", table_of(&disks));
+    } else {
+        for error in &errors {
+            eprintln!("{}", error.message);
+        }
+    }
+    if ok {
+        return Ok(ExitStatus::Success);
+    }
+    let count = checked.map_or_else(|errors| errors.len(), |_| 0);
+    Err(console::bad_input(summary(&file, count)))
+}
+
+fn summary(file: &str, count: usize) -> String {
+    match count {
+        1 => format!("{file}: 1 error"),
+        ERRORS_MAX.. => format!("{file}: {count} errors, or more"),
+        _ => format!("{file}: {count} errors"),
+    }
+}
+
+fn shown(error: &ConfigError) -> Shown {
+    Shown {
+        line: error.line(),
+        table: error.table().map(str::to_owned),
+        field: error.field().map(str::to_owned),
+        found: error.found().map(str::to_owned),
+        expected: error.expected().to_owned(),
+        refused: error.is_refusal(),
+        message: error.to_string(),
+    }
+}
+
+fn disks(plan: &Plan) -> Vec<DiskShown> {
+    let disk = |(index, disk): (usize, &config::Disk)| {
+        let volumes = plan.volumes.iter().filter(|volume| volume.disk.0 == index);
+        let reserves = volumes.clone().map(|volume| volume.contract.reserve);
+        let reserved = reserves.fold(Share::NONE, |sum, reserve| {
+            sum.checked_add(reserve).expect("the reserves of a checked config fit the disk")
+        });
+        DiskShown {
+            name: disk.name.clone(),
+            drive: disk.drive.name.clone(),
+            policy: disk.policy.to_string(),
+            size_bytes: disk.drive.model.capacity().bytes().0,
+            volumes: volumes.count(),
+            reserved: reserved.to_string(),
+            available: Share::ALL.saturating_sub(reserved).to_string(),
+        }
+    };
+    plan.disks.iter().enumerate().map(disk).collect()
+}
+
+fn table_of(disks: &[DiskShown]) -> String {
+    let head = ["disk", "drive", "policy", "size", "volumes", "reserved", "available"];
+    let row = |disk: &DiskShown| {
+        vec![
+            disk.name.clone(),
+            disk.drive.clone(),
+            disk.policy.clone(),
+            Bytes(disk.size_bytes).to_string(),
+            disk.volumes.to_string(),
+            disk.reserved.clone(),
+            disk.available.clone(),
+        ]
+    };
+    table::text(&head, &disks.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The config of a path that another command was given, if it has no errors.
+pub(crate) fn plan(path: &Path) -> anyhow::Result<Plan> {
+    Plan::check_file(path, Purpose::Serve).map_err(|errors| {
+        for error in errors.iter().skip(1) {
+            eprintln!("{error}");
+        }
+        console::bad_input(&errors[0])
+    })
+}
