@@ -152,6 +152,7 @@ fn a_full_config_gives_the_plan_that_it_describes() {
         duration: Some(Duration::from_secs(90)),
         nbd: spindle_config::Nbd::default(),
         listen: vec!["unix:/run/spindle/nbd.sock".to_owned(), "127.0.0.1:10809".to_owned()],
+        vhost_user: None,
         disks: disks(),
         volumes: volumes(),
         log: spindle_config::Log::default(),
@@ -159,6 +160,14 @@ fn a_full_config_gives_the_plan_that_it_describes() {
         workloads: workloads(),
     };
     assert_eq!(parse(FULL), expected);
+}
+
+#[test]
+fn the_directory_of_vhost_user_sockets_is_relative_to_the_config_and_only_for_a_daemon() {
+    let plan = parse(&FULL.replace("[listen]\n", "[listen]\nvhost_user = \"sockets\"\n"));
+    assert_eq!(plan.vhost_user, Some("sockets".into()));
+    assert_eq!(plan.clone().for_sim().expect("can be simulated").vhost_user, None);
+    assert_eq!(plan.for_serve().expect("can be served").vhost_user, Some("sockets".into()));
 }
 
 #[test]

@@ -26,6 +26,10 @@ impl Daemon {
         }
         self.state.cancel_streams();
         let served = self.server.join().expect("the server's thread does not panic");
+        // Their requests have ended with the server's threads.
+        if let Some(vhost_user) = self.vhost_user {
+            vhost_user.stop();
+        }
         self.state.server_stopped();
         if let Some(pool) = &self.state.pool {
             pool.stop_maintenance();

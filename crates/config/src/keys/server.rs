@@ -44,7 +44,10 @@ pub(crate) static TOP: Lazy = Lazy::new(|| {
 
 pub(crate) static LISTEN: Lazy = Lazy::new(|| {
     let shape = format!("a list of at most {} addresses, unix:PATH or ADDRESS:PORT", l::LISTEN_MAX);
-    let keys = vec![Key::new("nbd", shape, "Addresses on which NBD clients connect.")];
+    let keys = vec![
+        Key::new("nbd", shape, "Addresses on which NBD clients connect."),
+        Key::new("vhost_user", PATH, "The directory of vhost-user sockets, `NAME.sock` a volume."),
+    ];
     TableKeys::new("[listen]", "Addresses of the daemon.", keys)
 });
 

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use units::Duration;
 
 use input::{InputError, Problem, Source, Table, read_text};
 
 use super::names::Names;
+use super::path::path;
 use super::{admit, deadlines, disk, log, nbd, pool, real, unkept, volume, workload};
 use crate::error::ConfigError;
 use crate::limits::{
@@ -56,7 +57,7 @@ impl Plan {
             .value("duration")
             .map(|value| value.duration(Duration::from_nanos(1)..=TIME_MAX, ""))
             .transpose()?;
-        let listen = listen(&top)?;
+        let Listen { nbd: listen, vhost_user } = listen(&top, base_dir)?;
         let nbd = nbd::check(&top, base_dir)?;
         let log = log::check(&top, base_dir)?;
         let disk_tables = top.tables("disk", &keys::DISK, DISKS_MAX)?;
@@ -86,7 +87,19 @@ impl Plan {
         let workloads = workload::check(&workload_tables, &volumes, base_dir)?;
         let duration = given.or_else(|| latest_stop(&workloads));
         let file = file.to_owned();
-        Ok(Self { file, seed, duration, listen, nbd, log, disks, volumes, pool, workloads })
+        Ok(Self {
+            file,
+            seed,
+            duration,
+            listen,
+            vhost_user,
+            nbd,
+            log,
+            disks,
+            volumes,
+            pool,
+            workloads,
+        })
     }
 
     /// The plan for a simulation: without what only a daemon uses. It has a workload and a
@@ -121,7 +134,7 @@ impl Plan {
             return Err(self.lacks(line, Some(title), "stop", expected).into());
         }
         let (nbd, log) = (Nbd::default(), Log::default());
-        Ok(Self { listen: Vec::new(), nbd, log, ..self })
+        Ok(Self { listen: Vec::new(), vhost_user: None, nbd, log, ..self })
     }
 
     /// The plan for a daemon: without what only a simulation uses. It has a disk; volumes can be
@@ -165,10 +178,26 @@ fn latest_stop(workloads: &[Workload]) -> Option<Duration> {
         .try_fold(None, |latest, stop| Some(latest.max(Some(stop?))))?
 }
 
-/// The addresses under `[listen]`.
-fn listen(top: &Table<'_>) -> Result<Vec<String>, InputError> {
+/// Where clients reach the daemon.
+#[derive(Debug, Default)]
+struct Listen {
+    nbd: Vec<String>,
+    vhost_user: Option<PathBuf>,
+}
+
+/// The table `[listen]`.
+fn listen(top: &Table<'_>, base_dir: &Path) -> Result<Listen, InputError> {
+    let Some(table) = top.table("listen", &keys::LISTEN)? else { return Ok(Listen::default()) };
+    let directory = table.value("vhost_user").map(|value| {
+        let text = value.text("a directory for sockets")?;
+        path(&value, text, base_dir)
+    });
+    Ok(Listen { nbd: nbd_addresses(&table)?, vhost_user: directory.transpose()? })
+}
+
+/// The addresses of NBD.
+fn nbd_addresses(table: &Table<'_>) -> Result<Vec<String>, InputError> {
     const EXPECTED: &str = "`unix:PATH` or `ADDRESS:PORT`, such as 127.0.0.1:10809";
-    let Some(table) = top.table("listen", &keys::LISTEN)? else { return Ok(Vec::new()) };
     let Some(nbd) = table.value("nbd") else { return Ok(Vec::new()) };
     let mut lines = BTreeMap::new();
     let mut addresses = Vec::new();

@@ -1,5 +1,7 @@
 //! The whole config.
 
+use std::path::PathBuf;
+
 use units::Duration;
 
 use super::disk::Disk;
@@ -21,6 +23,8 @@ pub struct Plan {
     /// The addresses on which NBD clients connect: `unix:PATH` or `ADDRESS:PORT`. Empty if none is
     /// given.
     pub listen: Vec<String>,
+    /// The directory of the vhost-user sockets, one a volume; `None`: there are none.
+    pub vhost_user: Option<PathBuf>,
     /// Limits, authentication and encryption of the NBD clients.
     pub nbd: Nbd,
     /// What the daemon logs of single requests, and its flight records.

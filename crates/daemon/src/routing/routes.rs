@@ -6,7 +6,7 @@
 //! Invariants: a name and its route are added and removed together; an export number is used once.
 
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use config::{BackingCapabilities, Plan};
 use engine::VolumeId;
@@ -90,16 +90,20 @@ struct Table {
 
 /// The daemon's volumes, as exports.
 #[derive(Debug, Default)]
-pub(crate) struct Routes(RwLock<Table>);
+pub(crate) struct Routes {
+    table: RwLock<Table>,
+    /// Woken when exports come, go or change, once there is a server of vhost-user.
+    waker: OnceLock<vhost_user::Waker>,
+}
 
 impl Routes {
     fn read(&self) -> RwLockReadGuard<'_, Table> {
         // No code panics while it holds the lock; after a panic the table would still be whole.
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Table> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new export number.
@@ -117,6 +121,20 @@ impl Routes {
         assert!(named.is_none_or(|named| named == export), "a name belongs to one volume");
         table.routes.insert(export, route);
         debug_assert_eq!(table.names.len(), table.routes.len(), "names and routes agree");
+        drop(table);
+        self.changed();
+    }
+
+    /// Wakes this one at each change from now on.
+    pub(crate) fn set_waker(&self, waker: vhost_user::Waker) {
+        assert!(self.waker.set(waker).is_ok(), "there is one server of vhost-user");
+        self.changed();
+    }
+
+    fn changed(&self) {
+        if let Some(waker) = self.waker.get() {
+            waker.exports_changed();
+        }
     }
 
     /// The volume of this name.
@@ -177,5 +195,7 @@ impl Exports for Routes {
             let named = table.names.remove(&route.name);
             assert_eq!(named, Some(export), "a name and its route are removed together");
         }
+        drop(table);
+        self.changed();
     }
 }

@@ -42,6 +42,7 @@ pub struct Daemon {
     pub(crate) server: JoinHandle<io::Result<()>>,
     pub(crate) disks: Vec<JoinHandle<DiskSnapshot>>,
     pub(crate) recorder: Option<Recorder>,
+    pub(crate) vhost_user: Option<vhost_user::Server>,
 }
 
 /// Wraps the backend of the disk of this name in another layer.
@@ -123,14 +124,28 @@ impl Daemon {
         let also = also().map_err(StartError::Listen)?;
         let started = spawn_all(&state, threads, server);
         let (disks, server) = started.inspect_err(|_| state.stop_disks())?;
-        let daemon = Self { state: Arc::new(state), addresses, server, disks, recorder };
-        if let Err(error) = daemon.state.open_pool(plan) {
+        let vhost_user = None;
+        let state = Arc::new(state);
+        let mut daemon = Self { state, addresses, server, disks, recorder, vhost_user };
+        let opened = daemon.state.open_pool(plan).and_then(|()| daemon.serve_vhost_user(plan));
+        if let Err(error) = opened {
             // Requests that were served meanwhile are answered.
             drop(daemon.stop());
             return Err(error);
         }
         new.keep();
         Ok((daemon, also))
+    }
+
+    /// Serves the volumes to virtual machines, if the config says so.
+    fn serve_vhost_user(&mut self, plan: &Plan) -> Result<(), StartError> {
+        let Some(directory) = &plan.vhost_user else { return Ok(()) };
+        let (routes, handle) = (self.state.routes.clone(), self.state.handle.clone());
+        let server = vhost_user::Server::start(directory, routes, handle);
+        let server = server.map_err(StartError::VhostUser)?;
+        self.state.routes.set_waker(server.waker());
+        self.vhost_user = Some(server);
+        Ok(())
     }
 
     /// The addresses that it listens on.

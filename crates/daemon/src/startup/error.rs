@@ -24,6 +24,8 @@ pub enum StartError {
     /// The server's addresses cannot be used. Remedy: another address, or stop the process that
     /// uses it.
     Listen(io::Error),
+    /// The sockets for virtual machines cannot be made. Remedy: another directory.
+    VhostUser(io::Error),
     /// The config's pool cannot be opened. Remedy: as the error says.
     Pool(PoolError),
     /// A volume of the config is not in the pool, and cannot be created.
@@ -66,6 +68,7 @@ impl fmt::Display for StartError {
                 write!(f, "{place}: volume \"{name}\" {problem}: {error}")
             }
             Self::Listen(error) => write!(f, "listen: {error}"),
+            Self::VhostUser(error) => write!(f, "[listen]: field `vhost_user`: {error}"),
             Self::Tls(error) => write!(f, "[nbd]: found {error}"),
             Self::Record { directory, error } => {
                 let directory = directory.display();
