@@ -76,7 +76,12 @@ struct Disk {
     failures: Option<(SeededRng, u64)>,
     /// The longest time for which its high-priority volumes can occupy the disk.
     burst: Duration,
+    /// The longest time from a command's dispatch to its completion.
     longest: Duration,
+    /// The longest time that the drive spent on a command.
+    service_longest: Duration,
+    /// The last completion.
+    completed: Instant,
     bytes: Bytes,
     non_preemptible: NonPreemptible,
     /// The absolute error of the estimates of its requests.
@@ -404,6 +409,9 @@ impl Simulation {
             let (command, issued) =
                 disk.running.swap_remove(index.expect("the command was issued"));
             disk.longest = disk.longest.max(done.at.since(issued));
+            let service = done.at.since(disk.completed.max(issued));
+            disk.service_longest = disk.service_longest.max(service);
+            disk.completed = done.at;
             let failed = disk.failures.as_mut().is_some_and(|(rng, of)| rng.below(*of) == 0);
             let mut last = false;
             for piece in disk.engine.command_pieces(&command) {
@@ -508,9 +516,14 @@ impl Simulation {
         }
         for volume in &mut self.volumes {
             let disk = &mut self.disks[volume.disk];
-            let (settings, longest, burst) = (&disk.settings, disk.longest, disk.burst);
-            let terms = ReserveTerms { settings, longest, burst, now: self.now };
-            let is_backlogged = disk.engaged[volume.id.0 as usize].1 >= settings.depth;
+            let terms = ReserveTerms {
+                settings: &disk.settings,
+                longest: disk.longest,
+                service_longest: disk.service_longest,
+                burst: disk.burst,
+                now: self.now,
+            };
+            let is_backlogged = disk.engaged[volume.id.0 as usize].1 >= disk.settings.depth;
             volume.reserve_oracle.check(&mut disk.engine, volume.id, is_backlogged, terms);
         }
     }
@@ -534,6 +547,8 @@ impl Disk {
             failures: None,
             burst: Duration::ZERO,
             longest: Duration::ZERO,
+            service_longest: Duration::ZERO,
+            completed: Instant::ZERO,
             bytes: Bytes::ZERO,
             non_preemptible: NonPreemptible::new(settings.execution),
             error: Latency::default(),

@@ -82,18 +82,24 @@ fn open_loops_that_overload_a_disk_are_dropped_and_counted() {
 }
 
 #[test]
-fn reserves_are_checked_at_every_depth_under_each_policy_that_guarantees_shares() {
-    for policy in ["utilization", "spindle"] {
-        for depth in [1, 8, 32] {
+fn reserves_are_checked_at_every_depth_under_each_policy_that_keeps_them() {
+    let all = [("utilization", 32), ("spindle", 32), ("throughput", 32)];
+    for (policy, depth_max) in all.into_iter().chain([("delta-l", 1), ("delta-star", 1)]) {
+        for depth in [1, 8, 32].into_iter().filter(|depth| *depth <= depth_max) {
             let mut text = format!(
                 "duration = \"5s\"\n[[disk]]\nname = \"d\"\ndrive = \"hgst-7k8\"\n\
                  policy = \"{policy}\"\ndepth = {depth}\n"
             );
-            for (index, reserve) in [30, 70].into_iter().enumerate() {
+            let reserves = match policy {
+                "throughput" => ["4/s", "8/s"],
+                "delta-l" | "delta-star" => ["20%", "40%"],
+                _ => ["30%", "70%"],
+            };
+            for (index, reserve) in reserves.into_iter().enumerate() {
                 write!(
                     text,
                     "[[volume]]\nname = \"v{index}\"\ndisk = \"d\"\nsize = \"100GiB\"\n\
-                     reserve = \"{reserve}%\"\n[[workload]]\nvolume = \"v{index}\"\n\
+                     reserve = \"{reserve}\"\n[[workload]]\nvolume = \"v{index}\"\n\
                      op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 32\n"
                 )
                 .expect("a string takes all");

@@ -92,8 +92,13 @@ impl PolicyName {
         !matches!(self, Self::Fcfs)
     }
 
-    /// Whether a backlogged volume receives its reserved share of disk time in each period, with
-    /// one command in flight: what the simulation's oracle checks.
+    /// Whether a backlogged volume receives its reserved share of disk time, by a bucket or by the
+    /// deadlines of its reserve's task: what the simulation's oracle checks.
+    pub const fn guarantees_reserves(self) -> bool {
+        self.guarantees_shares() || self.guarantees_deadlines()
+    }
+
+    /// Whether a backlogged volume receives its reserved share of disk time in each period.
     pub const fn guarantees_shares(self) -> bool {
         let guarantees = matches!(self, Self::Utilization | Self::Spindle);
         debug_assert!(!guarantees || self.keeps_contracts(), "a share is a contract");

@@ -1,9 +1,10 @@
 //! Checks that a volume received its reserve.
 
-use engine::{Contract, Engine, Settings, VolumeId};
+use engine::{Contract, ContractUnit, Engine, Execution, Settings, VolumeId};
 use units::{DiskTime, Duration, Instant, Share};
 
-/// Checks one volume's reserve.
+/// Checks one volume's reserve: of disk time, or of a nominal rate, in which each command counts as
+/// the time that it takes at this rate.
 #[derive(Debug, Default)]
 pub(crate) struct ReserveOracle {
     reserve: Share,
@@ -48,7 +49,7 @@ impl ReserveOracle {
         terms: ReserveTerms<'_>,
     ) {
         let ReserveTerms { settings, longest, now, .. } = terms;
-        let received = engine.usage(volume).disk_time;
+        let received = received(engine, volume, settings);
         if !backlogged || self.reserve.is_none() {
             self.since = None;
             return;
@@ -60,8 +61,7 @@ impl ReserveOracle {
             return;
         };
         let stretch = now.since(from);
-        let promised = settings.policy.guarantees_shares();
-        if stretch < settings.period * 2 || !promised {
+        if stretch < settings.period * 2 || !terms.promises() {
             return;
         }
         self.checked += 1;
@@ -91,6 +91,18 @@ impl ReserveOracle {
     }
 }
 
+/// What the volume has received in the unit of its contract.
+fn received(engine: &Engine, volume: VolumeId, settings: &Settings) -> DiskTime {
+    let usage = engine.usage(volume);
+    match settings.policy.contract_unit() {
+        ContractUnit::DiskTime => usage.disk_time,
+        ContractUnit::NominalRate => {
+            let requests = i64::try_from(usage.requests).unwrap_or(i64::MAX);
+            DiskTime::from_nanos(settings.nominal_cost.as_nanos().saturating_mul(requests))
+        }
+    }
+}
+
 /// How long `time` of other volumes takes beside the streams, and what streams may take on top of
 /// their utilization: two blocks each, one released before a stretch of time and one in it.
 fn beside_streams(engine: &Engine, time: Duration) -> (Duration, DiskTime) {
@@ -106,10 +118,29 @@ fn beside_streams(engine: &Engine, time: Duration) -> (Duration, DiskTime) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReserveTerms<'a> {
     pub(crate) settings: &'a Settings,
+    /// The longest time from a command's dispatch to its completion.
     pub(crate) longest: Duration,
+    /// The longest time that the drive spent on a command: to its completion from its dispatch, or
+    /// from the completion before if that is later.
+    pub(crate) service_longest: Duration,
     /// How long high-priority volumes can occupy the disk: see [`burst`].
     pub(crate) burst: Duration,
     pub(crate) now: Instant,
+}
+
+impl ReserveTerms<'_> {
+    /// Whether a backlogged volume is promised its reserve. A nominal rate is kept if no command
+    /// takes longer than at this rate; a request is one command unless it is split.
+    fn promises(&self) -> bool {
+        let settings = self.settings;
+        match settings.policy.contract_unit() {
+            ContractUnit::DiskTime => settings.policy.guarantees_reserves(),
+            ContractUnit::NominalRate => {
+                DiskTime::from(self.service_longest) <= settings.nominal_cost
+                    && settings.execution == (Execution::Whole { split: None })
+            }
+        }
+    }
 }
 
 /// How long high-priority volumes with these contracts can occupy the disk without a break.

@@ -45,6 +45,7 @@ impl Case {
         let terms = ReserveTerms {
             settings: &shares.settings,
             longest: shares.longest,
+            service_longest: shares.longest,
             burst: shares.burst,
             now: self.now,
         };
