@@ -23,6 +23,7 @@ const LIBRARY: &[(&str, &str)] = &[
     ("nearline-20t", include_str!("../drives/nearline-20t.toml")),
     ("samsung-870evo-1t", include_str!("../drives/samsung-870evo-1t.toml")),
     ("st318437lw", include_str!("../drives/st318437lw.toml")),
+    ("wd400bb", include_str!("../drives/wd400bb.toml")),
 ];
 
 /// The names in the library, in order.
@@ -150,6 +151,19 @@ mod tests {
         near(model.capacity().bytes().0, 18_400_000_000, 1);
         assert_eq!(model.seek(20_000), Duration::from_millis(14));
         assert_eq!(model.seek(10_000), Duration::from_millis(9));
+    }
+
+    #[test]
+    fn the_wd400bb_has_its_capacity_its_seeks_and_its_media_rates() {
+        let (_, outer, inner, seek) = facts("wd400bb");
+        let model = model("wd400bb");
+        near(model.capacity().0, 78_165_360, 1);
+        near(seek, 8_900, 1);
+        assert_eq!(model.seek(1), Duration::from_millis(2));
+        near(model.full_stroke().as_micros(), 21_000, 1);
+        // 651 and 397 sectors a revolution, less the changes of track.
+        near(outer, 40_000 * 5 / 7, 5);
+        near(inner, 24_400 * 5 / 7, 5);
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub fn open(name: &str) -> Result<AnySpec, OpenDriveError> {
     }
     let path = Path::new(name);
     if disksim::is_named(path) {
-        let spec = disksim::import(path).map_err(OpenDriveError::DiskSim)?;
+        let spec = disksim::import(path).map_err(OpenDriveError::DiskSim)?.spec;
         return Ok(AnySpec::Mechanical(Box::new(spec)));
     }
     if !name.contains('/') && path.extension().is_none_or(|end| end != "toml") {

@@ -290,7 +290,7 @@ impl Disk {
             files.into_iter().map(|(name, text)| (PathBuf::from(name), text)).collect();
         let mut read = |path: &Path| files.get(path).cloned().ok_or("a file".to_owned());
         let spec = disksim::import_with(Path::new("d.diskspecs"), &mut read);
-        spec.unwrap_or_else(|error| panic!("{error}\n{self:?}")).check().expect("a drive")
+        spec.unwrap_or_else(|error| panic!("{error}\n{self:?}")).spec.check().expect("a drive")
     }
 }
 

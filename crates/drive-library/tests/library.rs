@@ -111,7 +111,8 @@ fn the_library_has_the_published_drives_as_they_are_imported() {
         return;
     }
     for (name, file) in PUBLISHED {
-        let imported = disksim::import(&directory.join(file).with_extension("parv")).expect(file);
+        let path = directory.join(file).with_extension("parv");
+        let imported = disksim::import(&path).expect(file).spec;
         assert!(
             spindle_drive_library::find_mechanical(name) == Some(imported),
             "{name} is {file} as imported"

@@ -247,6 +247,12 @@ impl Spec {
         let runs = u64::from(self.firmware.write_segments);
         let most = DIRTY_EXTENTS_MAX as u64;
         range(inside("firmware", "write_segments"), runs, (0, most), "runs")?;
+        if let Some(destage) = self.firmware.destage_before_read {
+            let field = |name| inside("firmware.destage_before_read", name);
+            range(field("runs"), destage.runs.into(), (1, most), "runs")?;
+            let longest = DESTAGE_SECTORS_MAX.0;
+            range(field("run_max"), destage.run_max.0, (1, longest), "sectors")?;
+        }
         time(inside("firmware", "write_seek_min"), self.firmware.write_seek_min)?;
         if let Some(cache) = &self.firmware.media_cache {
             cache.check()?;

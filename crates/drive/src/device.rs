@@ -34,6 +34,8 @@ use crate::read_buffer::{Found, ReadBuffer};
 use crate::seek_jitter::SeekJitter;
 use crate::write_buffer::WriteBuffer;
 
+mod streaming;
+
 /// One drive, with all its state.
 #[derive(Clone, Debug)]
 pub struct Device {
@@ -73,7 +75,7 @@ impl Device {
                 SeekJitter::new(model.spec().arm.variation, 0),
             ),
             reads: ReadBuffer::new(&model),
-            writes: WriteBuffer::new(model.write_buffer(), model.firmware().write_segments),
+            writes: WriteBuffer::of(&model),
             log: Log::default(),
             clock: Instant::ZERO,
             free: Instant::ZERO,
@@ -288,6 +290,7 @@ impl Device {
         let firmware = *self.model.firmware();
         let (bus, one) = (self.model.bus(extent.len), self.model.bus(Sectors(1)));
         let hit = matches!(found, Found::All | Found::Arriving);
+        let start = if hit || dirty && !fua { start } else { self.destage_first(start) };
         let bus = firmware.bus.prepare + bus;
         let end = firmware.bus.read_done;
         let done = match found {
@@ -319,7 +322,7 @@ impl Device {
                 self.read_media(&in_progress, (start, in_progress.ready), extent.start, None)
             }
         };
-        self.reads.hold_until(done.0 + self.model.period());
+        self.reads.served(done.0, done.0 + self.model.period());
         if let Some(choosing) = self.model.discipline().choosing()
             && hit
             && self.reads.is_reading()
@@ -375,10 +378,11 @@ impl Device {
         let carried = if op == Op::Write { extent.len } else { Sectors::ZERO };
         self.reads.advance(&self.model, &mut self.mechanism, start);
         self.reads.invalidate(&self.model, extent);
-        if fua || extent.len > self.writes.capacity() {
+        if fua || extent.len > self.writes.write_max() {
             let elsewhere = self.after_write && self.written != Some(extent.start);
             let extra = self.model.firmware().bus.extra_disconnect.filter(|_| elsewhere);
             let overhead = extra.map_or(overheads.write_media, |extra| extra.command);
+            let start = self.destage_first(start);
             let in_progress = self.begin(command, extent, start, overhead);
             let done = self.write_media(&in_progress, carried, elsewhere);
             self.reads.written(&self.model, extent);
@@ -386,12 +390,18 @@ impl Device {
         }
         let in_progress = self.begin(command, extent, start, overheads.write_cached);
         self.background(in_progress.ready);
+        if let Some((from, at)) = self.continue_run(extent, in_progress.ready, carried) {
+            let mut parts = in_progress.parts;
+            parts.queue += from.since(in_progress.ready);
+            parts.transfer = at.since(from);
+            return (at, parts);
+        }
         let room = self.make_room(extent, in_progress.ready);
         let bus = self.model.firmware().bus;
         let data = room + bus.prepare;
         let at = data + self.model.bus_write(carried) + bus.write_done;
         let idle = !self.writes.is_waiting() && self.writes.under_way(room).is_none();
-        if idle && self.model.firmware().write_segments > 0 {
+        if idle && self.model.firmware().begins_writes_at_once() {
             self.write_at_once(extent, (room, data), carried);
         } else {
             self.background(at);

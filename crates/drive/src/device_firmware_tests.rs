@@ -6,7 +6,9 @@ use units::{Duration, Operation, Sectors, Share};
 use crate::device_properties::{play_with, step};
 use crate::device_tests::{at, device, extent, model, read, run, us, write};
 use crate::samples::LOG;
-use crate::{Bus, ExtraDisconnect, Firmware, Parts, ReadAhead, Spec, WriteAhead};
+use crate::{
+    Bus, DestageBeforeRead, ExtraDisconnect, Firmware, Parts, ReadAhead, Spec, WriteAhead,
+};
 
 /// Time enough for anything that the drive does by itself.
 const LATER: Duration = us(200_000);
@@ -181,6 +183,54 @@ fn few_write_segments_hold_few_writes_and_empty_in_order() {
     assert_eq!(third.parts.queue, Duration::ZERO);
 }
 
+fn destaging(runs: u32, run_max: u64) -> impl FnOnce(&mut Firmware) {
+    let rule = DestageBeforeRead { runs, run_max: Sectors(run_max) };
+    move |firmware| firmware.destage_before_read = Some(rule)
+}
+
+#[test]
+fn a_command_that_needs_the_media_waits_until_all_cached_runs_are_there() {
+    let after_writes = |rule: bool, last: Operation| {
+        let mut device = device(with(|firmware| {
+            if rule {
+                destaging(8, 32)(firmware);
+            }
+        }));
+        let mut now = at(0);
+        for start in [60_000, 10_000, 50_000, 20_000, 40_000] {
+            now = run(&mut device, now, write(start, 8)).at;
+        }
+        let done = run(&mut device, now, last);
+        device.advance(done.at);
+        (done.parts.queue, device.dirty())
+    };
+    for last in [read(30_000, 8), write(30_000, 8).with_fua()] {
+        let (waited, dirty) = after_writes(true, last);
+        assert_eq!(dirty, Sectors::ZERO, "{last:?}");
+        let (sooner, dirty) = after_writes(false, last);
+        assert!(dirty > Sectors::ZERO && waited > sooner + us(20_000), "{waited} {sooner}");
+    }
+    // What is in the buffer is read there.
+    let (waited, dirty) = after_writes(true, read(40_000, 8));
+    assert!(waited == Duration::ZERO && dirty > Sectors::ZERO, "{waited} {dirty}");
+}
+
+#[test]
+fn a_run_that_is_longer_than_its_segment_is_accepted_at_the_pace_of_the_media() {
+    let mut device = device(with(destaging(2, 64)));
+    let mut now = at(0);
+    for nth in 0..32 {
+        now = run(&mut device, now, write(nth * 32, 32)).at;
+    }
+    // 1,024 sectors are five tracks and a little: a revolution each, and no more than the changes
+    // of track beside them.
+    let media = us(10_000 * 1_024 / 200);
+    let took = now.since(at(0));
+    assert!(took > media - us(10_000) && took < media + us(20_000), "{took} for {media}");
+    device.advance(now);
+    assert!(device.dirty() <= Sectors(64 + 32), "{}", device.dirty());
+}
+
 #[test]
 fn a_write_through_a_segment_can_be_read_there() {
     let found = |shared| {
@@ -305,6 +355,8 @@ fn firmware() -> impl Strategy<Value = Firmware> {
                 writes_in_segments: bit(6),
                 write_segments: segments,
                 write_seek_min: us(time),
+                destage_before_read: bit(7)
+                    .then_some(DestageBeforeRead { runs: segments + 1, run_max: Sectors(64) }),
                 media_cache: logs.then_some(LOG),
                 bus,
             }

@@ -20,7 +20,8 @@ pub struct Firmware {
     /// Whether read-ahead that has reached its limit stays there after a hit. Otherwise a hit
     /// extends the limit.
     pub rest_on_hit: bool,
-    /// Whether sectors leave the segment once the host has read them, in favour of read-ahead.
+    /// Whether the sectors of a read leave the segment when the read is done, in favour of
+    /// read-ahead.
     pub discard_after_read: bool,
     /// Whether a read buffers all sectors that pass the head on its track, from the sector at which
     /// the head settles.
@@ -38,10 +39,27 @@ pub struct Firmware {
     /// The shortest time between the decoding of a write and its first access to the media. A
     /// write that continues the write before it is exempt.
     pub write_seek_min: Duration,
+    /// The segments of a write buffer that is emptied before a read, if the drive has such a buffer.
+    /// They replace `write_segments`.
+    pub destage_before_read: Option<DestageBeforeRead>,
     /// The log on the disk for scattered cached writes, if the drive has one.
     pub media_cache: Option<MediaCache>,
     /// The times of the bus protocol.
     pub bus: Bus,
+}
+
+/// A write buffer of segments, each of which holds one run of cached writes. The runs go to the disk
+/// in the order of their position, and all of them before a read that needs the media and before a
+/// forced write: such a command waits for several seeks (FAST 2003 §3.1.3, external waiting).
+///
+/// A write that continues the run that goes to the disk at the time is accepted as the media take
+/// it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DestageBeforeRead {
+    /// The number of segments.
+    pub runs: u32,
+    /// The length of a segment. A longer write goes to the media at once.
+    pub run_max: Sectors,
 }
 
 /// The largest number of records of a log on the disk.
@@ -74,7 +92,8 @@ pub enum ReadAhead {
     Segment,
     /// At once.
     Never,
-    /// After the largest number of sectors of read-ahead, also across tracks and cylinders.
+    /// After the largest number of sectors of read-ahead, also across tracks and cylinders. Sectors
+    /// that are on their way to the host are not overwritten meanwhile.
     Fixed,
     /// At the end of the track, or before it when the largest read-ahead is reached.
     Track,
@@ -148,6 +167,13 @@ pub struct ExtraDisconnect {
     pub second_reselect: Duration,
     /// The delay from the end of the command to the start of the arm movement.
     pub seek_delay: Duration,
+}
+
+impl Firmware {
+    /// Whether a write into an empty buffer begins to go to the media while it comes over the bus.
+    pub(crate) const fn begins_writes_at_once(&self) -> bool {
+        self.write_segments > 0 || self.destage_before_read.is_some()
+    }
 }
 
 impl WriteAhead {

@@ -90,7 +90,8 @@ pub use check::{Field, SpecError};
 pub use completion::{Done, Parts, Tag};
 pub use device::Device;
 pub use firmware::{
-    Bus, ExtraDisconnect, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead, WriteAhead,
+    Bus, DestageBeforeRead, ExtraDisconnect, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead,
+    WriteAhead,
 };
 pub use flash::{
     AMPLIFICATION_MAX, Amplification, CHANNELS_MAX, DIES_PER_CHANNEL_MAX, FLASH_BUFFER_MAX,

@@ -290,7 +290,7 @@ impl Scene<'_> {
                         ));
                 if held { Source::Memory } else { Source::Media(overheads().read_miss) }
             }
-            Op::Write | Op::WriteZeroes if fua || extent.len > self.writes.capacity() => {
+            Op::Write | Op::WriteZeroes if fua || extent.len > self.writes.write_max() => {
                 Source::Media(overheads().write_media)
             }
             Op::Write | Op::WriteZeroes if !self.writes.fits(extent, self.at) => Source::Room,

@@ -42,8 +42,10 @@ struct Stream {
     next: Lba,
     /// The address at which the read-ahead stops, unless a hit extends it.
     limit: Lba,
-    /// The largest limit, whatever the free space of the segment is.
-    boundary: Lba,
+    /// The address at which it waits for space while the last read is on its way to the host.
+    full: Lba,
+    /// The instant at which the host has the last read.
+    served: Instant,
     /// The instant before which destaging does not move the arm.
     hold: Instant,
 }
@@ -89,7 +91,14 @@ impl ReadBuffer {
     ) {
         let Some(stream) = &mut self.stream else { return };
         let limit = stream.limit.min(until);
-        stream.next = mechanism.read_ahead(model, stream.next, limit, stop);
+        stream.next = mechanism.read_ahead(model, stream.next, limit.min(stream.full), stop);
+        let waited = stop.is_none_or(|at| at > stream.served);
+        if stream.next >= stream.full && stream.next < limit && waited {
+            // The disk rotates while the segment is full.
+            mechanism.rest_until(model.rotation(), stream.served);
+            stream.full = stream.limit;
+            stream.next = mechanism.read_ahead(model, stream.next, limit, stop);
+        }
         let segment = &mut self.segments[stream.segment];
         segment.end = stream.next;
         let oldest = segment.end.0.saturating_sub(model.read_buffer().segment.0);
@@ -123,11 +132,13 @@ impl ReadBuffer {
             let ahead = extent.start.0.saturating_sub(stream.next.0);
             let reach =
                 || ahead <= u64::from(SECTORS_PER_TRACK_MAX) && ahead <= stream.on_track(model);
+            let is_stopped = stream.next >= stream.limit;
             let arriving = if model.firmware().strict_hits {
                 // A stopped stream needs a seek, and a sector that has not passed is no hit.
-                extent.start < stream.next && stream.next < stream.limit
+                extent.start < stream.next && !is_stopped
             } else {
-                extent.start <= stream.next || reach()
+                let goes_on = !is_stopped || !model.firmware().rest_on_hit;
+                goes_on && (extent.start <= stream.next || reach())
             };
             if extent.start >= segment.start && arriving {
                 return Found::Arriving;
@@ -181,15 +192,17 @@ impl ReadBuffer {
     fn extend(&mut self, model: &Model, mechanism: &mut Mechanism, extent: Extent, at: Instant) {
         let Some(stream) = &mut self.stream else { return };
         let is_stopped = stream.next >= stream.limit;
-        if !is_stopped || !model.firmware().rest_on_hit {
-            stream.boundary = boundary(model, extent, self.segments[stream.segment].start);
+        if is_stopped && model.firmware().rest_on_hit {
+            return;
         }
-        let limit = space_end(model, extent).min(stream.boundary);
+        let boundary = boundary(model, extent, self.segments[stream.segment].start);
+        let limit = space_end(model, extent).min(boundary);
         if is_stopped && limit > stream.limit {
             // The stream had stopped at its limit, and the disk has rotated since.
             mechanism.rest_until(model.rotation(), at);
         }
         stream.limit = stream.limit.max(limit);
+        stream.full = full(model, extent).max(stream.next);
     }
 
     /// Keeps a read of `extent` from the media, whose first sectors were in segment `head` before,
@@ -225,7 +238,8 @@ impl ReadBuffer {
             segment: index,
             next: extent.end(),
             limit,
-            boundary,
+            full: full(model, extent).max(extent.end()),
+            served: Instant::ZERO,
             hold: Instant::ZERO,
         });
     }
@@ -271,10 +285,12 @@ impl ReadBuffer {
         oldest
     }
 
-    /// Keeps destaging from interrupting the stream until `at`, if there is a stream.
-    pub(crate) fn hold_until(&mut self, at: Instant) {
+    /// The host has the last read at `at`; destaging does not interrupt the stream, if there is
+    /// one, until `hold`.
+    pub(crate) fn served(&mut self, at: Instant, hold: Instant) {
         if let Some(stream) = &mut self.stream {
-            stream.hold = stream.hold.max(at);
+            stream.served = at;
+            stream.hold = stream.hold.max(hold);
         }
     }
 
@@ -326,6 +342,15 @@ fn boundary(model: &Model, extent: Extent, start: Lba) -> Lba {
             let next = start < track.start && track.end() < disk;
             if next { model.track(track.end()).end() } else { track.end() }
         }
+    }
+}
+
+/// The address at which a segment that is filled without a policy's boundary is full while a read
+/// of `extent` is on its way to the host.
+fn full(model: &Model, extent: Extent) -> Lba {
+    match model.firmware().read_ahead {
+        ReadAhead::Fixed => extent.start + model.read_buffer().segment,
+        _ => Lba(u64::MAX),
     }
 }
 

@@ -8,6 +8,9 @@
 
 use units::{Extent, Instant, Lba, Sectors};
 
+use crate::Model;
+use crate::firmware::DestageBeforeRead;
+
 /// Most runs of sectors that wait to be written: they are kept in order in one array.
 pub const DIRTY_EXTENTS_MAX: usize = 1_024;
 /// Most sectors that are written as one operation: how long a read may have to wait for one.
@@ -31,6 +34,8 @@ pub(crate) struct WriteBuffer {
     /// which they came. Nothing means that the disk is swept and [`DIRTY_EXTENTS_MAX`] is the
     /// limit.
     segments: Option<usize>,
+    /// The length of a segment, for a buffer that is swept although it has segments.
+    run_max: Option<Sectors>,
     runs: Vec<Run>,
     sectors: u64,
     /// What is being written, until when.
@@ -46,6 +51,7 @@ impl WriteBuffer {
         Self {
             capacity,
             segments: (segments > 0).then_some(segments as usize),
+            run_max: None,
             runs: Vec::with_capacity(DIRTY_EXTENTS_MAX),
             sectors: 0,
             under_way: None,
@@ -55,8 +61,25 @@ impl WriteBuffer {
         }
     }
 
-    pub(crate) const fn capacity(&self) -> Sectors {
-        self.capacity
+    /// The buffer of a model.
+    pub(crate) fn of(model: &Model) -> Self {
+        match model.firmware().destage_before_read {
+            None => Self::new(model.write_buffer(), model.firmware().write_segments),
+            Some(DestageBeforeRead { runs, run_max }) => {
+                let capacity = Sectors((run_max.0 * u64::from(runs)).min(model.write_buffer().0));
+                Self { run_max: Some(run_max), ..Self::new(capacity, runs) }
+            }
+        }
+    }
+
+    /// The longest write that the buffer takes.
+    pub(crate) fn write_max(&self) -> Sectors {
+        self.run_max.map_or(self.capacity, |run_max| run_max.min(self.capacity))
+    }
+
+    /// Whether a run that is not being written ends at `end`.
+    pub(crate) fn ends_at(&self, end: Lba) -> bool {
+        self.runs.iter().any(|run| run.end == end)
     }
 
     /// Sectors that are not durable at `at`.
@@ -91,6 +114,11 @@ impl WriteBuffer {
         }
         let Some(segments) = self.segments else { return self.runs.len() < DIRTY_EXTENTS_MAX };
         let under_way = self.under_way(at);
+        if let (Some(run_max), Some(run)) =
+            (self.run_max, self.runs.iter().find(|run| run.end == extent.start))
+        {
+            return run.end.0 - run.start.0 + extent.len.0 <= run_max.0;
+        }
         let goes_on = |end: Lba| end == extent.start;
         // What goes on where a run ends is part of it.
         self.runs.len() + usize::from(under_way.is_some()) < segments
@@ -133,7 +161,7 @@ impl WriteBuffer {
     /// Takes out the next run to write, or the head of it.
     pub(crate) fn take_next(&mut self, heads: Lba) -> Option<Extent> {
         self.operations = self.operations.wrapping_add(1);
-        let in_order = self.segments.is_some();
+        let in_order = self.segments.is_some() && self.run_max.is_none();
         let index = if in_order || self.operations.is_multiple_of(DESTAGE_OLDEST_EVERY) {
             (0..self.runs.len()).min_by_key(|index| self.runs[*index].age)?
         } else {

@@ -52,8 +52,11 @@ fn imported(args: &Import) -> anyhow::Result<(AnySpec, &Path)> {
         return Ok((spec, path));
     }
     let path = args.file.as_deref().expect("one of the two is required");
-    let spec = drive_library::disksim::import(path).map_err(bad_input)?;
-    Ok((AnySpec::Mechanical(Box::new(spec)), path))
+    let imported = drive_library::disksim::import(path).map_err(bad_input)?;
+    for warning in &imported.warnings {
+        eprintln!("warning: {warning}");
+    }
+    Ok((AnySpec::Mechanical(Box::new(imported.spec)), path))
 }
 
 pub(super) fn run(args: &Import, json: bool) -> anyhow::Result<ExitStatus> {

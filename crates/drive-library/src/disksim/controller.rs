@@ -8,9 +8,11 @@ use units::{Duration, Sectors, Share};
 
 use super::mechanics::{milliseconds, time};
 use super::tree::{Block, Node, Tree};
+use super::warning::{Warning, Warnings};
 use input::InputError;
 
 const SEGMENT_SECTORS_MAX: u64 = 1 << 24;
+const AHEAD_MAX: &str = "Maximum read-ahead (blks)";
 /// The sectors of a write that are in the buffer before the media begins, for a drive with an extra
 /// disconnection.
 const AHEAD: WriteAhead =
@@ -50,7 +52,11 @@ impl Times<'_> {
     }
 }
 
-pub(crate) fn read(disk: &Block, path: Path) -> Result<Controller, InputError> {
+pub(crate) fn read(
+    disk: &Block,
+    path: Path,
+    warnings: &mut Warnings,
+) -> Result<Controller, InputError> {
     let scale_key = "Time scale for overheads";
     let scale = disk.number(scale_key)?.unwrap_or(1.0);
     let times = Times { block: disk, scale };
@@ -63,7 +69,8 @@ pub(crate) fn read(disk: &Block, path: Path) -> Result<Controller, InputError> {
     let write_segments =
         disk.whole_or("Maximum number of write segments", (0, SEGMENTS_MAX.into()), 1)?;
     let separate = disk.flag("Use separate write segment")?;
-    let mut firmware = firmware(disk)?;
+    let kept = Kept::read(disk, warnings)?;
+    let mut firmware = firmware(disk, kept)?;
     firmware.writes_in_segments = !separate && disk.flag("Allow read hits on write data")?;
     if fast {
         firmware.write_segments = u32::try_from(write_segments.max(1)).expect("in its range");
@@ -136,7 +143,7 @@ fn buffer(disk: &Block) -> Result<ReadBuffer, InputError> {
     let segments = disk.whole_or("Number of buffer segments", (0, SEGMENTS_MAX.into()), 1)?;
     let separate = u64::from(disk.flag("Use separate write segment")?);
     let segment = disk.whole_or("Segment size (in blks)", (0, SEGMENT_SECTORS_MAX), 0)?;
-    let most = disk.whole_or("Maximum read-ahead (blks)", (0, SEGMENT_SECTORS_MAX), segment)?;
+    let most = disk.whole_or(AHEAD_MAX, (0, SEGMENT_SECTORS_MAX), 0)?;
     let caching = disk.whole_or("Enable caching in buffer", (0, 2), 1)? > 0;
     let reads = if caching && segment > 0 { segments.saturating_sub(separate) } else { 0 };
     // Without a value, a whole segment.
@@ -148,19 +155,55 @@ fn buffer(disk: &Block) -> Result<ReadBuffer, InputError> {
     })
 }
 
-fn firmware(disk: &Block) -> Result<Firmware, InputError> {
+/// What becomes of the sectors of a read, in their segment, beside the read-ahead that follows:
+/// "Read-ahead over requested".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// They stay, and the read-ahead ends when the segment is full (0).
+    Requested,
+    /// The read-ahead may replace them (1).
+    Replaced,
+    /// They leave the segment when the read is done (-1).
+    Erased,
+}
+
+impl Kept {
+    fn read(disk: &Block, warnings: &mut Warnings) -> Result<Self, InputError> {
+        let key = "Read-ahead over requested";
+        let number = disk.number(key)?.unwrap_or(0.0);
+        let is = |one: f64| (number - one).abs() < f64::EPSILON;
+        if is(-1.0) {
+            let made = "the sectors of a read leave their segment when it is done, so that the \
+                        whole segment is for read-ahead";
+            warnings.push(Warning::new(disk.at(key), key, made.to_owned()));
+            return Ok(Self::Erased);
+        }
+        if is(0.0) || is(1.0) {
+            return Ok(if is(0.0) { Self::Requested } else { Self::Replaced });
+        }
+        Err(disk.at(key).refuse(key, Some(&number.to_string()), "-1, 0 or 1"))
+    }
+}
+
+fn firmware(disk: &Block, kept: Kept) -> Result<Firmware, InputError> {
     let immediate = |key| disk.flag(key);
     Ok(Firmware {
         read_ahead: match disk.whole_or("Buffer continuous read", (0, 4), 0)? {
             0 => ReadAhead::Never,
             1 => ReadAhead::Track,
             2 => ReadAhead::Cylinder,
+            // Without a largest read-ahead, until the segment is full.
+            3 if disk.whole_or(AHEAD_MAX, (0, SEGMENT_SECTORS_MAX), 0)? == 0
+                && kept == Kept::Requested =>
+            {
+                ReadAhead::Segment
+            }
             3 => ReadAhead::Fixed,
             _ => ReadAhead::TrackAndNext,
         },
         strict_hits: !disk.flag("Allow almost read hits")?,
         rest_on_hit: !disk.flag("Read-ahead on idle hit")?,
-        discard_after_read: disk.flag("Read-ahead over requested")?,
+        discard_after_read: kept == Kept::Erased,
         whole_track: disk.flag("Read any free blocks")?,
         zero_latency_read: immediate("Immediate buffer read")?,
         zero_latency_write: immediate("Immediate buffer write")?,

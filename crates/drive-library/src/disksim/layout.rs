@@ -9,12 +9,16 @@ use units::Angle;
 
 use super::sparing::{self, DEFECTS_MAX, Misfit, Scheme, push};
 use super::tree::{Block, Kind, Value};
+use super::warning::{Warning, Warnings};
 use input::InputError;
 
 /// The largest accepted error of a stated capacity, in per cent; published files have up to 1 %.
 const CAPACITY_PER_CENT_MAX: u64 = 5;
 /// The largest index of a sector or a track, so that products do not overflow.
 const NUMBER_MAX: u64 = u64::MAX >> 24;
+
+const FIRST: &str = "First cylinder number";
+const LAST: &str = "Last cylinder number";
 
 /// A skew: whole sectors, each of the angle that DiskSim gives it, and the remainder.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,7 +43,10 @@ struct Written<'b> {
 }
 
 /// The zones of the block, without gaps between them, and the order of surfaces.
-pub(crate) fn read(model: &Block) -> Result<(u32, Mapping, Vec<Zone>), InputError> {
+pub(crate) fn read(
+    model: &Block,
+    warnings: &mut Warnings,
+) -> Result<(u32, Mapping, Vec<Zone>), InputError> {
     let surfaces = model.whole("Number of data surfaces", 1, SURFACES_MAX.into())?;
     let cylinders = model.whole("Number of cylinders", 1, CYLINDERS_MAX.into())?;
     let layout = model.block("Layout Model", "a dm_layout_g1 block")?;
@@ -58,6 +65,7 @@ pub(crate) fn read(model: &Block) -> Result<(u32, Mapping, Vec<Zone>), InputErro
     );
     let revolutions = revolutions(layout)?.unwrap_or(false);
     let mut zones: Vec<Zone> = Vec::new();
+    let mut renumbered = 0;
     let all = layout.list("Zones")?;
     if all.is_empty() || all.len() > ZONES_MAX {
         let expected = format!("1 to {ZONES_MAX} zones");
@@ -67,8 +75,22 @@ pub(crate) fn read(model: &Block) -> Result<(u32, Mapping, Vec<Zone>), InputErro
         let Kind::Block(block) = &value.kind else {
             return Err(value.at.refuse("Zones", None, "a dm_layout_g1_zone block"));
         };
-        let zone = Written::read(block, cylinders, revolutions)?;
-        zone.follow(&mut zones, surfaces, mapping)?;
+        let mut zone = Written::read(block, cylinders, revolutions)?;
+        if u64::from(zone.last) == cylinders {
+            let made = format!(
+                "the cylinder after the {cylinders} of `Number of cylinders` is taken as one of \
+                 the disk: its cylinders are those of its zones"
+            );
+            warnings.push(Warning::new(block.at(LAST), LAST, made));
+        }
+        if zones.is_empty() && mapping == Mapping::SerpentineZone && zone.first % 2 == 1 {
+            // The surfaces of a zone are filled in an order that begins with its first cylinder.
+            renumbered = zone.first;
+            let made = format!("cylinder {renumbered} is taken as the first of the disk");
+            warnings.push(Warning::new(block.at(FIRST), FIRST, made));
+        }
+        zone.renumber(renumbered);
+        zone.follow(&mut zones, surfaces)?;
         zones.push(zone.zone(zones.is_empty(), surfaces, scheme)?);
     }
     check_capacity(model, &zones, surfaces)?;
@@ -114,9 +136,10 @@ impl<'b> Written<'b> {
         if block.kind != "dm_layout_g1_zone" {
             return Err(block.at.refuse("Zones", Some(&block.kind), "a dm_layout_g1_zone block"));
         }
-        let (first_key, last_key) = ("First cylinder number", "Last cylinder number");
-        let first = block.whole(first_key, 0, cylinders - 1)?;
-        let last = block.whole(last_key, first, cylinders - 1)?;
+        // Cylinders may be counted from one: `cylinders` is then the last.
+        let most = cylinders.min(u64::from(CYLINDERS_MAX) - 1);
+        let first = block.whole(FIRST, 0, most)?;
+        let last = block.whole(LAST, first, most)?;
         let per_track = block.whole("Blocks per track", 1, SECTORS_PER_TRACK_MAX.into())?;
         let revolutions = self::revolutions(block)?.unwrap_or(revolutions);
         let skew = |key| Skew::read(block, key, per_track, revolutions);
@@ -143,27 +166,20 @@ impl<'b> Written<'b> {
         u64::from(self.last - self.first) + 1
     }
 
+    /// Counts cylinders from the disk's cylinder number `first` on.
+    fn renumber(&mut self, first: u32) {
+        self.first = self.first.saturating_sub(first);
+        self.last = self.last.saturating_sub(first);
+    }
+
     /// Extends the last of the previous zones to this one: the cylinders between the two hold no
     /// data.
-    fn follow(
-        &self,
-        zones: &mut [Zone],
-        surfaces: u64,
-        mapping: Mapping,
-    ) -> Result<(), InputError> {
-        let key = "First cylinder number";
-        let at = self.block.at(key);
-        let Some(before) = zones.last_mut() else {
-            let serpentine = mapping == Mapping::SerpentineZone && self.first % 2 == 1;
-            if self.first > 0 && serpentine {
-                let expected = "0: surfaces would be filled in the other order";
-                return Err(at.refuse(key, Some(&self.first.to_string()), expected));
-            }
-            return Ok(());
-        };
+    fn follow(&self, zones: &mut [Zone], surfaces: u64) -> Result<(), InputError> {
+        let at = self.block.at(FIRST);
+        let Some(before) = zones.last_mut() else { return Ok(()) };
         if self.first <= before.last_cylinder {
             let expected = format!("at least {}: zones do not overlap", before.last_cylinder + 1);
-            return Err(at.refuse(key, Some(&self.first.to_string()), expected));
+            return Err(at.refuse(FIRST, Some(&self.first.to_string()), expected));
         }
         let cylinder = surfaces * u64::from(before.sectors_per_track);
         let end = u64::from(before.last_cylinder + 1 - before.first_cylinder) * cylinder;

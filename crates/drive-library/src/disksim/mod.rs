@@ -20,6 +20,7 @@ mod sparing;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod warning;
 
 use std::path::Path;
 
@@ -28,6 +29,18 @@ use drive::Spec;
 use crate::file::DRIVE_FILE_BYTES_MAX;
 use input::{InputError, read_at_most};
 use tree::{At, Block, Read, Tree};
+use warning::Warnings;
+
+pub use warning::Warning;
+
+/// A drive from DiskSim's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The drive. Its check has passed.
+    pub spec: Spec,
+    /// What was made of parameters that DiskSim takes and that contradict others.
+    pub warnings: Vec<Warning>,
+}
 
 /// Whether the file is one of DiskSim's, by its name.
 pub fn is_named(path: &Path) -> bool {
@@ -40,7 +53,7 @@ pub fn is_named(path: &Path) -> bool {
 ///
 /// # Errors
 /// The error names the file, the line, the field and what is accepted.
-pub fn import(path: &Path) -> Result<Spec, InputError> {
+pub fn import(path: &Path) -> Result<Imported, InputError> {
     import_with(path, &mut |path| {
         let most = DRIVE_FILE_BYTES_MAX;
         let bytes = read_at_most(path, most as u64)
@@ -57,11 +70,13 @@ pub fn import(path: &Path) -> Result<Spec, InputError> {
 pub fn import_with(
     path: &Path,
     read: &mut dyn FnMut(&Path) -> Result<String, String>,
-) -> Result<Spec, InputError> {
+) -> Result<Imported, InputError> {
     let tree = tree::parse(path, &mut *read)?;
     let disk = disk(&tree, path)?;
     let above = controller::path(&tree, &disk.name)?;
-    spec(disk, above, read)
+    let mut warnings = Warnings::new();
+    let spec = spec(disk, above, read, &mut warnings)?;
+    Ok(Imported { spec, warnings })
 }
 
 /// The same drive with a queue of `depth` commands that serves the shortest positioning first: the
@@ -97,16 +112,21 @@ fn disk<'t>(tree: &'t Tree, path: &Path) -> Result<&'t Block, InputError> {
     }
 }
 
-fn spec(disk: &Block, above: controller::Path, read: Read<'_>) -> Result<Spec, InputError> {
+fn spec(
+    disk: &Block,
+    above: controller::Path,
+    read: Read<'_>,
+    warnings: &mut Warnings,
+) -> Result<Spec, InputError> {
     let model = disk.block("Model", "a dm_disk block")?;
     if model.kind != "dm_disk" {
         return Err(model.at.refuse("Model", Some(&model.kind), "a dm_disk block"));
     }
-    let (surfaces, mapping, zones) = layout::read(model)?;
+    let (surfaces, mapping, zones) = layout::read(model, warnings)?;
     let cylinders = zones.last().map_or(1, |zone| zone.last_cylinder + 1);
     let mechanical = model.block("Mechanical Model", "a dm_mech_g1 block")?;
-    let mechanics = mechanics::read(mechanical, cylinders, read)?;
-    let controller = controller::read(disk, above)?;
+    let mechanics = mechanics::read(mechanical, cylinders, read, warnings)?;
+    let controller = controller::read(disk, above, warnings)?;
     let spec = Spec {
         period: mechanics.period,
         surfaces,

@@ -1,6 +1,6 @@
 //! The tables `[firmware]` and `[bus]` of a drive file, whose keys are optional.
 
-use drive::{Bus, ExtraDisconnect, Firmware, MediaCache, ReadAhead, WriteAhead};
+use drive::{Bus, DestageBeforeRead, ExtraDisconnect, Firmware, MediaCache, ReadAhead, WriteAhead};
 use serde::Deserialize;
 use units::{Duration, Share};
 
@@ -22,7 +22,15 @@ pub(super) struct FirmwareTable {
     writes_in_segments: bool,
     write_segments: u32,
     write_seek_min: Option<Time>,
+    destage_before_read: Option<DestageTable>,
     media_cache: Option<MediaCacheTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DestageTable {
+    runs: u32,
+    run_max: Size,
 }
 
 #[derive(Deserialize)]
@@ -115,6 +123,9 @@ impl FirmwareTable {
             writes_in_segments: self.writes_in_segments,
             write_segments: self.write_segments,
             write_seek_min: time(self.write_seek_min),
+            destage_before_read: self
+                .destage_before_read
+                .map(|table| DestageBeforeRead { runs: table.runs, run_max: table.run_max.0 }),
             media_cache: self.media_cache.map(|cache| MediaCache {
                 run_max: cache.run_max.0,
                 append: cache.append.0,

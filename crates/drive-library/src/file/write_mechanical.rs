@@ -6,8 +6,8 @@
 use core::fmt::Write;
 
 use drive::{
-    Bus, Discipline, ExtraDisconnect, Firmware, Mapping, MediaCache, Overheads, ReadAhead, Remap,
-    SeekCurve, Spec, WriteAhead, Zone,
+    Bus, DestageBeforeRead, Discipline, ExtraDisconnect, Firmware, Mapping, MediaCache, Overheads,
+    ReadAhead, Remap, SeekCurve, Spec, WriteAhead, Zone,
 };
 use units::{Angle, Duration};
 
@@ -109,6 +109,10 @@ fn firmware(text: &mut String, all: &Firmware) -> core::fmt::Result {
     switches.iter().try_for_each(|(key, value)| writeln!(text, "{key} = {value}"))?;
     writeln!(text, "write_segments = {}", all.write_segments)?;
     writeln!(text, "write_seek_min = {}", exact_time(all.write_seek_min))?;
+    if let Some(DestageBeforeRead { runs, run_max }) = all.destage_before_read {
+        writeln!(text, "\n[firmware.destage_before_read]\nruns = {runs}")?;
+        writeln!(text, "run_max = {}", size(run_max))?;
+    }
     if let Some(cache) = &all.media_cache {
         let MediaCache { run_max, append, close, records_max, write_back } = *cache;
         writeln!(text, "\n[firmware.media_cache]\nrun_max = {}", size(run_max))?;

@@ -28,7 +28,7 @@ const KEYS: [(&str, &[&str]); 24] = [
     ("Preseeking level", &["0", "1", "2"]),
     ("Immediate buffer read", &["0", "1"]),
     ("Immediate buffer write", &["0", "1"]),
-    ("Read-ahead over requested", &["0", "1"]),
+    ("Read-ahead over requested", &["-1", "0", "1"]),
     ("Read-ahead on idle hit", &["0", "1"]),
     ("Read any free blocks", &["0", "1"]),
     ("Allow almost read hits", &["0", "1"]),
@@ -77,7 +77,7 @@ fn a_published_drive_with_other_settings_is_refused_in_words_or_replays_its_trac
         let path = directory.join(name);
         let spec =
             match drive_library::disksim::import_with(&path.with_extension("parv"), &mut read) {
-                Ok(spec) => spec,
+                Ok(imported) => imported.spec,
                 Err(error) => {
                     let message = error.to_string();
                     assert!(message.contains("expected"), "{context}: {message}");
