@@ -3,11 +3,11 @@
 
 use config::{Plan, VolumeIndex};
 use plot::{Line, Plot};
-use units::{Duration, Instant, Sectors, Share};
+use units::{Duration, Instant, Share};
 
 use super::check::Check;
 use super::experiment::{Experiment, Findings, Series};
-use super::sample::{length, mechanical, scenario, with_reserves};
+use super::sample::{length, scenario, with_reserves};
 use sim::Simulation;
 use sim::VolumeView;
 
@@ -24,7 +24,6 @@ const DRIVES: [&str; 2] = ["deskstar-34gxp", "hgst-7k8"];
 const KINDS: [&str; 6] = ["seq 4K", "seq 1M", "rand 4K", "rand 64K", "bursts", "mix"];
 const BURSTS: usize = 4;
 const LONG: usize = 1;
-const MEBIBYTE: Sectors = Sectors(2_048);
 const SPLITS: [u32; 3] = [20, 50, 80];
 /// The least accepted throughput ÷ (share × throughput alone).
 const THROUGHPUT_RATIO_MIN: f64 = 0.95;
@@ -34,6 +33,10 @@ const RAMP: Duration = Duration::from_secs(4);
 const WINDOW: Duration = Duration::from_secs(2);
 /// The largest accepted error of a share in a window, in points.
 const WINDOW_ERROR_MAX: f64 = 2.0;
+/// The same beside commands of 1 MiB. A command is charged at its completion, so that the one in
+/// flight at a window's boundary counts in one of two windows; on the slower drive it takes 47 to
+/// 75 ms, which are 2.4 to 3.8 points.
+const LONG_ERROR_MAX: f64 = 3.0;
 
 /// The figures of one of the two neighbours.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +147,7 @@ fn insulation(on_progress: &mut dyn FnMut(f64)) -> Findings {
         let (row, least) = kept().min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are pairs");
         let name = format!("{drive}: least of throughput ÷ (share × alone) ({})", named(row));
         checks.push(Check::at_least(name, least, THROUGHPUT_RATIO_MIN, "ratio"));
-        checks.extend(window_checks(&plan, &series));
+        checks.extend(window_checks(&series));
         checks.extend(changing_checks(&plan));
         plots.push((if index == 0 { "-deskstar-34gxp" } else { "-hgst-7k8" }, plot(&series)));
         all.push(series);
@@ -153,15 +156,11 @@ fn insulation(on_progress: &mut dyn FnMut(f64)) -> Findings {
 }
 
 /// The largest errors of shares in windows of two seconds.
-fn window_checks(plan: &Plan, series: &Series) -> Vec<Check> {
+fn window_checks(series: &Series) -> Vec<Check> {
     // Pairs with a bursty volume are excluded, because that volume has windows without requests.
-    // A command is charged at completion, so the one in flight at a window's boundary counts in one
-    // of two windows only. The bound for commands of 1 MiB allows for one such command.
-    let longest = mechanical(&plan.disks[0]).worst_case(MEBIBYTE);
-    let long = WINDOW_ERROR_MAX + longest.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
     let has_long = |row: &[f64]| [row[0], row[1]].map(kind).contains(&KINDS[LONG]);
     let drive = &series.name;
-    [(false, "", WINDOW_ERROR_MAX), (true, ", beside commands of 1 MiB", long)]
+    [(false, "", WINDOW_ERROR_MAX), (true, ", beside commands of 1 MiB", LONG_ERROR_MAX)]
         .into_iter()
         .map(|(with_long, what, bound)| {
             let rows = series.rows.iter();
@@ -182,8 +181,6 @@ const RATE_ERROR_MAX: f64 = 10.0;
 
 /// A random and a sequential victim at 50/50 beside a neighbour that changes its pattern every 5 s.
 fn changing_checks(plan: &Plan) -> Vec<Check> {
-    let longest = mechanical(&plan.disks[0]).worst_case(MEBIBYTE);
-    let bound = WINDOW_ERROR_MAX + longest.as_secs_f64() / WINDOW.as_secs_f64() * 100.0;
     let mut checks = Vec::new();
     for victim in [0, 2] {
         let (share, rate) = changing(plan, victim);
@@ -191,7 +188,7 @@ fn changing_checks(plan: &Plan) -> Vec<Check> {
             let drive = &plan.disks[0].drive.name;
             format!("{drive}: {} beside a neighbour that changes every 5 s: {what}", KINDS[victim])
         };
-        checks.push(Check::at_most(name("share off in any 2 s"), share, bound, "points"));
+        checks.push(Check::at_most(name("share off in any 2 s"), share, LONG_ERROR_MAX, "points"));
         let rates = name("requests in any 5 s off their mean");
         checks.push(Check::at_most(rates, rate, RATE_ERROR_MAX, "%"));
     }

@@ -35,7 +35,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 35] = [
+pub(crate) const ALL: [Experiment; 37] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -51,6 +51,7 @@ pub(crate) const ALL: [Experiment; 35] = [
     spio::EXAMPLE,
     spio::FIG5,
     spio::FIG6,
+    spio::FIG8,
     spio::FIG9,
     spio::FIG10,
     spio::FIG11,
@@ -63,6 +64,7 @@ pub(crate) const ALL: [Experiment; 35] = [
     spio::TABLE2,
     spio::TABLE3,
     spio::TABLE4,
+    spio::EXTERNAL,
     spio::BETTER,
     spio::HGST,
     spio::MEASURED,

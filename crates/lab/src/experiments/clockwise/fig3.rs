@@ -41,6 +41,10 @@ const MINUTE_STEP: u32 = 20;
 const LOAD_STEP: usize = 4;
 /// Loads up to this fraction of the highest admitted load are light or moderate.
 const MODERATE: f64 = 0.6;
+/// Loads below this fraction are light.
+const LIGHT: f64 = 0.3;
+/// Latencies whose ratio differs from one by at most this are alike.
+const ALIKE: f64 = 0.005;
 /// Loads from this fraction on are extreme.
 const EXTREME: f64 = 0.9;
 /// Loads that differ by at most this, in MB/s, consist of the same streams.
@@ -139,15 +143,10 @@ impl Curves {
             count(self.points.iter().map(|(_, measured)| measured[policy].misses).sum())
         };
         let mut checks = Vec::new();
-        for policy in [DELTA_L, DELTA_STAR] {
-            let what = format!("{}: blocks of streams late, all loads", POLICIES[policy].1);
+        // EDF and LST guarantee nothing; RTAS 2000 saw no late block beside requests of this size.
+        for (policy, (_, policy_name)) in POLICIES.iter().enumerate() {
+            let what = format!("{policy_name}: blocks of streams late, all loads");
             checks.push(Check::at_most(name(&what), late(policy), 0.0, "blocks"));
-        }
-        for policy in [EDF, LST] {
-            let what = format!("{}: blocks of streams late, all loads", POLICIES[policy].1);
-            let remark = "the policy gives no guarantees; RTAS 2000 saw no late block with \
-                          requests of this size";
-            checks.push(Check::unbounded(name(&what), late(policy), "blocks", remark));
         }
         let answered = |(_, measured): &(f64, [Measured; 4])| {
             let all = measured.map(|one| one.requests);
@@ -157,11 +156,17 @@ impl Curves {
         let below = [LST, DELTA_L].map(|other| least(&mut self.ratios(EDF, other, 0.0, EXTREME)));
         let what = "EDF ÷ the better of LST and ΔL, least below the extreme";
         checks.push(Check::at_least(name(what), below[0].min(below[1]), 1.0, "ratio"));
-        let moderate = || self.ratios(LST, DELTA_L, 0.0, MODERATE);
+        let light = most(&mut self.ratios(LST, DELTA_L, 0.0, MODERATE));
         let what = "LST ÷ ΔL, most at light and moderate load";
-        checks.push(Check::at_most(name(what), most(&mut moderate()), 1.0, "ratio"));
-        let what = "LST ÷ ΔL, least there: by a little";
-        checks.push(Check::at_least(name(what), least(&mut moderate()), 0.7, "ratio"));
+        checks.push(Check::at_most(name(what), light, 1.0 + ALIKE, "ratio"));
+        // RTAS 2000 has LST slightly better at moderate loads, and says of no load whether it is
+        // one. Where ΔL is never spent the two are alike: here up to three quarters of the highest
+        // load.
+        let slightly = |to| least(&mut self.ratios(LST, DELTA_L, LIGHT, to));
+        let what = "LST ÷ ΔL, least below the highest load: better";
+        checks.push(Check::at_most(name(what), slightly(BELOW_THE_LAST), 1.0 - ALIKE, "ratio"));
+        let what = "LST ÷ ΔL, least below the extreme: by a little";
+        checks.push(Check::at_least(name(what), slightly(EXTREME), 0.7, "ratio"));
         let (_, end) = self.last();
         let over = |one: usize, other: usize| end[one].mean_ms / end[other].mean_ms;
         if self.name == "rotation" {
@@ -172,9 +177,6 @@ impl Curves {
             checks.push(Check::at_most(name(what), over(EDF, LST), 1.0, "times"));
             let what = "EDF ÷ delta-star at the highest load";
             checks.push(Check::at_least(name(what), over(EDF, DELTA_STAR), 10.0, "times"));
-            let what = "EDF ÷ ΔL at the highest load";
-            let remark = "a large difference in RTAS 2000's figure; the text gives no number";
-            checks.push(Check::unbounded(name(what), over(EDF, DELTA_L), "times", remark));
         } else {
             let ratios = || self.ratios(LST, DELTA_L, 0.0, BELOW_THE_LAST);
             let furthest = least(&mut ratios());

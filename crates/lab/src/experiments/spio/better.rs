@@ -45,13 +45,7 @@ const SIZE: u32 = 500;
 fn better(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let at_size = against(on_progress, 0.0, |how| Point::new(how, Op::Read, SIZE));
     let served = |low: Low| {
-        move |execution| Point {
-            drive: "st318437lw",
-            execution,
-            low: low.clone(),
-            rate: 0.0,
-            profile: None,
-        }
+        move |execution| Point { low: low.clone(), ..Point::of("st318437lw", execution) }
     };
     let video = against(on_progress, 0.2, served(video_server()));
     let swept = against(on_progress, 0.4, served(video_server_by_elevator()));

@@ -6,7 +6,7 @@ use units::{Duration, Extent, Lba, Op};
 use super::super::check::Check;
 use super::super::experiment::{Experiment, Findings, Series};
 use super::point::{Measured, Point};
-use super::settings::{CHUNK, PAPER, PAPER_PREFETCHING, WHOLE};
+use super::settings::{CHUNK, PAPER, PAPER_PREFETCHING, TOLERANCE, WHOLE};
 
 pub(crate) const FIG13: Experiment =
     Experiment { id: "spio-fig13", title: "distribution of command durations", run: fig13 };
@@ -16,9 +16,11 @@ const SIZES: [(u32, f64); 3] = [(50, 0.168), (500, 0.056), (2_000, 0.017)];
 /// The largest duration that the figures show, in ms.
 const SHOWN: f64 = 120.0;
 
-/// Uses free prefetching. Without it at least a third of the commands of 50 kB requests would be
-/// long, because such a request has two chunks of which one includes a seek. FAST 2003's 0.168 thus
-/// includes the chunks that are prefetched in the slack.
+/// FAST 2003 does not say whether figure 13 has free prefetching. Its 0.168 for 50 kB cannot be had
+/// without: such a request has two chunks, of which one includes a seek, and a quarter of the seeks
+/// are split, so that five of nine commands are long. The five chunks or so that are prefetched in
+/// a slack of half a revolution make it one in six. All sizes are compared with free prefetching,
+/// and those that are long enough for either without it too.
 fn fig13(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let ms = Duration::from_millis;
     let long = |measured: &Measured| measured.commands.fraction(ms(3), ms(16));
@@ -29,22 +31,16 @@ fn fig13(on_progress: &mut dyn FnMut(f64)) -> Findings {
     for (done, (size, paper)) in (1_u32..).zip(SIZES) {
         let of = |how| Point::new(how, Op::Read, size).measure();
         let (np, without, with) = (of(WHOLE), of(PAPER), of(PAPER_PREFETCHING));
-        let name = format!("{size} kB: part of the commands that take 3 to 16 ms");
-        checks.push(Check::within(name, long(&with), paper, 0.03, "ratio"));
+        let parts = [(&with, "free prefetching"), (&without, "without")];
+        for (measured, how) in parts.into_iter().take(if size == SIZES[0].0 { 1 } else { 2 }) {
+            let name = format!("{size} kB, {how}: part of the commands that take 3 to 16 ms");
+            checks.push(Check::within(name, long(measured), paper, paper * TOLERANCE, "ratio"));
+        }
         let mode = mode(&with);
+        let name = format!("{size} kB: mode of the distribution");
         let (least, most) = chunk_ms();
-        checks.push(Check::at_least(
-            format!("{size} kB: mode of the distribution"),
-            mode,
-            least,
-            "ms",
-        ));
-        checks.push(Check::at_most(
-            format!("{size} kB: mode of the distribution"),
-            mode,
-            most,
-            "ms",
-        ));
+        checks.push(Check::at_least(name.clone() + ", a chunk", mode, least, "ms"));
+        checks.push(Check::at_most(name, mode, most, "ms"));
         table.rows.push(vec![f64::from(size), long(&with), long(&without), paper, mode]);
         whole.push(line(size, &np));
         short.push(line(size, &with));

@@ -5,13 +5,15 @@
 //! 256 sectors, 128 kB.
 //!
 //! ```text
-//! example            the worked example of §1.1
+//! example            the setting of the worked example of §1.1
 //! fig5, fig6         throughput against chunk size
+//! fig8               the seek curve
 //! fig9 … fig12       waiting and throughput against size, first come first served and by elevator
 //! fig13              durations of commands
 //! fig14, fig15       traces
 //! fig16, fig17       the effect of each technique
 //! table2 … table4    responses while requests of higher priority come
+//! external           a rule of the write buffer for table 3
 //! better, hgst       the default settings against FAST 2003's, and a current drive
 //! measured           a measured profile against the assumed one
 //! ```
@@ -20,9 +22,11 @@ mod better;
 mod chunks;
 mod durations;
 mod example;
+mod external;
 mod measured;
 mod parts;
 mod point;
+mod seek_curve;
 mod settings;
 mod sizes;
 mod tables;
@@ -33,8 +37,10 @@ pub(super) use better::BETTER;
 pub(super) use chunks::{FIG5, FIG6};
 pub(super) use durations::FIG13;
 pub(super) use example::EXAMPLE;
+pub(super) use external::EXTERNAL;
 pub(super) use measured::MEASURED;
 pub(super) use parts::{FIG16, FIG17};
+pub(super) use seek_curve::FIG8;
 pub(super) use sizes::{FIG9, FIG10, FIG11, FIG12};
 pub(super) use tables::{TABLE2, TABLE3, TABLE4};
 pub(super) use today::HGST;

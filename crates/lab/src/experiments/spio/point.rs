@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use config::{Access, Arrival, DiskIndex, Mix, Plan, ProfileRef, Requests, Synthetic, VolumeIndex};
+use drive::DestageBeforeRead;
 use engine::{Execution, PreemptionStats};
 use units::{Bytes, Duration, Instant, Op, Operation};
 
@@ -24,6 +25,8 @@ pub(super) struct Point {
     pub(super) rate: f64,
     /// The profile that the engine uses; `None` for the assumed profile.
     pub(super) profile: Option<ProfileRef>,
+    /// The segments of the drive's write buffer, if it is emptied before a read.
+    pub(super) destage: Option<DestageBeforeRead>,
 }
 
 /// The requests of low priority.
@@ -59,7 +62,17 @@ impl Point {
     /// request of higher priority.
     pub(super) fn new(execution: Execution, op: Op, size: u32) -> Self {
         let low = Low::Synthetic { op, access: Access::Random, block: kb(size) };
-        Self { drive: "st318437lw", execution, low, rate: 0.0, profile: None }
+        Self { low, ..Self::of("st318437lw", execution) }
+    }
+
+    /// The drive with a list of no requests, none of higher priority, and the drive's own settings.
+    pub(super) fn of(drive: &'static str, execution: Execution) -> Self {
+        let low = Low::Listed(Arc::new([]));
+        Self { drive, execution, low, rate: 0.0, profile: None, destage: None }
+    }
+
+    pub(super) fn destaging(self, destage: DestageBeforeRead) -> Self {
+        Self { destage: Some(destage), ..self }
     }
 
     pub(super) fn with_access(mut self, wanted: Access) -> Self {
@@ -96,8 +109,10 @@ impl Point {
     fn plan(&self) -> Plan {
         let mut plan = scenario("spio.toml", SCENARIO);
         let disk = &mut plan.disks[0];
-        if self.drive != disk.drive.name {
-            let spec = drive_library::find_mechanical(self.drive).expect("a drive of the library");
+        if self.drive != disk.drive.name || self.destage.is_some() {
+            let mut spec =
+                drive_library::find_mechanical(self.drive).expect("a drive of the library");
+            spec.firmware.destage_before_read = self.destage;
             let model = Arc::new(spec.check().expect("the library's drives are sound"));
             let size = Bytes(model.capacity().0 * units::SECTOR_BYTES);
             disk.drive = config::DriveRef {

@@ -1,10 +1,12 @@
 //! Tables 2 to 4: responses and throughput while requests of higher priority come (FAST 2003 §4.3).
 
+use engine::Execution;
 use plot::{Line, Plot};
 use units::Op;
 
 use super::super::check::Check;
 use super::super::experiment::{Experiment, Findings, Series};
+use super::external::RULE;
 use super::point::{Measured, Point};
 use super::settings::{PAPER, TOLERANCE, WHOLE};
 
@@ -60,6 +62,12 @@ const WRITES: [Row; 12] = [
     (500, 20.0, [34.6, 20.7], [9.64, 6.92]),
 ];
 
+/// Writes are on the drive with the write-back rule that `spio-external` chooses.
+fn point(how: Execution, op: Op, size: u32) -> Point {
+    let point = Point::new(how, op, size);
+    if op == Op::Write { point.destaging(RULE) } else { point }
+}
+
 const HOW: [&str; 2] = ["npIO", "spIO"];
 
 fn table2(on_progress: &mut dyn FnMut(f64)) -> Findings {
@@ -89,8 +97,7 @@ fn responses(op: Op, rows: &[Row; 12], on_progress: &mut dyn FnMut(f64)) -> Find
     let mut checks = Vec::new();
     let mut done = 0_u32;
     for (size, rate, paper_ms, paper_mb) in rows {
-        let [np, sp] =
-            [WHOLE, PAPER].map(|how| Point::new(how, op, *size).with_rate(*rate).measure());
+        let [np, sp] = [WHOLE, PAPER].map(|how| point(how, op, *size).with_rate(*rate).measure());
         let (ms, mb) = ([np.high_ms, sp.high_ms], [np.mb_per_s, sp.mb_per_s]);
         for how in 0..2 {
             let name = |what| format!("{size} kB, {rate}/s, {}: {what}", HOW[how]);
@@ -153,7 +160,7 @@ fn plot(op: Op, table: &Series, columns: [usize; 2], y: &str) -> Plot {
 
 /// Table 3: size, expected waiting npIO RD, WR, spIO RD, WR, and responses in the same order, in
 /// ms.
-const WAITS: [(u32, [f64; 4], [f64; 4]); 3] = [
+pub(super) const WAITS: [(u32, [f64; 4], [f64; 4]); 3] = [
     (50, [8.2, 11.4, 3.9, 9.5], [21.8, 105.8, 16.0, 24.6]),
     (250, [11.8, 12.9, 3.1, 5.6], [25.5, 27.2, 16.1, 21.2]),
     (500, [16.4, 18.7, 2.5, 4.7], [28.1, 36.0, 15.5, 20.3]),
@@ -172,7 +179,7 @@ fn table3(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let mut checks = Vec::new();
     let mut done = 0_u32;
     for (size, paper_wait, paper_response) in WAITS {
-        let measured = cells.map(|(_, how, op)| Point::new(how, op, size).with_rate(1.0).measure());
+        let measured = cells.map(|(_, how, op)| point(how, op, size).with_rate(1.0).measure());
         let wait = measured.each_ref().map(Measured::wait);
         let response = measured.each_ref().map(|measured| measured.high_ms);
         for (place, (name, _, op)) in cells.iter().enumerate() {
