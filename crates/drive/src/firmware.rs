@@ -39,8 +39,8 @@ pub struct Firmware {
     /// The shortest time between the decoding of a write and its first access to the media. A
     /// write that continues the write before it is exempt.
     pub write_seek_min: Duration,
-    /// The segments of a write buffer that is emptied before a read, if the drive has such a buffer.
-    /// They replace `write_segments`.
+    /// The segments of a write buffer that is emptied before a read, if the drive has such a
+    /// buffer. They replace `write_segments`.
     pub destage_before_read: Option<DestageBeforeRead>,
     /// The log on the disk for scattered cached writes, if the drive has one.
     pub media_cache: Option<MediaCache>,
@@ -48,9 +48,10 @@ pub struct Firmware {
     pub bus: Bus,
 }
 
-/// A write buffer of segments, each of which holds one run of cached writes. The runs go to the disk
-/// in the order of their position, and all of them before a read that needs the media and before a
-/// forced write: such a command waits for several seeks (FAST 2003 §3.1.3, external waiting).
+/// A write buffer of segments, each of which holds one run of cached writes. The runs go to the
+/// disk in the order of their position, and all of them before a read that needs the media and
+/// before a forced write: such a command waits for several seeks (FAST 2003 §3.1.3, external
+/// waiting).
 ///
 /// A write that continues the run that goes to the disk at the time is accepted as the media take
 /// it.

@@ -95,7 +95,9 @@ impl PolicyName {
     /// Whether a backlogged volume receives its reserved share of disk time, by a bucket or by the
     /// deadlines of its reserve's task: what the simulation's oracle checks.
     pub const fn guarantees_reserves(self) -> bool {
-        self.guarantees_shares() || self.guarantees_deadlines()
+        let guarantees = self.guarantees_shares() || self.guarantees_deadlines();
+        debug_assert!(!guarantees || self.keeps_contracts(), "a reserve is a contract");
+        guarantees
     }
 
     /// Whether a backlogged volume receives its reserved share of disk time in each period.

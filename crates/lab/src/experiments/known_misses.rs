@@ -18,9 +18,9 @@ pub(super) struct KnownMiss {
     reason: &'static str,
 }
 
-const WRITES: &str = "500 kB are written in 28 ms where FAST 2003 took 36.5, a revolution more, and a \
-                      forced last chunk costs one revolution where it seems to cost up to two; the \
-                      drive's firmware loses them for a reason that FAST 2003 does not give";
+const WRITES: &str = "500 kB are written in 28 ms where FAST 2003 took 36.5, a revolution more, \
+                      and a forced last chunk costs one revolution where it seems to cost up to \
+                      two; FAST 2003 gives no reason for which the firmware loses them";
 const TWO: &str = "two requests of a client that pauses cost two positionings a visit, of which \
                    the bound allows one and a half; a choice between them by position mends it";
 const FOUR: &str = "four requests are served one after the other, where the slowed drive would \

@@ -3,11 +3,11 @@
 //! FAST 2003 does not say what the drive's firmware does with writes, other than that a write-back
 //! may come before a read and "can include multiple disk seeks" (§3.1.3). The rule is
 //! [`DestageBeforeRead`]: segments of one run each, written in the order of position, and all of
-//! them before a command that needs the media. That a forced write is such a command, whatever lies
-//! in front of it in the buffer, has no parameter and was found in view of the short commands' cells.
-//! Its two parameters are the number of segments and their length. They are
-//! chosen by table 3's six cells of whole requests (npIO) and judged by its six cells of short
-//! commands (spIO), and by the 48 cells of table 4.
+//! them before a command that needs the media. That a forced write is such a command, whatever
+//! lies in front of it in the buffer, has no parameter and was found in view of the short commands'
+//! cells. Its two parameters are the number of segments and their length. They are chosen by table
+//! 3's six cells of whole requests (npIO) and judged by its six cells of short commands (spIO), and
+//! by the 48 cells of table 4.
 //!
 //! The error of cells is the root mean square of ln(ours ÷ FAST 2003's), so that 0.2 is about 20 %.
 
@@ -18,7 +18,7 @@ use units::{Op, Sectors};
 use super::super::check::Check;
 use super::super::experiment::{Experiment, Findings, Series};
 use super::point::Point;
-use super::settings::{PAPER, WHOLE};
+use super::settings::{PAPER, WHOLE, WRITE_BACK};
 use super::tables::WAITS;
 
 pub(crate) const EXTERNAL: Experiment = Experiment {
@@ -32,9 +32,6 @@ const RUNS: [u32; 6] = [2, 4, 6, 8, 10, 12];
 const LENGTHS: [u64; 2] = [256, 384];
 /// The accepted error: the tables' tolerance of 20 %.
 const ERROR_MAX: f64 = 0.2;
-
-/// The rule that is chosen, which tables 3 and 4 use.
-pub(super) const RULE: DestageBeforeRead = DestageBeforeRead { runs: 8, run_max: Sectors(384) };
 
 /// Ours over FAST 2003's of the six cells of whole requests, then of the six of short commands.
 fn ratios(destage: DestageBeforeRead) -> [[f64; 6]; 2] {
@@ -56,7 +53,7 @@ fn error(ratios: &[f64; 6]) -> f64 {
 
 fn external(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let mut table = Series::new("fit", &["segments", "segment_kib", "error_npio", "error_spio"]);
-    let mut best = (f64::INFINITY, RULE, [[0.0; 6]; 2]);
+    let mut best = (f64::INFINITY, WRITE_BACK, [[0.0; 6]; 2]);
     let mut done = 0_u32;
     for length in LENGTHS {
         for runs in RUNS {
@@ -81,7 +78,7 @@ fn external(on_progress: &mut dyn FnMut(f64)) -> Findings {
         let of = |half: usize, which: usize| found[half][place * 2 + which];
         cells.rows.push(vec![f64::from(*size), of(0, 0), of(0, 1), of(1, 0), of(1, 1)]);
     }
-    let is_used = f64::from(u8::from(rule == RULE));
+    let is_used = f64::from(u8::from(rule == WRITE_BACK));
     let checks = vec![
         Check::at_most("whole requests, by which the rule is chosen: error", npio, ERROR_MAX, "ln"),
         Check::unbounded(

@@ -1,5 +1,6 @@
 //! The settings of FAST 2003, and Spindle's default settings.
 
+use drive::DestageBeforeRead;
 use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
 use units::{Bytes, Duration, Sectors};
 
@@ -33,6 +34,10 @@ pub(super) const fn as_published(jit: Option<Jit>, seek_split: Option<SeekSplit>
 pub(super) fn ours() -> Execution {
     Execution::Preemptible(Preemptible::default())
 }
+
+/// The write-back rule of the drive, which `spio-external` chooses and tables 3 and 4 use.
+pub(super) const WRITE_BACK: DestageBeforeRead =
+    DestageBeforeRead { runs: 8, run_max: Sectors(384) };
 
 /// A size in FAST 2003's kB.
 pub(super) const fn kb(size: u32) -> Bytes {

@@ -6,9 +6,8 @@ use units::Op;
 
 use super::super::check::Check;
 use super::super::experiment::{Experiment, Findings, Series};
-use super::external::RULE;
 use super::point::{Measured, Point};
-use super::settings::{PAPER, TOLERANCE, WHOLE};
+use super::settings::{PAPER, TOLERANCE, WHOLE, WRITE_BACK};
 
 pub(crate) const TABLE2: Experiment = Experiment {
     id: "spio-table2",
@@ -65,7 +64,7 @@ const WRITES: [Row; 12] = [
 /// Writes are on the drive with the write-back rule that `spio-external` chooses.
 fn point(how: Execution, op: Op, size: u32) -> Point {
     let point = Point::new(how, op, size);
-    if op == Op::Write { point.destaging(RULE) } else { point }
+    if op == Op::Write { point.destaging(WRITE_BACK) } else { point }
 }
 
 const HOW: [&str; 2] = ["npIO", "spIO"];
