@@ -5,8 +5,7 @@
 //!   read was sent, or a write that overlaps the read in time. Writes of one volume are ordered by
 //!   when they were sent, and writes of two volumes that share sectors by when they reach the disk,
 //!   unless one was answered before the other was sent. So are those of a volume with a bounded
-//!   latency, whose requests go ahead of its others, and a write that goes past a write buffer and
-//!   those that are outstanding with it.
+//!   latency, whose requests go ahead of its others.
 //! - Flush: on a disk whose writes the host buffers, what a volume had been answered when it sent a
 //!   flush is on the medium when the flush is answered, and a forced write is when it is answered.
 //! - Work conservation: the disk idles beside queued requests only while it anticipates the next
@@ -175,9 +174,7 @@ impl DataOracle {
                         }
                         None => request.version,
                     };
-                    // Past the buffer: it has no order with writes that are outstanding with it.
-                    let is_past = self.is_buffered && request.destaged.is_none();
-                    self.written(lba, (command.volume, version), is_past);
+                    self.written(lba, (command.volume, version));
                     if command.operation.fua || !self.is_buffered {
                         self.is_on_medium(lba);
                     } else {
@@ -215,7 +212,7 @@ impl DataOracle {
     }
 
     /// The write that was sent as `version` reaches a watched sector of the disk.
-    fn written(&mut self, lba: Lba, (volume, version): (VolumeId, Version), is_past: bool) {
+    fn written(&mut self, lba: Lba, (volume, version): (VolumeId, Version)) {
         let sector = self.sectors.entry(lba).or_default();
         let own_last = match sector.written {
             Some((writer, last)) if writer == volume => last,
@@ -233,7 +230,7 @@ impl DataOracle {
         // A buffered write is answered before it reaches the disk, and so may a later one be.
         let latest = if self.is_buffered { 0 } else { sector.answered };
         let is_overtaken = version < sector.content.max(latest);
-        let is_in_order = version >= own_last || is_past || self.unordered.contains(&volume);
+        let is_in_order = version >= own_last || self.unordered.contains(&volume);
         sector.content = if is_overtaken && is_in_order {
             self.writes += 1;
             self.writes

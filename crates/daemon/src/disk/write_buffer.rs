@@ -6,8 +6,8 @@ use std::sync::mpsc::SyncSender;
 
 use backend::Failure;
 use engine::{
-    BufferedPart, Buffering, Destage, Handling, Outcome, PieceId, Request, VolumeId, WriteBuffer,
-    WriteBufferAction, WriteBufferSettings, WriteBufferUsage,
+    BufferedPart, Buffering, Destage, Handling, Outcome, PieceId, Request, RequestId, VolumeId,
+    WriteBuffer, WriteBufferAction, WriteBufferSettings, WriteBufferUsage,
 };
 use units::{Extent, Instant, Op, Sectors};
 
@@ -199,6 +199,11 @@ impl HostWriteBuffer {
         let Destage { id, operation, .. } = *destage;
         self.with_log(|log| log.done(id, operation.extent));
         self.buffer.destaged(destage, outcome);
+    }
+
+    /// A request that the disk had has ended.
+    pub(crate) fn ended(&mut self, volume: VolumeId, request: RequestId) {
+        self.buffer.ended(volume, request);
     }
 
     /// Why a flush, or a forced write, with this outcome has failed.

@@ -92,7 +92,8 @@ pub enum Handling {
     /// A read that the buffer holds in part: copy [`super::WriteBuffer::parts`] now, submit the
     /// read to the disk, and lay the copy over what it returns.
     Overlaid,
-    /// Submit it to the disk: a write as a forced one; a flush if sectors were trimmed.
+    /// Submit it to the disk: a write as a forced one; a flush if sectors were trimmed. Report the
+    /// end of what changes data with [`super::WriteBuffer::ended`].
     Disk,
     /// A flush that has nothing to wait for: answer it so.
     Flushed(Outcome),
@@ -115,8 +116,7 @@ pub enum WriteBufferAction {
     /// [`super::WriteBuffer::destaged`]: a write with the bytes of [`super::WriteBuffer::parts`],
     /// or a flush.
     Destage(Destage),
-    /// Submit a request that waited to the disk: a write as a forced one; a flush if sectors were
-    /// trimmed.
+    /// Submit a request that waited to the disk: as for [`Handling::Disk`].
     Submit(RequestId),
     /// Submit a request to the buffer again: it waited for what another volume had written.
     Again(RequestId),

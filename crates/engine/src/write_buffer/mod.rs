@@ -32,7 +32,8 @@
 //! - What is not flushed may be lost with the power, in any subset: a sector then holds one of the
 //!   writes since the last flush, or the last one before that.
 //! - A request that goes past the buffer (a long write, a trim, a write of zeroes) waits for what
-//!   it overlaps. A read sees the newest data.
+//!   it overlaps, and is waited for: changes of a volume that share sectors reach the disk in the
+//!   order in which they were sent. A read sees the newest data.
 //! - A volume's memory is bounded by its part of the disk's, so a full buffer makes one client
 //!   wait. Beside it a volume's destages hold copies of what they write: at most as much again.
 
@@ -45,9 +46,10 @@ use self::volume::{DriveFlush, Terms, Then, Urgency, Volume, WaitingWrite};
 use crate::VolumeId;
 use crate::limits::{DEFER_AFTER, DESTAGE_IDLE, WRITE_BUFFER_PARTS_MAX};
 use crate::policy::indexed_heap::IndexedHeap;
-use crate::request::{Outcome, Request};
+use crate::request::{Outcome, Request, RequestId};
 
 mod interface;
+mod order;
 mod parts;
 mod volume;
 
@@ -155,6 +157,7 @@ impl WriteBuffer {
         let gone = self.volumes.get_mut(volume.0 as usize).and_then(Option::take);
         let gone = gone.expect("the volume was added");
         assert!(gone.is_empty(), "a volume is flushed before it goes");
+        assert!(gone.past.is_empty(), "its requests have ended");
         self.present -= u64::from(gone.own > Sectors::ZERO);
         self.removed = self.removed + WriteBufferUsage { bound: Sectors::ZERO, ..gone.usage };
         self.ages.remove(volume);
@@ -219,6 +222,9 @@ impl WriteBuffer {
         self.note_user(volume, now);
         if let Some(other) = self.dirty_elsewhere(volume, operation.extent) {
             self.volume(other).wait_for(id, operation.extent, Then::Again);
+            if operation.op.writes() {
+                self.volume(volume).wait_elsewhere(id, operation);
+            }
             return self.waits(other);
         }
         let there = self.volume(volume);
@@ -296,34 +302,35 @@ impl WriteBuffer {
         {
             return self.past(request);
         }
-        if !there.waiting.is_empty() || !self.fits(volume, extent.len) {
-            let there = self.volume(volume);
-            there.usage.waits += 1;
-            let write = WaitingWrite { request: id, extent, forced: operation.fua };
-            there.waiting.push_back(write);
+        let number = there.number_of(id);
+        let write = WaitingWrite { request: id, extent, forced: operation.fua, number };
+        if there.is_behind(number, extent) || !self.fits(volume, extent.len) {
+            self.volume(volume).wait_to_be_accepted(write);
             return self.waits(volume);
         }
-        let piece = self.accept(volume, extent, now);
-        if !operation.fua {
-            return Handling::Buffered(piece);
-        }
-        self.volume(volume).wait_for(id, extent, Then::Answer);
-        Handling::Forced(piece)
+        let piece = self.accept(volume, &write, now);
+        if operation.fua { Handling::Forced(piece) } else { Handling::Buffered(piece) }
     }
 
     /// A request that goes past the buffer.
     fn past(&mut self, request: &Request) -> Handling {
         let Request { id, volume, operation } = *request;
         debug_assert_ne!(operation.op, Op::Read, "reads see the buffer");
-        let there = self.volume(volume);
-        if operation.op == Op::Trim && there.flushes == DriveFlush::No {
-            there.flushes = DriveFlush::Trimmed;
+        if self.volume(volume).waits_to_pass(id, operation) {
+            return self.waits(volume);
         }
-        if !there.is_dirty(operation.extent) {
-            return Handling::Disk;
+        Handling::Disk
+    }
+
+    /// A client's request that went to the disk has ended, whatever its outcome. What shares
+    /// sectors with a change that went past the buffer goes on.
+    ///
+    /// # Panics
+    /// If the volume was not added.
+    pub fn ended(&mut self, volume: VolumeId, request: RequestId) {
+        if self.volume(volume).past_ended(request) {
+            self.list(volume);
         }
-        there.wait_for(id, operation.extent, Then::Submit);
-        self.waits(volume)
     }
 
     fn waits(&mut self, volume: VolumeId) -> Handling {
@@ -349,7 +356,8 @@ impl WriteBuffer {
         fits
     }
 
-    fn accept(&mut self, volume: VolumeId, extent: Extent, now: Instant) -> PieceId {
+    fn accept(&mut self, volume: VolumeId, write: &WaitingWrite, now: Instant) -> PieceId {
+        let WaitingWrite { request, extent, forced, number } = *write;
         let piece = self.new_piece(extent.len);
         let there = self.volumes[volume.0 as usize].as_mut().expect("the volume was added");
         let mut replaced: Option<Since> = None;
@@ -364,11 +372,14 @@ impl WriteBuffer {
             }
             release(&part, pieces, (used, &mut usage.used), actions);
         });
-        let since = there.accepted(replaced, now);
+        let since = there.accepted(number, replaced, now);
         let offset = Sectors::ZERO;
         there.parts.insert(Part { extent, piece, offset, since, destage: None });
         there.usage.used += extent.len;
         there.usage.writes += 1;
+        if forced {
+            there.wait_for(request, extent, Then::Answer);
+        }
         self.used += extent.len;
         debug_assert!(since.at <= now, "a part is of the past");
         self.list(volume);
@@ -479,15 +490,13 @@ impl WriteBuffer {
             });
             return;
         }
-        let next = there.waiting.front().copied();
-        if let Some(WaitingWrite { request, extent, forced }) = next
-            && self.fits(volume, extent.len)
+        let next = there.next_waiting();
+        if let Some(write) = next
+            && self.fits(volume, write.extent.len)
         {
             self.volume(volume).waiting.pop_front();
-            let piece = self.accept(volume, extent, now);
-            if forced {
-                self.volume(volume).wait_for(request, extent, Then::Answer);
-            }
+            let piece = self.accept(volume, &write, now);
+            let WaitingWrite { request, forced, .. } = write;
             self.actions.push_back(WriteBufferAction::Accept { request, piece, forced });
             return;
         }
@@ -566,18 +575,5 @@ fn release(
         *used = *used - piece.len;
         *own = *own - piece.len;
         actions.push_back(WriteBufferAction::Drop(part.piece));
-    }
-}
-
-impl Volume {
-    /// How a read of this extent is handled.
-    fn read(&self, extent: Extent) -> Handling {
-        let held: u64 = self.parts.within(extent).map(|part| part.extent.len.0).sum();
-        debug_assert!(held <= extent.len.0, "parts do not overlap");
-        match held {
-            0 => Handling::Disk,
-            held if held == extent.len.0 => Handling::Memory,
-            _ => Handling::Overlaid,
-        }
     }
 }

@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
-use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
+use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use super::interface::{Buffering, DestageId, Handling, WriteBufferUsage};
+use super::order::{PastRequest, PastRequests};
 use super::parts::{Part, Parts, Since, overlap};
 use crate::limits::{DEPTH_MAX, DESTAGE_MAX, WRITE_BUFFER_MEMORY_MAX};
 use crate::request::{Outcome, RequestId};
@@ -38,7 +39,7 @@ pub(super) enum Then {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub(super) request: RequestId,
-    /// The last write that it waits for.
+    /// The number of the last write that it waits for.
     until: u64,
     /// The sectors that it waits for; `None` for all of the volume.
     extent: Option<Extent>,
@@ -47,17 +48,23 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
+    /// Whether it is a change that goes past the buffer.
+    fn is_past(&self) -> bool {
+        self.then == Then::Submit && self.extent.is_some()
+    }
+
     fn waits_for(&self, extent: Extent, since: Since) -> bool {
         since.number <= self.until && self.extent.is_none_or(|own| overlap(own, extent))
     }
 }
 
-/// A write that waits for memory.
+/// A write that waits for memory, or for what was sent before it and goes past the buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitingWrite {
     pub(super) request: RequestId,
     pub(super) extent: Extent,
     pub(super) forced: bool,
+    pub(super) number: u64,
 }
 
 /// Why data is sent to the disk now.
@@ -98,7 +105,9 @@ pub(super) struct Terms {
 #[derive(Debug, Default)]
 pub(super) struct Volume {
     pub(super) parts: Parts,
+    /// In the order of their numbers.
     pub(super) waiting: VecDeque<WaitingWrite>,
+    pub(super) past: PastRequests,
     pub(super) usage: WriteBufferUsage,
     /// The bound that it was added with.
     pub(super) own: Sectors,
@@ -108,8 +117,10 @@ pub(super) struct Volume {
     pub(super) is_listed: bool,
     in_engine: Vec<InEngine>,
     waiters: VecDeque<Waiter>,
-    /// The number of the last write accepted.
+    /// The number of the last change that was sent: a write, a trim, or a write of zeroes.
     number: u64,
+    /// The highest number of a write that was accepted.
+    accepted: u64,
     /// Where the last write to the disk ended: the next one is the first from there on.
     cursor: Lba,
     /// The instant of the oldest part that may go to the disk, or an earlier one.
@@ -173,10 +184,84 @@ impl Volume {
         part.destage.is_none() && !self.in_engine.iter().any(is_in_engine)
     }
 
-    /// Counts a write that is accepted at `now`, over parts of which the oldest is `replaced`.
-    pub(super) fn accepted(&mut self, replaced: Option<Since>, now: Instant) -> Since {
+    /// The number of a change that is sent: a new one, unless it had to wait for another volume.
+    pub(super) fn number_of(&mut self, request: RequestId) -> u64 {
+        if let Some(again) = self.past.take_again(request) {
+            return again.number;
+        }
         self.number += 1;
-        let own = Since { number: self.number, at: now };
+        self.number
+    }
+
+    /// Whether a write has to wait for one before it that goes past the buffer, or for memory as
+    /// those before it do.
+    pub(super) fn is_behind(&self, number: u64, extent: Extent) -> bool {
+        debug_assert!(self.waiting.iter().is_sorted_by_key(|write| write.number), "in order");
+        !self.waiting.is_empty() || self.past.is_before(number, extent)
+    }
+
+    /// A write waits until it is accepted.
+    pub(super) fn wait_to_be_accepted(&mut self, write: WaitingWrite) {
+        self.usage.waits += 1;
+        let position = self.waiting.partition_point(|other| other.number < write.number);
+        self.waiting.insert(position, write);
+    }
+
+    /// The next write to accept, if it waits for memory alone.
+    pub(super) fn next_waiting(&self) -> Option<WaitingWrite> {
+        let next = *self.waiting.front()?;
+        (!self.past.is_before(next.number, next.extent)).then_some(next)
+    }
+
+    /// A request goes past the buffer: whether it has to wait for those before it.
+    pub(super) fn waits_to_pass(&mut self, request: RequestId, operation: Operation) -> bool {
+        let number = self.number_of(request);
+        let Operation { op, extent, .. } = operation;
+        if extent.is_empty() {
+            return false;
+        }
+        let waits = self.is_waiting_before(number, extent)
+            || self.past.is_before(number, extent)
+            || self.is_dirty(extent);
+        self.past.add(PastRequest { request, op, extent, number, is_sent: !waits });
+        if waits {
+            let then = Then::Submit;
+            let (extent, outcome) = (Some(extent), Outcome::Done);
+            let waiter = Waiter { request, until: number, extent, then, outcome };
+            self.waiters.push_back(waiter);
+        }
+        waits
+    }
+
+    /// Whether a write that was sent before `number` waits to be accepted and shares sectors.
+    fn is_waiting_before(&self, number: u64, extent: Extent) -> bool {
+        debug_assert!(!extent.is_empty(), "a change has sectors");
+        let mut before = self.waiting.iter().take_while(|write| write.number < number);
+        before.any(|write| overlap(write.extent, extent))
+    }
+
+    /// A change waits for what another volume has buffered of its sectors, and is sent again.
+    /// Those of this volume after it wait for it.
+    pub(super) fn wait_elsewhere(&mut self, request: RequestId, operation: Operation) {
+        let number = self.number_of(request);
+        let Operation { op, extent, .. } = operation;
+        self.past.add(PastRequest { request, op, extent, number, is_sent: false });
+    }
+
+    /// A change that went past the buffer, if it was one, has ended. A trim cannot be forced, so
+    /// that the next flush goes to the disk.
+    pub(super) fn past_ended(&mut self, request: RequestId) -> bool {
+        let Some(ended) = self.past.end(request) else { return false };
+        if ended.op == Op::Trim && self.flushes == DriveFlush::No {
+            self.flushes = DriveFlush::Trimmed;
+        }
+        true
+    }
+
+    /// Counts a write that is accepted at `now`, over parts of which the oldest is `replaced`.
+    pub(super) fn accepted(&mut self, number: u64, replaced: Option<Since>, now: Instant) -> Since {
+        self.accepted = self.accepted.max(number);
+        let own = Since { number, at: now };
         debug_assert!(replaced.is_none_or(|replaced| replaced < own), "writes are in order");
         let since = replaced.unwrap_or(own);
         self.oldest = Some(self.oldest.map_or(since.at, |oldest| oldest.min(since.at)));
@@ -194,7 +279,8 @@ impl Volume {
             self.flushes = DriveFlush::No;
         }
         if !self.is_clean() {
-            self.wait((request, then), None, outcome);
+            let until = self.accepted;
+            self.waiters.push_back(Waiter { request, until, extent: None, then, outcome });
             return Handling::Waits;
         }
         match then {
@@ -206,12 +292,7 @@ impl Volume {
     /// `request` waits until all of `extent` that was accepted by now is on the medium.
     pub(super) fn wait_for(&mut self, request: RequestId, extent: Extent, then: Then) {
         debug_assert!(!extent.is_empty(), "it waits for a sector");
-        self.wait((request, then), Some(extent), Outcome::Done);
-    }
-
-    fn wait(&mut self, of: (RequestId, Then), extent: Option<Extent>, outcome: Outcome) {
-        let (request, then) = of;
-        let until = self.number;
+        let (until, extent, outcome) = (self.accepted, Some(extent), Outcome::Done);
         self.waiters.push_back(Waiter { request, until, extent, then, outcome });
     }
 
@@ -219,7 +300,11 @@ impl Volume {
     pub(super) fn next_answer(&mut self) -> Option<(RequestId, Then, Outcome)> {
         let is_over = |waiter: &Waiter| !self.is_waited_for(waiter);
         let position = self.waiters.iter().position(is_over)?;
-        let Waiter { request, extent, then, outcome, .. } = self.waiters.remove(position)?;
+        let waiter = self.waiters.remove(position)?;
+        if waiter.is_past() {
+            self.past.send(waiter.request);
+        }
+        let Waiter { request, extent, then, outcome, .. } = waiter;
         // A flush that has failed is answered.
         let is_over = extent.is_none() && outcome == Outcome::Failed;
         Some((request, if is_over { Then::Answer } else { then }, outcome))
@@ -228,7 +313,7 @@ impl Volume {
     /// Whether something that `waiter` waits for is not on the medium. Only a flush waits for what
     /// the drive has buffered: a later forced write of the same sectors is not lost with it.
     fn is_waited_for(&self, waiter: &Waiter) -> bool {
-        debug_assert!(waiter.until <= self.number, "it waits for what was written");
+        debug_assert!(waiter.until <= self.number, "it waits for what was sent");
         let mut in_drive = self.in_drive.into_iter().chain(self.flushing.map(|(_, since)| since));
         waiter.extent.is_none() && in_drive.any(|since| since.number <= waiter.until)
             || self.is_waited_for_here(waiter)
@@ -242,7 +327,10 @@ impl Volume {
             return true;
         }
         if let Some(extent) = waiter.extent {
-            return self.parts.overlapping(extent).any(waits);
+            let is_behind = waiter.is_past()
+                && (self.past.is_before(waiter.until, extent)
+                    || self.is_waiting_before(waiter.until, extent));
+            return is_behind || self.parts.overlapping(extent).any(waits);
         }
         let cursor = self.parts.position(self.cursor);
         self.parts.from(cursor).any(waits) || self.parts.from(0).take(cursor).any(waits)
@@ -436,6 +524,19 @@ impl Volume {
             let others = &self.in_engine[index + 1..];
             let overlaps = others.iter().any(|other| overlap(other.extent, write.extent));
             assert!(!overlaps, "writes that overlap have an order");
+        }
+    }
+}
+
+impl Volume {
+    /// How a read of this extent is handled.
+    pub(super) fn read(&self, extent: Extent) -> Handling {
+        let held: u64 = self.parts.within(extent).map(|part| part.extent.len.0).sum();
+        debug_assert!(held <= extent.len.0, "parts do not overlap");
+        match held {
+            0 => Handling::Disk,
+            held if held == extent.len.0 => Handling::Memory,
+            _ => Handling::Overlaid,
         }
     }
 }

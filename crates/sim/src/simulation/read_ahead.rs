@@ -111,9 +111,12 @@ impl Simulation {
                 ahead.ahead.finished(segment, reply.outcome, now);
             }
             (_, ahead) => {
+                let Reply { request: id, volume, .. } = reply;
                 if let Some(ahead) = ahead {
-                    let Reply { request: id, volume, .. } = reply;
                     ahead.ahead.answered(&Request { id, volume, operation }, now);
+                }
+                if let Some(buffer) = &mut self.disks[index].buffer {
+                    buffer.buffer.ended(volume, id);
                 }
                 self.answer(reply);
             }

@@ -108,10 +108,13 @@ impl DiskThread {
             if let Some(ahead) = &mut self.scheduler.read_ahead {
                 ahead.answered(&request, now);
             }
-            return match destage {
-                Some(destage) => self.destaged(&destage, reply.request.0, now),
-                None => self.answer(reply, now),
-            };
+            if let Some(destage) = destage {
+                return self.destaged(&destage, reply.request.0, now);
+            }
+            if let Some(buffer) = &mut self.scheduler.write_buffer {
+                buffer.ended(reply.volume, reply.request);
+            }
+            return self.answer(reply, now);
         };
         let OpenRequest { request: filled, .. } = self.requests.remove(reply.request.0);
         let sectors = filled.operation.extent.len;
