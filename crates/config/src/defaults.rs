@@ -1,9 +1,9 @@
 //! Values of keys that a config leaves out, in one place: the parser uses them, and the reference
 //! shows them.
 
-use units::{Bytes, Duration, Share};
+use units::{Bytes, Duration, SECTOR_BYTES, Sectors, Share};
 
-use crate::limits::HOST_LATENESS_MAX;
+use crate::limits::{HOST_LATENESS_MAX, WRITE_BUFFER_PROCESS_MAX};
 
 /// The seed of a simulation, and of a disk's faults.
 pub(crate) const SEED: u64 = 1;
@@ -27,6 +27,9 @@ pub(crate) const ESTIMATE_FLASH: Duration = Duration::from_micros(100);
 pub(crate) const HOST_LATENESS: Duration = Duration::from_millis(1);
 /// The period of the best-effort server.
 pub(crate) const SERVER_PERIOD: Duration = Duration::from_secs(1);
+/// The memory of the write buffers of all disks together: that of four disks, each with
+/// [`engine::limits::WRITE_BUFFER_MEMORY`].
+pub(crate) const WRITE_BUFFER_PROCESS: Sectors = Sectors(1 << 21);
 /// How late a stalled command begins.
 pub(crate) const STALL: Duration = Duration::from_millis(200);
 /// The request size that a rate in `iops` is about: that of Zygaria (RTAS 2008).
@@ -36,4 +39,5 @@ pub(crate) const METADATA_SHARE: Share = Share::from_percent(1);
 /// The reserve and limit of relocating blocks on each disk.
 pub(crate) const RELOCATION_SHARE: Share = Share::from_percent(5);
 
+const _: () = assert!(WRITE_BUFFER_PROCESS.0 <= WRITE_BUFFER_PROCESS_MAX.0 / SECTOR_BYTES);
 const _: () = assert!(HOST_LATENESS.as_nanos() <= HOST_LATENESS_MAX.as_nanos());

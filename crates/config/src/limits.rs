@@ -94,6 +94,8 @@ pub const OUTSTANDING_DISK_MAX: u32 = 1 << 19;
 const _: () = assert!(OUTSTANDING_DISK_MAX as usize <= engine::limits::REQUESTS_MAX / 2);
 /// The shortest time after which written data is sent to the disk.
 pub const WRITE_AGE_MIN: Duration = Duration::from_millis(100);
+/// The most memory for the write buffers of all disks together.
+pub const WRITE_BUFFER_PROCESS_MAX: Bytes = Bytes(64 << 30);
 /// Requests of a sequential run before a jump.
 pub const RUN_MAX: u64 = 1_000_000_000;
 /// Writes of a workload between two flushes.

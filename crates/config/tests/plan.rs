@@ -52,7 +52,7 @@ fn disks() -> Vec<Disk> {
         best_effort: None,
         slack_range: engine::stream::SlackRange::All,
         read_ahead: engine::limits::READ_AHEAD_MEMORY,
-        write_buffer: None,
+        write_buffer: Some(engine::WriteBufferSettings::default()),
         write_buffer_log: spindle_config::WriteBufferLog::Auto,
         faults: None,
         line: 7,
@@ -66,6 +66,7 @@ fn disks() -> Vec<Disk> {
         batch: Duration::from_millis(100),
         linger: Duration::ZERO,
         read_ahead: Sectors::ZERO,
+        write_buffer: None,
         estimate_sequential: Duration::from_micros(250),
         estimate_random: Duration::from_millis(15),
         line: 11,
@@ -384,4 +385,51 @@ fn the_host_reads_ahead_where_switches_cost_positioning_and_clients_are_known_to
     }
     assert_eq!(memory(&format!("{drive}policy = \"fcfs\"\nread_ahead = \"auto\"")), auto);
     assert_eq!(memory("drive = \"null\"\nsize = \"1GiB\""), Sectors::ZERO);
+}
+
+#[test]
+fn writes_are_buffered_where_a_drives_own_buffer_undoes_contracts_that_are_kept() {
+    let memory = |lines: &str| {
+        let text = format!("[[disk]]\nname = \"d\"\n{lines}\n");
+        let plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("a good config");
+        plan.disks[0].write_buffer.map(|buffer| buffer.memory)
+    };
+    let auto = Some(engine::limits::WRITE_BUFFER_MEMORY);
+    let drive = "drive = \"hgst-7k8\"\n";
+    assert_eq!(memory(drive), auto);
+    assert_eq!(memory(&format!("{drive}write_buffer = \"auto\"")), auto);
+    assert_eq!(memory(&format!("{drive}write_buffer = \"off\"")), None);
+    assert_eq!(memory(&format!("{drive}write_buffer = \"0\"")), Some(Sectors::ZERO));
+    for policy in ["utilization", "fcfs", "edf"] {
+        assert_eq!(memory(&format!("{drive}policy = \"{policy}\"")), None, "{policy}");
+    }
+    assert_eq!(memory("drive = \"null\"\nsize = \"1GiB\""), None);
+}
+
+/// The memory of each disk's write buffers, in MiB, where the process has `all`.
+fn divided(all: &str, disks: &[&str]) -> Result<Vec<u64>, String> {
+    let disk =
+        |(index, line)| format!("[[disk]]\nname = \"d{index}\"\ndrive = \"hgst-7k8\"\n{line}\n");
+    let disks: String = disks.iter().enumerate().map(disk).collect();
+    let text = format!("{all}\n{disks}");
+    let plan = Plan::parse(&text, "plan.toml", Path::new("")).map_err(|error| error.to_string())?;
+    let memory = |disk: &Disk| disk.write_buffer.map_or(0, |buffer| buffer.memory.0 >> 11);
+    Ok(plan.disks.iter().map(memory).collect())
+}
+
+#[test]
+fn the_write_buffers_of_all_disks_have_a_bound_together() {
+    assert_eq!(divided("", &[""; 2]), Ok(vec![256; 2]));
+    assert_eq!(divided("", &[""; 8]), Ok(vec![128; 8]));
+    let mixed = ["write_buffer = \"640MiB\"", "", "write_buffer = \"off\"", ""];
+    assert_eq!(divided("", &mixed), Ok(vec![640, 192, 0, 192]));
+    assert_eq!(divided("write_buffer_memory = \"0\"", &[""; 2]), Ok(vec![0; 2]));
+    let large = "write_buffer = \"768MiB\"";
+    assert_eq!(
+        divided("", &[large, large]),
+        Err("plan.toml:9: [[disk]] \"d1\": field `write_buffer`: found `768MiB`, expected at \
+             most 256MiB: all disks together have `write_buffer_memory`, 1GiB"
+            .to_owned())
+    );
+    assert_eq!(divided("write_buffer_memory = \"2GiB\"", &[large, large]), Ok(vec![768; 2]));
 }

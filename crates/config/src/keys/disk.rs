@@ -2,7 +2,7 @@
 
 use engine::limits::{
     JIT_OFFSET_MAX, READ_AHEAD_MEMORY, READ_AHEAD_MEMORY_MAX, READ_AHEAD_MEMORY_MIN,
-    SERVER_PERIOD_MIN, WRITE_AGE, WRITE_AGE_MAX, WRITE_BUFFER_MEMORY_MAX,
+    SERVER_PERIOD_MIN, WRITE_AGE, WRITE_AGE_MAX, WRITE_BUFFER_MEMORY, WRITE_BUFFER_MEMORY_MAX,
 };
 use engine::{ChooserName, EstimatorName, PolicyName};
 use input::{Key, TableKeys, list, size_text, time_text};
@@ -183,10 +183,13 @@ fn disk_memory() -> Vec<Key> {
                 size_text(WRITE_BUFFER_MEMORY_MAX.bytes())
             ),
             "The memory of the volumes' write buffers, from which the host writes to the disk in \
-             the time of the volume that wrote. \"off\": the drive's own buffer is used. \
-             \"auto\": 256 MiB, and \"off\" for flash and for a buffered disk.",
+             the time of the volume that wrote. \"off\": the drive's own buffer is used.",
         )
-        .or("\"off\""),
+        .or(format!(
+            "\"auto\" under \"spindle\", else \"off\"; \"auto\" is an equal part of \
+             `write_buffer_memory`, at most {}, and \"off\" for flash and for a buffered disk",
+            size_text(WRITE_BUFFER_MEMORY.bytes())
+        )),
         Key::new(
             "write_age",
             times(l::WRITE_AGE_MIN, WRITE_AGE_MAX),

@@ -19,6 +19,12 @@ pub(crate) static TOP: Lazy = Lazy::new(|| {
             "Length of a simulation.",
         )
         .or("the latest `stop` of the workloads"),
+        Key::new(
+            "write_buffer_memory",
+            format!("\"0\", or a size of at most {}", size_text(l::WRITE_BUFFER_PROCESS_MAX)),
+            "The memory of the write buffers of all disks together.",
+        )
+        .or(size_text(d::WRITE_BUFFER_PROCESS.bytes())),
         Key::new("listen", "a table", "Addresses of the daemon."),
         Key::new("nbd", "a table", "Limits, authentication and encryption of NBD clients."),
         Key::new("log", "a table", "The log of slow requests, and flight records."),

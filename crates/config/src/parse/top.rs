@@ -11,7 +11,7 @@ use input::{InputError, Problem, Source, Table, read_text};
 
 use super::names::Names;
 use super::path::path;
-use super::{admit, deadlines, disk, log, nbd, pool, real, unkept, volume, workload};
+use super::{admit, deadlines, disk, log, nbd, pool, real, unkept, volume, workload, write_buffer};
 use crate::error::ConfigError;
 use crate::limits::{
     CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, POOL_VOLUMES_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX,
@@ -68,7 +68,8 @@ impl Plan {
             None => Vec::new(),
         };
         let workload_tables = top.tables("workload", &keys::WORKLOAD, WORKLOADS_MAX)?;
-        let disks = disk::check(&disk_tables, base_dir, known)?;
+        let mut disks = disk::check(&disk_tables, base_dir, known)?;
+        write_buffer::divide(&top, &disk_tables, &mut disks)?;
         let pool = pool_table.as_ref().map(|table| pool::head(table, &disks)).transpose()?;
         let pooled = pool.as_ref().map_or(&[][..], |pool| &pool.disks);
         let mut names = Names::default();

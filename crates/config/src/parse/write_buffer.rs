@@ -1,5 +1,5 @@
-//! `write_buffer`, `write_age` and `write_buffer_log`: the memory in which the host holds what
-//! clients have written.
+//! `write_buffer_memory`, `write_buffer`, `write_age` and `write_buffer_log`: the memory in which
+//! the host holds what clients have written.
 
 use std::path::Path;
 
@@ -9,14 +9,16 @@ use engine::limits::{
 use engine::{PolicyName, WriteBufferSettings};
 use units::{Bytes, Sectors};
 
-use crate::limits::WRITE_AGE_MIN;
+use crate::defaults;
+use crate::limits::{WRITE_AGE_MIN, WRITE_BUFFER_PROCESS_MAX};
 use crate::plan::{Backing, Disk, Volume, VolumeIndex, WriteBufferLog};
 use input::{InputError, Table, size_text};
 
 use super::path::path;
 
 /// The buffer of a disk; `None`: writes go to the drive as they come, and it may keep them in its
-/// own buffer. A disk that is written through the page cache has a buffer in the kernel.
+/// own buffer. By default it is on where a drive's own buffer undoes contracts, under the policy
+/// that keeps them. A disk that is written through the page cache has a buffer in the kernel.
 pub(crate) fn of_disk(
     table: &Table<'_>,
     (policy, rotational): (PolicyName, bool),
@@ -35,6 +37,47 @@ pub(crate) fn of_disk(
     Ok(Some(WriteBufferSettings { memory, age, ..WriteBufferSettings::default() }))
 }
 
+/// Divides the memory of the process among the disks: each that has no size of its own gets an
+/// equal part of what the others leave, and at most [`WRITE_BUFFER_MEMORY`].
+pub(crate) fn divide(
+    top: &Table<'_>,
+    tables: &[Table<'_>],
+    disks: &mut [Disk],
+) -> Result<(), InputError> {
+    let all = match top.value("write_buffer_memory") {
+        Some(value) => {
+            let most = size_text(WRITE_BUFFER_PROCESS_MAX);
+            let expected = format!("\"0\", or a size of at most {most}");
+            let size = size(value.text(&expected)?);
+            let size = size.filter(|size| size.bytes() <= WRITE_BUFFER_PROCESS_MAX);
+            size.ok_or_else(|| value.refuse(expected))?
+        }
+        None => defaults::WRITE_BUFFER_PROCESS,
+    };
+    let mut rest = all;
+    let mut unsized_disks = Vec::new();
+    for (table, disk) in tables.iter().zip(disks) {
+        let Some(buffer) = &mut disk.write_buffer else { continue };
+        match table.value("write_buffer") {
+            Some(value) if value.text("")? != "auto" => {
+                let left = rest.0.checked_sub(buffer.memory.0);
+                rest = Sectors(left.ok_or_else(|| {
+                    let (left, all) = (size_text(rest.bytes()), size_text(all.bytes()));
+                    value.refuse(format_args!(
+                        "at most {left}: all disks together have `write_buffer_memory`, {all}"
+                    ))
+                })?);
+            }
+            _ => unsized_disks.push(buffer),
+        }
+    }
+    let part = Sectors(rest.0 / (unsized_disks.len() as u64).max(1));
+    for buffer in unsized_disks {
+        buffer.memory = buffer.memory.min(part);
+    }
+    Ok(())
+}
+
 /// Where what is buffered is logged.
 pub(crate) fn log(table: &Table<'_>, base_dir: &Path) -> Result<WriteBufferLog, InputError> {
     let Some(value) = table.value("write_buffer_log") else { return Ok(WriteBufferLog::Auto) };
@@ -51,7 +94,7 @@ fn memory(
     auto: Option<Sectors>,
 ) -> Result<Option<Sectors>, InputError> {
     let Some(value) = table.value("write_buffer") else {
-        return Ok(None);
+        return Ok(auto.filter(|_| policy.buffers_writes()));
     };
     let most = WRITE_BUFFER_MEMORY_MAX.bytes();
     let expected = format!("\"auto\", \"off\", \"0\", or a size of at most {}", size_text(most));
