@@ -27,6 +27,7 @@ mod settings;
 pub mod stream;
 mod write_buffer;
 
+pub use accounting::deferred::{DeferredWrites, StoreRate};
 pub use accounting::estimate::{
     DriveTable, Estimates, EstimatorName, SEQUENTIAL_WITHIN, TABLE_POINTS, UnknownEstimator,
 };

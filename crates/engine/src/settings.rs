@@ -2,6 +2,7 @@
 
 use units::{DiskTime, Duration, Sectors, Share};
 
+use crate::accounting::deferred::DeferredWrites;
 use crate::accounting::estimate::Estimates;
 use crate::limits;
 use crate::stream::SlackRange;
@@ -24,6 +25,8 @@ pub struct Settings {
     pub batch: Duration,
     /// The longest idle time for the next request of a sequential run whose client has been fast.
     pub linger: Duration,
+    /// How fast the drive stores what it has answered from its own buffer, where that is charged.
+    pub deferred_writes: Option<DeferredWrites>,
     /// The estimates of commands until they have completed.
     pub estimates: Estimates,
     /// The share of the disk's time (or of its nominal rate) that is never reserved: headroom for
@@ -116,6 +119,7 @@ impl Default for Settings {
             period: Duration::from_secs(1),
             batch: Duration::from_millis(250),
             linger: Duration::from_millis(2),
+            deferred_writes: None,
             estimates: Estimates::default(),
             headroom: Share::NONE,
             nominal_cost: Self::NOMINAL_DEFAULT,
@@ -143,6 +147,9 @@ impl Settings {
         };
         let jit = self.execution.preemptible().and_then(|how| how.jit);
         let jit = jit.is_none_or(|jit| jit.offset <= limits::JIT_OFFSET_MAX);
+        let stores = self.deferred_writes.is_none_or(|writes| {
+            [writes.sequential, writes.random].iter().all(|rate| rate.sectors > Sectors::ZERO)
+        });
         let period = (limits::PERIOD_MIN..=limits::PERIOD_MAX).contains(&self.period);
         let arrival = self.chooser == ChooserName::Arrival;
         let whole = self.execution == Execution::Whole { split: None };
@@ -157,6 +164,7 @@ impl Settings {
             (self.nominal_cost <= self.period.into(), "a nominal command that a bucket holds"),
             (self.command_max > Sectors::ZERO, "commands of at least one sector"),
             (self.command_max <= limits::COMMAND_MAX, "commands of at most 1 MiB"),
+            (stores, "rates of storing of at least one sector"),
             (execution, "pieces of at least one sector"),
             (jit, "an offset of at most 20 ms"),
         ];

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use drive::Model;
 use drive_profile::Profile;
 use engine::{
-    Charging, Deadlines, DriveTable, Engine, Estimates, EstimatorName, Mechanics, Settings,
-    TABLE_POINTS, WorstCase,
+    Charging, Deadlines, DeferredWrites, DriveTable, Engine, Estimates, EstimatorName, Mechanics,
+    Settings, StoreRate, TABLE_POINTS, WorstCase,
 };
 use units::{DiskTime, Duration, Instant, Lba, Sectors, Share};
 
@@ -24,6 +24,7 @@ impl Disk {
             period: self.period,
             batch: self.batch,
             linger: self.linger,
+            deferred_writes: self.deferred_writes(),
             estimates: Estimates {
                 sequential: self.estimate_sequential.into(),
                 random: self.estimate_random.into(),
@@ -57,6 +58,17 @@ impl Disk {
         } else {
             Charging::EqualParts
         }
+    }
+
+    /// How fast a flash drive stores what it has answered from its own buffer, by its parameters or
+    /// its measured profile. The policies of the publications charge the time until the answer.
+    fn deferred_writes(&self) -> Option<DeferredWrites> {
+        let flash = self.drive.model.flash().filter(|_| self.policy.buffers_writes())?;
+        let rate = |is_random| {
+            let time = self.slowed.stretched(flash.sustained_store_time(is_random));
+            StoreRate { time, sectors: flash.stripe() }
+        };
+        Some(DeferredWrites { sequential: rate(false), random: rate(true) })
     }
 
     fn deadlines(&self) -> Deadlines {

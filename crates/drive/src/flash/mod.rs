@@ -36,6 +36,7 @@ mod pieces;
 mod properties;
 mod read_buffer;
 mod spec;
+mod sustained;
 #[cfg(test)]
 pub(crate) mod tests;
 mod write_buffer;

@@ -2,7 +2,7 @@
 
 use units::{Bytes, Duration, Sectors};
 
-use super::spec::FlashSpec;
+use super::spec::{Amplification, FlashSpec};
 
 /// Thousandths of a nanosecond for one sector: a link of gigabytes a second takes no whole number
 /// of nanoseconds for one.
@@ -53,6 +53,20 @@ impl FlashModel {
             stored_least: host.write_latency.min(host.flush),
             spec,
         }
+    }
+
+    /// The mean time in which it programs a stripe of what is written, with what garbage collection
+    /// and erases take for it: writes that continue another, or not (`is_random`).
+    pub(super) fn store_time(&self, is_random: bool) -> Duration {
+        let nand = &self.spec.nand;
+        let transfer = self.channel.of(self.stripe).as_nanos();
+        let erase = nand.erase.as_nanos() / u64::from(nand.units_per_block);
+        let of_dies = (transfer + nand.program.as_nanos() + erase) / u64::from(self.dies);
+        let of_channels = transfer / u64::from(nand.channels);
+        let amplified = if is_random { nand.write_amplification } else { Amplification::NONE };
+        let programs = u64::from(amplified.0);
+        let time = of_dies.max(of_channels) * programs / u64::from(Amplification::NONE.0);
+        Duration::from_nanos(time)
     }
 
     /// The description that it was made of.

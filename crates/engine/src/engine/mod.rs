@@ -7,6 +7,7 @@ use std::sync::Arc;
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
 use self::pending::{Pending, Pieces, Slot};
+use crate::accounting::deferred::DeferredCharges;
 use crate::accounting::meter::Meter;
 use crate::chooser::Chooser;
 use crate::limits::{FEEDING_AGE_MAX, REQUESTS_MAX};
@@ -87,6 +88,7 @@ pub struct Engine {
     tasks: Option<tasks::Tasks>,
     policy: Box<dyn Policy>,
     meter: Meter,
+    deferred: Option<DeferredCharges>,
     volumes: Vec<Volume>,
     contracts: Vec<Contract>,
     /// Numbers of removed volumes, and the disk time that those were charged.
@@ -130,6 +132,7 @@ impl Engine {
             tasks: tasks::Tasks::new(&settings),
             policy: policy::make(&settings, now),
             meter: Meter::new(settings.charging, now),
+            deferred: settings.deferred_writes.map(DeferredCharges::new),
             volumes: Vec::new(),
             contracts: Vec::new(),
             vacant: Vec::new(),
@@ -210,9 +213,10 @@ impl Engine {
         self.contracts[volume.0 as usize]
     }
 
-    /// The disk's busy time. It includes idle time that a volume was charged for.
+    /// The disk's busy time. It includes idle time that a volume was charged for, and the time in
+    /// which the drive stores what it has answered from its own buffer, where that is charged.
     pub fn busy(&self) -> DiskTime {
-        self.meter.busy()
+        self.deferred.as_ref().map_or(DiskTime::ZERO, DeferredCharges::charged) + self.meter.busy()
     }
 
     /// Requests in the engine, queued and in service.
@@ -531,13 +535,16 @@ impl Engine {
     fn complete(&mut self, command: CommandId, outcome: Outcome, now: Instant) {
         let place = self.issued.iter().position(|issued| issued.id == command);
         let issued = self.issued.swap_remove(place.expect("a completed command was issued"));
-        let charge = self.meter.completed(command, now);
+        let volume = self.pending(issued.slot).request.volume;
+        let mut charge = self.meter.completed(command, now);
+        if let Some(deferred) = &mut self.deferred {
+            charge += deferred.charge(volume, &issued.operation, charge);
+        }
         assert!(charge >= DiskTime::ZERO, "a charge is not negative: {charge}");
         debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         if let Some(executor) = &mut self.executor {
             executor.completed(&issued.operation, issued.purpose, now);
         }
-        let volume = self.pending(issued.slot).request.volume;
         if let Some(chooser) = &mut self.chooser {
             chooser.completed((command, volume), charge, now);
         }
