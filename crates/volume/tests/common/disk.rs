@@ -80,6 +80,19 @@ impl Disk {
         self.cache.push((extent, contents));
     }
 
+    /// As [`Self::enter`], and on the medium at once: what is in the cache of these sectors is
+    /// older.
+    pub(crate) fn enter_forced(&mut self, extent: Extent, contents: BTreeMap<u64, Sector>) {
+        apply(&mut self.seen, extent, &contents, |_| true);
+        apply(&mut self.durable, extent, &contents, |_| true);
+        for (cached, contents) in std::mem::take(&mut self.cache) {
+            let before = cached.split_at(Sectors(extent.start.0.saturating_sub(cached.start.0))).0;
+            let after = cached.split_at(Sectors(extent.end().0.saturating_sub(cached.start.0))).1;
+            let rest = [before, after].into_iter().filter(|part| !part.is_empty());
+            self.cache.extend(rest.map(|part| (part, contents.clone())));
+        }
+    }
+
     pub(crate) fn flush(&mut self) {
         for (extent, contents) in std::mem::take(&mut self.cache) {
             apply(&mut self.durable, extent, &contents, |_| true);

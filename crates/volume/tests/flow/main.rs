@@ -1,6 +1,7 @@
 //! Clients and operators at one pool: whatever they do side by side, in whatever order disks
 //! answer, each reads what it wrote.
 
+mod buffers;
 #[path = "../common/mod.rs"]
 mod common;
 mod facts;
@@ -94,7 +95,10 @@ const ROUNDS: u32 = 4_000;
 /// Clients and an operator for a while, then rest.
 fn run(seed: u64, failing: u32) -> World {
     println!("seed {seed}");
-    let mut world = World::new(seed, 1 + usize::try_from(seed % 3).unwrap());
+    at_work(World::new(seed, 1 + usize::try_from(seed % 3).unwrap()), failing)
+}
+
+fn at_work(mut world: World, failing: u32) -> World {
     let mut crashes = 0;
     for round in 0..ROUNDS {
         world.failing = if round > 200 { failing } else { 0 };
@@ -147,6 +151,19 @@ fn whatever_is_done_side_by_side_everybody_reads_what_was_written() {
     for seed in 0..cases(30) {
         run(seed, 0);
     }
+}
+
+/// What was flushed or forced survives the power's loss, and a snapshot holds what was answered
+/// before it, where the host buffers writes.
+#[test]
+fn with_write_buffers_everybody_reads_what_was_written_and_keeps_what_was_flushed() {
+    let mut buffered = 0;
+    for seed in 0..cases(15) {
+        println!("seed {seed}");
+        let world = World::new(seed, 1 + usize::try_from(seed % 3).unwrap());
+        buffered += at_work(world.with_buffers(), 0).buffered();
+    }
+    assert!(buffered > 100 * cases(15), "only {buffered} writes were answered from memory");
 }
 
 /// A disk that fails at random: answered writes are there, and every request is answered.

@@ -13,6 +13,7 @@ use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{Blocks, FoundPool, Operation, Pool, PoolVolumeId, State, VolumeBlock};
 use units::{Extent, Lba, Op, Sectors};
 
+use crate::buffers::{Buffers, Ended};
 use crate::common::disk::Disk;
 use crate::common::world::{BLOCKS, POOL, reopen, uid};
 use crate::model::{Cell, Version};
@@ -22,6 +23,8 @@ pub(crate) const PROBE: u64 = 512;
 const SPARE: usize = 1;
 
 type Sector = Arc<[u8; 512]>;
+/// What sectors hold; what is not there is zero.
+pub(crate) type Contents = BTreeMap<u64, Sector>;
 
 /// A client's request that is not answered.
 pub(crate) struct Asked {
@@ -47,7 +50,11 @@ pub(crate) struct World {
     pub(crate) asked: BTreeMap<PoolRequestId, Asked>,
     pub(crate) changes: BTreeMap<ChangeId, Operation>,
     pub(crate) running: Vec<Running>,
-    copies: BTreeMap<CopyId, (Extent, BTreeMap<u64, Sector>)>,
+    copies: BTreeMap<CopyId, (Extent, Contents)>,
+    /// Of each disk, where the host buffers writes.
+    buffers: Vec<Buffers>,
+    /// Writes that buffers had answered before the last loss of power.
+    buffered: u64,
     /// One of this number of pieces fails; none if 0.
     pub(crate) failing: u32,
     pub(crate) answers: Vec<(PoolRequestId, Result<(), Fault>)>,
@@ -76,7 +83,10 @@ fn sector(stamp: u64, probe: u64) -> Sector {
 }
 
 fn stamp(disk: &Disk, at: Lba, probe: u64) -> u64 {
-    let bytes = disk.read_now(Extent::new(at, Sectors(1)));
+    stamp_of(&disk.read_now(Extent::new(at, Sectors(1))), probe)
+}
+
+fn stamp_of(bytes: &[u8], probe: u64) -> u64 {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     assert!(word(0) == 0 || word(8) == probe, "probe {probe} holds what belongs to {}", word(8));
     word(0)
@@ -125,6 +135,8 @@ impl World {
             changes: BTreeMap::new(),
             running: Vec::new(),
             copies: BTreeMap::new(),
+            buffers: Vec::new(),
+            buffered: 0,
             failing: 0,
             answers: Vec::new(),
             ends: Vec::new(),
@@ -135,6 +147,18 @@ impl World {
         };
         world.drain();
         world
+    }
+
+    /// The same, and the host buffers writes.
+    pub(crate) fn with_buffers(mut self) -> Self {
+        let buffers = self.disks.iter().map(|_| Buffers::new(&mut self.rng));
+        self.buffers = buffers.collect();
+        self
+    }
+
+    /// Writes that buffers have answered.
+    pub(crate) fn buffered(&self) -> u64 {
+        self.buffered + self.buffers.iter().map(|one| one.buffered).sum::<u64>()
     }
 
     pub(crate) fn below(&mut self, end: usize) -> usize {
@@ -215,6 +239,11 @@ impl World {
             _ => true,
         };
         assert!(is_right, "{piece:?} is charged to another");
+        if !self.buffers.is_empty() {
+            let what = self.command(&piece.work);
+            let of = (piece.id, piece.payer);
+            self.buffers[device].submit(of, what, &mut self.rng);
+        }
         self.running.push(Running { piece, device, performed: false });
         assert!(self.running.len() < 2_000, "pieces are bounded");
     }
@@ -298,6 +327,9 @@ impl World {
 
     /// A piece, drawn, is carried out or ends.
     pub(crate) fn step(&mut self) -> bool {
+        if !self.buffers.is_empty() {
+            return self.step_buffered();
+        }
         if self.running.is_empty() {
             return false;
         }
@@ -327,6 +359,76 @@ impl World {
         }
         self.flow.done(one.piece.id, end);
         self.listen();
+    }
+
+    /// What the disk is asked for, what a write writes, and whether a trim is sure to erase.
+    fn command(&mut self, work: &Work) -> (units::Operation, Contents, bool) {
+        let plain = |op, extent, fua| units::Operation { op, extent, fua };
+        let none = Contents::new();
+        match work {
+            Work::Request { request, op, extent, at, fua, .. } => {
+                let asked = &self.asked[request];
+                let start = asked.operation.extent.start + *at;
+                let here = |probe: u64| probe * PROBE - start.0 + extent.start.0;
+                let covered = probes(Extent::new(start, extent.len)).filter(|_| *op == Op::Write);
+                let contents = covered.map(|probe| (here(probe), sector(asked.stamp, probe)));
+                (plain(*op, *extent, *fua), contents.collect(), false)
+            }
+            Work::Metadata { extent, bytes } => {
+                let sectors = bytes.chunks(512).zip(extent.start.0..);
+                let sectors = sectors.map(|(bytes, at)| (at, Arc::new(bytes.try_into().unwrap())));
+                (plain(Op::Write, *extent, false), sectors.collect(), false)
+            }
+            Work::Flush => (units::Operation::flush(), none, false),
+            Work::Erase { extent } => (plain(Op::Trim, *extent, false), none, true),
+            Work::Load { extent, .. } => (plain(Op::Read, *extent, false), none, false),
+            Work::Store { copy, extent } => {
+                let (_, contents) = self.copies.remove(copy).expect("it was loaded");
+                let contents = contents.into_iter().map(|(at, bytes)| (at + extent.start.0, bytes));
+                (plain(Op::Write, *extent, true), contents.collect(), false)
+            }
+        }
+    }
+
+    /// One disk does something, or a piece ends.
+    fn step_buffered(&mut self) -> bool {
+        let count = self.buffers.len();
+        let first = self.below(count);
+        for device in (first..count).chain(0..first) {
+            if let Some(Ended { piece, seen }) = self.buffers[device].take_ended(&mut self.rng) {
+                let place = self.running.iter().position(|one| one.piece.id == piece);
+                let one = self.running.swap_remove(place.expect("a piece ends once"));
+                self.deliver(&one.piece.work, seen);
+                self.flow.done(piece, Ok(()));
+                self.listen();
+                return true;
+            }
+            if self.buffers[device].step(&mut self.disks[device], &mut self.rng) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A read has ended, and saw this.
+    fn deliver(&mut self, work: &Work, seen: Option<Contents>) {
+        let Some(seen) = seen else { return };
+        match work {
+            Work::Request { request, extent, at, .. } => {
+                let asked = self.asked.get_mut(request).expect("it waits for its pieces");
+                let start = asked.operation.extent.start + *at;
+                for probe in probes(Extent::new(start, extent.len)) {
+                    let at = probe * PROBE - start.0 + extent.start.0;
+                    let bytes = seen.get(&at).map_or([0; 512], |bytes| **bytes);
+                    asked.read.insert(probe, stamp_of(&bytes, probe));
+                }
+            }
+            Work::Load { copy, extent } => {
+                let contents = seen.into_iter().map(|(at, bytes)| (at - extent.start.0, bytes));
+                self.copies.insert(*copy, (*extent, contents.collect()));
+            }
+            _ => unreachable!("nothing else reads"),
+        }
     }
 
     fn perform(&mut self, at: usize) {
@@ -451,6 +553,9 @@ impl World {
         self.changes.clear();
         self.running.clear();
         self.copies.clear();
+        self.buffered = self.buffered();
+        let buffers = self.buffers.iter().map(|_| Buffers::new(&mut self.rng));
+        self.buffers = buffers.collect();
         self.time += 1;
         let time = self.time;
         let state = found.state.clone();

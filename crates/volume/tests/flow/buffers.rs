@@ -1,0 +1,261 @@
+//! The write buffers of one disk between the pieces of a flow and the disk, as the daemon has them:
+//! what they hold is lost with the power.
+
+use std::collections::BTreeMap;
+
+use engine::{
+    Destage, Handling, Outcome, PieceId, Request, RequestId, VolumeId, WriteBuffer,
+    WriteBufferAction, WriteBufferSettings,
+};
+use rng::SplitMix64;
+use spindle_volume::pool::flow::ChargeTo;
+use spindle_volume::pool::{PoolVolumeId, flow};
+use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
+
+use crate::common::disk::Disk;
+use crate::world::Contents;
+
+/// The internal volumes: their writes are not buffered.
+const METADATA: VolumeId = VolumeId(0);
+const RELOCATION: VolumeId = VolumeId(1);
+
+/// What the disk has not carried out.
+#[derive(Debug)]
+enum Sent {
+    Piece(u64),
+    Destage(Destage, Contents),
+}
+
+/// A piece that has not ended.
+#[derive(Debug)]
+struct Open {
+    operation: Operation,
+    volume: VolumeId,
+    /// What it writes.
+    contents: Contents,
+    /// Whether a trim of it is sure to erase.
+    erases: bool,
+    /// What a read has copied from the buffer: the parts, and what they hold.
+    copied: Vec<(Extent, Contents)>,
+}
+
+/// A piece has ended. A read has what it saw.
+pub(crate) struct Ended {
+    pub(crate) piece: flow::PieceId,
+    pub(crate) seen: Option<Contents>,
+}
+
+pub(crate) struct Buffers {
+    buffer: WriteBuffer,
+    settings: WriteBufferSettings,
+    accounts: BTreeMap<PoolVolumeId, VolumeId>,
+    held: BTreeMap<PieceId, Contents>,
+    open: BTreeMap<u64, Open>,
+    sent: Vec<Sent>,
+    ended: Vec<Ended>,
+    now: Instant,
+    /// Writes that were answered from memory.
+    pub(crate) buffered: u64,
+}
+
+/// What `contents` has of `from`, as if it lay at `to`.
+fn part(contents: &Contents, from: Extent, to: Lba) -> Contents {
+    let range = contents.range(from.start.0..from.end().0);
+    range.map(|(at, bytes)| (at - from.start.0 + to.0, bytes.clone())).collect()
+}
+
+impl Buffers {
+    pub(crate) fn new(rng: &mut SplitMix64) -> Self {
+        let settings = WriteBufferSettings {
+            memory: Sectors(2_048 + rng.draw() % 16_384),
+            age: Duration::from_millis(100),
+            depth: 1 + rng.below(4),
+            is_shared: true,
+        };
+        let mut buffer = WriteBuffer::new(settings);
+        for volume in [METADATA, RELOCATION] {
+            buffer.add_volume(volume, Sectors::ZERO);
+            buffer.pass_flushes(volume);
+        }
+        Self {
+            buffer,
+            settings,
+            accounts: BTreeMap::new(),
+            held: BTreeMap::new(),
+            open: BTreeMap::new(),
+            sent: Vec::new(),
+            ended: Vec::new(),
+            now: Instant::ZERO,
+            buffered: 0,
+        }
+    }
+
+    fn account(&mut self, payer: ChargeTo, rng: &mut SplitMix64) -> VolumeId {
+        let volume = match payer {
+            ChargeTo::Metadata => return METADATA,
+            ChargeTo::Relocation => return RELOCATION,
+            ChargeTo::Volume(volume) => volume,
+        };
+        let next = VolumeId(2 + u32::try_from(self.accounts.len()).unwrap());
+        *self.accounts.entry(volume).or_insert_with(|| {
+            let bound = if rng.below(4) == 0 { 0 } else { rng.draw() % 6_000 };
+            self.buffer.add_volume(next, Sectors(bound));
+            next
+        })
+    }
+
+    /// A piece goes to the disk: a write with what it writes.
+    pub(crate) fn submit(
+        &mut self,
+        (piece, payer): (flow::PieceId, ChargeTo),
+        (operation, contents, erases): (Operation, Contents, bool),
+        rng: &mut SplitMix64,
+    ) {
+        let volume = self.account(payer, rng);
+        let open = Open { operation, volume, contents, erases, copied: Vec::new() };
+        assert!(self.open.insert(piece.0, open).is_none(), "a piece is issued once");
+        self.serve(piece.0);
+        self.poll();
+    }
+
+    fn serve(&mut self, id: u64) {
+        let Open { operation, volume, .. } = self.open[&id];
+        let request = Request { id: RequestId(id), volume, operation };
+        match self.buffer.submit(&request, self.now) {
+            Handling::Buffered(piece) => {
+                self.keep(piece, id);
+                self.end(id, None);
+            }
+            Handling::Forced(piece) => self.keep(piece, id),
+            Handling::Waits => {}
+            Handling::Memory => {
+                self.copy(id);
+                let seen = self.read(id, &Contents::new());
+                self.end(id, Some(seen));
+            }
+            Handling::Overlaid => {
+                self.copy(id);
+                self.sent.push(Sent::Piece(id));
+            }
+            Handling::Disk => self.sent.push(Sent::Piece(id)),
+            Handling::Flushed(outcome) => {
+                assert_eq!(outcome, Outcome::Done, "the disk does not fail");
+                self.end(id, None);
+            }
+        }
+    }
+
+    fn keep(&mut self, piece: PieceId, id: u64) {
+        let Open { operation, contents, .. } = &self.open[&id];
+        let contents = part(contents, operation.extent, Lba(0));
+        assert!(self.held.insert(piece, contents).is_none(), "a piece is kept once");
+        self.buffered += 1;
+    }
+
+    /// What the buffer holds of an extent, part by part.
+    fn parts(&self, volume: VolumeId, extent: Extent) -> Vec<(Extent, Contents)> {
+        let parts = self.buffer.parts(volume, extent);
+        let of = |one: engine::BufferedPart| {
+            let from = Extent::new(Lba(one.offset.0), one.extent.len);
+            (one.extent, part(&self.held[&one.piece], from, one.extent.start))
+        };
+        parts.map(of).collect()
+    }
+
+    fn copy(&mut self, id: u64) {
+        let Open { operation, volume, .. } = self.open[&id];
+        let copied = self.parts(volume, operation.extent);
+        self.open.get_mut(&id).unwrap().copied = copied;
+    }
+
+    /// What a read sees: what it has copied, over what the disk has.
+    fn read(&self, id: u64, disk: &Contents) -> Contents {
+        let mut seen = disk.clone();
+        for (extent, contents) in &self.open[&id].copied {
+            seen.retain(|at, _| !(extent.start.0..extent.end().0).contains(at));
+            seen.extend(contents.iter().map(|(at, bytes)| (*at, bytes.clone())));
+        }
+        seen
+    }
+
+    fn end(&mut self, id: u64, seen: Option<Contents>) {
+        assert!(self.open.remove(&id).is_some(), "a piece ends once");
+        self.ended.push(Ended { piece: flow::PieceId(id), seen });
+    }
+
+    fn poll(&mut self) {
+        while let Some(action) = self.buffer.poll(self.sent.len(), self.now) {
+            match action {
+                WriteBufferAction::Accept { request, piece, forced } => {
+                    self.keep(piece, request.0);
+                    if !forced {
+                        self.end(request.0, None);
+                    }
+                }
+                WriteBufferAction::Destage(destage) => {
+                    let parts = self.parts(destage.volume, destage.operation.extent);
+                    let contents = parts.into_iter().flat_map(|(_, contents)| contents).collect();
+                    self.sent.push(Sent::Destage(destage, contents));
+                }
+                WriteBufferAction::Submit(request) => self.sent.push(Sent::Piece(request.0)),
+                WriteBufferAction::Again(request) => self.serve(request.0),
+                WriteBufferAction::Answer { request, outcome } => {
+                    assert_eq!(outcome, Outcome::Done, "the disk does not fail");
+                    self.end(request.0, None);
+                }
+                WriteBufferAction::Drop(piece) => {
+                    assert!(self.held.remove(&piece).is_some(), "a piece is released once");
+                }
+            }
+            self.buffer.invariants();
+        }
+    }
+
+    /// A piece that has ended.
+    pub(crate) fn take_ended(&mut self, rng: &mut SplitMix64) -> Option<Ended> {
+        let count = u32::try_from(self.ended.len()).unwrap();
+        (count > 0).then(|| self.ended.swap_remove(rng.below(count) as usize))
+    }
+
+    /// The disk carries out one of its commands, or time passes: whether there was something.
+    pub(crate) fn step(&mut self, disk: &mut Disk, rng: &mut SplitMix64) -> bool {
+        self.now += Duration::from_micros(rng.draw() % 20_000);
+        let count = u32::try_from(self.sent.len()).unwrap();
+        if count == 0 {
+            self.now += self.settings.age;
+            self.poll();
+            return !self.sent.is_empty() || !self.ended.is_empty();
+        }
+        match self.sent.swap_remove(rng.below(count) as usize) {
+            Sent::Destage(destage, contents) => {
+                let Operation { op, extent, fua } = destage.operation;
+                match (op, fua) {
+                    (Op::Flush, _) => disk.flush(),
+                    (_, true) => disk.enter_forced(extent, contents),
+                    (_, false) => disk.enter(extent, contents),
+                }
+                self.buffer.destaged(&destage, Outcome::Done);
+            }
+            Sent::Piece(id) => self.carry_out(id, disk, rng),
+        }
+        self.poll();
+        true
+    }
+
+    fn carry_out(&mut self, id: u64, disk: &mut Disk, rng: &mut SplitMix64) {
+        let Open { operation, volume, erases, .. } = self.open[&id];
+        let Operation { op, extent, .. } = operation;
+        let mut seen = None;
+        match op {
+            Op::Read => seen = Some(self.read(id, &disk.moved(extent, extent.start))),
+            // What goes past the buffer is forced.
+            Op::Write => disk.enter_forced(extent, self.open[&id].contents.clone()),
+            Op::WriteZeroes => disk.enter_forced(extent, Contents::new()),
+            Op::Trim if erases || rng.below(2) == 0 => disk.erase(extent),
+            Op::Flush => disk.flush(),
+            Op::Trim | Op::Seek => {}
+        }
+        self.end(id, seen);
+        self.buffer.ended(volume, RequestId(id));
+    }
+}
