@@ -5,8 +5,9 @@ use std::sync::Arc;
 use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
 use engine::stream::SlackRange;
 use engine::{
-    Approach, BestEffortServer, Charging, ChooserName, CommandBound, Deadlines, DriveTable, Engine,
-    Estimates, EstimatorName, Execution, Jit, Preemptible, SeekSplit, Settings,
+    Approach, BestEffortServer, Charging, ChooserName, CommandBound, Deadlines, DeferredWrites,
+    DriveTable, Engine, Estimates, EstimatorName, Execution, Jit, Preemptible, SeekSplit, Settings,
+    StoreRate,
 };
 use units::Instant;
 
@@ -15,7 +16,7 @@ use crate::code::{Coded, FormatError, Source, choices, fields};
 /// The first bytes of a record.
 pub const MAGIC: [u8; 8] = *b"SPFLIGHT";
 /// The version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The initial state of one disk's engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +38,11 @@ pub struct Header {
 fields! {
     Header { program, disk, config, settings, profile, started_at }
     Settings {
-        policy, depth, charging, period, batch, linger, estimates, headroom, nominal_cost,
-        command_max, chooser, execution, deadlines,
+        policy, depth, charging, period, batch, linger, deferred_writes, estimates, headroom,
+        nominal_cost, command_max, chooser, execution, deadlines,
     }
+    DeferredWrites { sequential, random }
+    StoreRate { time, sectors }
     Deadlines { worst, preemption, slack_range, best_effort }
     BestEffortServer { share, period }
     CommandBound { positioning, sector }
