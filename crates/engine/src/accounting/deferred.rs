@@ -30,6 +30,7 @@ pub struct StoreRate {
 impl StoreRate {
     /// The time in which `len` are stored, in nanoseconds, rounded up.
     fn nanos(self, len: Sectors) -> i64 {
+        debug_assert!(self.sectors > Sectors::ZERO, "checked settings");
         let product = u128::from(self.time.as_nanos()) * u128::from(len.0);
         let nanos = product.div_ceil(u128::from(self.sectors.0));
         i64::try_from(nanos).expect("a command is stored within 292 years")
@@ -82,6 +83,7 @@ impl DeferredCharges {
         operation: &Operation,
         charge: DiskTime,
     ) -> DiskTime {
+        debug_assert!(charge >= DiskTime::ZERO, "a charge is not negative");
         let index = volume.0 as usize;
         if index >= self.volumes.len() {
             self.volumes.resize(index + 1, Account::default());

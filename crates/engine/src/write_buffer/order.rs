@@ -8,6 +8,7 @@
 use units::{Extent, Op};
 
 use super::parts::overlap;
+use crate::limits::REQUESTS_MAX;
 use crate::request::RequestId;
 
 /// A request that goes past the buffer and has not ended.
@@ -29,6 +30,7 @@ pub(super) struct PastRequests(Vec<PastRequest>);
 impl PastRequests {
     pub(super) fn add(&mut self, past: PastRequest) {
         debug_assert!(self.0.iter().all(|other| other.request != past.request), "sent once");
+        debug_assert!(!past.extent.is_empty(), "a change has sectors");
         self.0.push(past);
     }
 
@@ -42,7 +44,9 @@ impl PastRequests {
     pub(super) fn take_again(&mut self, request: RequestId) -> Option<PastRequest> {
         let again = |past: &PastRequest| past.request == request && !past.is_sent;
         let position = self.0.iter().position(again)?;
-        Some(self.0.swap_remove(position))
+        let again = self.0.swap_remove(position);
+        debug_assert!(again.op.writes(), "only changes have an order");
+        Some(again)
     }
 
     /// One that waited goes to the disk.
@@ -61,6 +65,7 @@ impl PastRequests {
     }
 
     pub(super) fn is_empty(&self) -> bool {
+        debug_assert!(self.0.len() <= REQUESTS_MAX, "requests are bounded");
         self.0.is_empty()
     }
 }

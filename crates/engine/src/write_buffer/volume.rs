@@ -50,6 +50,7 @@ pub(super) struct Waiter {
 impl Waiter {
     /// Whether it is a change that goes past the buffer.
     fn is_past(&self) -> bool {
+        debug_assert!(self.extent.is_none_or(|own| !own.is_empty()), "it waits for a sector");
         self.then == Then::Submit && self.extent.is_some()
     }
 
@@ -190,6 +191,7 @@ impl Volume {
             return again.number;
         }
         self.number += 1;
+        debug_assert!(self.accepted < self.number, "what is accepted was sent");
         self.number
     }
 
@@ -202,6 +204,7 @@ impl Volume {
 
     /// A write waits until it is accepted.
     pub(super) fn wait_to_be_accepted(&mut self, write: WaitingWrite) {
+        debug_assert!(write.number <= self.number, "it was sent");
         self.usage.waits += 1;
         let position = self.waiting.partition_point(|other| other.number < write.number);
         self.waiting.insert(position, write);
@@ -210,6 +213,7 @@ impl Volume {
     /// The next write to accept, if it waits for memory alone.
     pub(super) fn next_waiting(&self) -> Option<WaitingWrite> {
         let next = *self.waiting.front()?;
+        debug_assert!(self.waiting.iter().all(|other| other.number >= next.number), "the first");
         (!self.past.is_before(next.number, next.extent)).then_some(next)
     }
 
@@ -217,6 +221,7 @@ impl Volume {
     pub(super) fn waits_to_pass(&mut self, request: RequestId, operation: Operation) -> bool {
         let number = self.number_of(request);
         let Operation { op, extent, .. } = operation;
+        debug_assert!(op.writes(), "only changes have an order");
         if extent.is_empty() {
             return false;
         }
@@ -245,6 +250,7 @@ impl Volume {
     pub(super) fn wait_elsewhere(&mut self, request: RequestId, operation: Operation) {
         let number = self.number_of(request);
         let Operation { op, extent, .. } = operation;
+        debug_assert!(!extent.is_empty(), "it waits for a sector");
         self.past.add(PastRequest { request, op, extent, number, is_sent: false });
     }
 
@@ -252,6 +258,7 @@ impl Volume {
     /// that the next flush goes to the disk.
     pub(super) fn past_ended(&mut self, request: RequestId) -> bool {
         let Some(ended) = self.past.end(request) else { return false };
+        debug_assert!(ended.number <= self.number, "it was sent");
         if ended.op == Op::Trim && self.flushes == DriveFlush::No {
             self.flushes = DriveFlush::Trimmed;
         }
