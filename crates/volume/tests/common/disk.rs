@@ -82,9 +82,9 @@ impl Disk {
 
     /// As [`Self::enter`], and on the medium at once: what is in the cache of these sectors is
     /// older.
-    pub(crate) fn enter_forced(&mut self, extent: Extent, contents: BTreeMap<u64, Sector>) {
-        apply(&mut self.seen, extent, &contents, |_| true);
-        apply(&mut self.durable, extent, &contents, |_| true);
+    pub(crate) fn enter_forced(&mut self, extent: Extent, contents: &BTreeMap<u64, Sector>) {
+        apply(&mut self.seen, extent, contents, |_| true);
+        apply(&mut self.durable, extent, contents, |_| true);
         for (cached, contents) in std::mem::take(&mut self.cache) {
             let before = cached.split_at(Sectors(extent.start.0.saturating_sub(cached.start.0))).0;
             let after = cached.split_at(Sectors(extent.end().0.saturating_sub(cached.start.0))).1;

@@ -231,7 +231,7 @@ impl Buffers {
                 let Operation { op, extent, fua } = destage.operation;
                 match (op, fua) {
                     (Op::Flush, _) => disk.flush(),
-                    (_, true) => disk.enter_forced(extent, contents),
+                    (_, true) => disk.enter_forced(extent, &contents),
                     (_, false) => disk.enter(extent, contents),
                 }
                 self.buffer.destaged(&destage, Outcome::Done);
@@ -249,8 +249,8 @@ impl Buffers {
         match op {
             Op::Read => seen = Some(self.read(id, &disk.moved(extent, extent.start))),
             // What goes past the buffer is forced.
-            Op::Write => disk.enter_forced(extent, self.open[&id].contents.clone()),
-            Op::WriteZeroes => disk.enter_forced(extent, Contents::new()),
+            Op::Write => disk.enter_forced(extent, &self.open[&id].contents),
+            Op::WriteZeroes => disk.enter_forced(extent, &Contents::new()),
             Op::Trim if erases || rng.below(2) == 0 => disk.erase(extent),
             Op::Flush => disk.flush(),
             Op::Trim | Op::Seek => {}
