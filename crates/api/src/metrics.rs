@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 
 use config::{Plan, priority_name};
 use daemon::{Buckets, DiskState, DiskStatus, Operator, PoolView, Status, Traffic, VolumeStatus};
-use nbd::{Connections, ExportId};
+use nbd::{Connections, ExportId, Transport};
 use units::Share;
 
 use crate::contract_metrics::{
@@ -94,6 +94,10 @@ const TRAFFIC: &[Family<Traffic>] = &[
         |t| Value::Whole(t.slow),
     ),
 ];
+
+const TRANSPORT_CONNECTIONS: (&str, &str) =
+    ("transport_connections", "Clients' connections by transport.");
+const TRANSPORT_LABELS: &[&str] = &["device", "disk", "transport"];
 
 const LATENCY: (&str, &str) =
     ("latency_seconds", "Times of clients' requests from arrival to reply.");
@@ -249,6 +253,7 @@ pub fn metrics() -> Vec<Metric> {
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, TRAFFIC);
     one(&mut all, VOLUME_PREFIX, MetricKind::Histogram, &["device", "disk", "le"], LATENCY);
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, VOLUME);
+    one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, TRANSPORT_LABELS, TRANSPORT_CONNECTIONS);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, CONTRACT_LABELS, CONTRACT);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, STREAM);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, BALANCE);
@@ -336,6 +341,7 @@ fn render(
     text.families(VOLUME_PREFIX, TRAFFIC, &volumes, |volume| Some(&volume.status.traffic));
     text.latencies(VOLUME_PREFIX, &volumes, |volume| &volume.status.traffic.latency);
     text.families(VOLUME_PREFIX, VOLUME, &volumes, |volume| Some(volume));
+    text.transports(&volumes);
     text.contracts(&volumes);
     text.balances(&volumes);
     text.families(VOLUME_PREFIX, BOUNDED, &volumes, |volume| volume.status.bounded.as_ref());
@@ -437,6 +443,18 @@ impl Text {
         for (labels, Disk { status, .. }) in disks {
             if let Some(slack) = status.stream_slack {
                 self.sample(&name, labels, &charged(slack));
+            }
+        }
+    }
+
+    /// Every transport, so that a series does not end when the last client goes.
+    fn transports(&mut self, volumes: &[Labelled<Volume>]) {
+        let name = format!("{VOLUME_PREFIX}{}", TRANSPORT_CONNECTIONS.0);
+        self.head(&name, MetricKind::Gauge, TRANSPORT_CONNECTIONS.1);
+        for (labels, Volume { connections, .. }) in volumes {
+            for transport in Transport::ALL {
+                let labels = format!("{labels},transport=\"{transport}\"");
+                self.sample(&name, &labels, &Value::Whole(connections.by(transport) as u64));
             }
         }
     }

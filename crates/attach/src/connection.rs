@@ -28,6 +28,7 @@ pub fn connect(backend: &Backend) -> Result<Connected, AttachError> {
 
 fn open(Backend { volume, server }: &Backend) -> Result<Connected, ClientError> {
     let mut client = Client::connect(server)?;
+    client.announce_kernel()?;
     let export = client.go(volume)?;
     let socket = client.into_socket()?;
     if matches!(server, Address::Tcp(_)) {

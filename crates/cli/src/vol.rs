@@ -287,6 +287,13 @@ fn beyond(volume: &Volume) -> String {
     bytes.or(requests).unwrap_or_else(|| "-".to_owned())
 }
 
+/// The connections by transport.
+pub(crate) fn clients(volume: &Volume) -> String {
+    let counted = volume.transports.iter().map(|(transport, count)| format!("{count} {transport}"));
+    let counted: Vec<_> = counted.collect();
+    if counted.is_empty() { volume.connections.to_string() } else { counted.join(", ") }
+}
+
 /// The bytes of a stream: in time, late, and not real time.
 fn stream_bytes(bytes: &StreamBytes) -> String {
     let closest = bytes.closest_ms.map_or("none yet".to_owned(), |ms| format!("{ms:.1} ms"));
@@ -335,7 +342,7 @@ fn volumes(volumes: &[Volume]) -> String {
                 |(met, missed)| format!("{met} met, {missed} missed"),
             ),
             beyond(volume),
-            volume.connections.to_string(),
+            clients(volume),
             format!("{:.3} s", volume.disk_time_s),
             volume.requests.to_string(),
         ]

@@ -8,7 +8,7 @@ use spindle_nbd::client::Client;
 use spindle_nbd::memory::FixedExports;
 use spindle_nbd::{
     Address, ConnectionId, Errno, Export, ExportId, Handle, InUse, Reply, Request, RequestHandler,
-    Server, Settings,
+    Server, Settings, Transport,
 };
 use tempfile::TempDir;
 use units::{Bytes, Extent, Instant, Lba, Operation, Sectors};
@@ -122,6 +122,21 @@ fn an_answer_that_comes_about_on_another_thread_reaches_its_client() {
     }
     assert_eq!(second.read(sector(Lba(9))).expect("read"), vec![9; 512]);
     assert_eq!(receiver.receive().expect("answered").result, Ok(vec![7; 512]));
+    running.stop();
+}
+
+#[test]
+fn a_connection_for_the_kernel_is_counted_as_one_and_answered_as_any() {
+    let running = Running::start(Settings::default());
+    let mut client = Client::connect(&running.address).expect("it listens");
+    client.announce_kernel().expect("answered");
+    client.go("vol").expect("it is there");
+    assert_eq!(client.read(sector(Lba(3))).expect("read"), vec![3; 512]);
+    let other = running.client();
+    let connections = running.handle.connections().expect("it runs")[&ExportId(4)];
+    let by: Vec<_> = connections.iter().collect();
+    assert_eq!(by, [(Transport::Nbd, 1), (Transport::KernelNbd, 1)]);
+    drop((client, other));
     running.stop();
 }
 

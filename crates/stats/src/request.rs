@@ -16,6 +16,10 @@ pub struct RequestReport {
     pub volume: String,
     /// The disk.
     pub disk: String,
+    /// How its client reaches the volume: `nbd`, `kernel-nbd`, `ublk` or `vhost-user`. None of the
+    /// daemon's own work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
     /// The operation.
     pub op: String,
     /// Its first sector on the disk.
@@ -90,8 +94,10 @@ impl RequestReport {
         let ms = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
         let (fua, failed) =
             (if self.fua { " forced" } else { "" }, if self.failed { " FAILED" } else { "" });
+        let by = self.transport.as_ref().filter(|by| *by != "nbd");
+        let by = by.map_or_else(String::new, |by| format!(" by {by}"));
         let mut line = format!(
-            "{} {} on {}: {} of {} sectors at {}{fua}{failed} took {} ms:",
+            "{}{by} {} on {}: {} of {} sectors at {}{fua}{failed} took {} ms:",
             self.id,
             self.volume,
             self.disk,
@@ -141,6 +147,7 @@ mod tests {
             id: "3:17".into(),
             volume: "a".into(),
             disk: "d0".into(),
+            transport: Some("vhost-user".into()),
             op: "read".into(),
             sector: 4_096,
             sectors: 8,
@@ -157,7 +164,7 @@ mod tests {
         };
         assert_eq!(
             report.line(),
-            "3:17 a on d0: read of 8 sectors at 4096 took 511.512 ms: inbox 0.012, \
+            "3:17 by vhost-user a on d0: read of 8 sectors at 4096 took 511.512 ms: inbox 0.012, \
              queued_behind 500.000 (b 480.000), throttled 3.000 (by limit), seek 8.500; 1 command"
         );
     }

@@ -81,6 +81,10 @@ pub struct Volume {
     pub latency: Option<Latency>,
     /// Connections that have it open.
     pub connections: usize,
+    /// Of these, the number by each transport that has some: `nbd`, `kernel-nbd`, `ublk` or
+    /// `vhost-user`.
+    #[serde(default)]
+    pub transports: BTreeMap<String, usize>,
     /// The disk time that it was charged.
     pub disk_time_s: f64,
     /// The balance of its reserve, negative if overdrawn; null if the policy has no balances.
@@ -241,6 +245,11 @@ fn volumes_of(
     status.volumes.iter().filter_map(describe).collect()
 }
 
+fn by_transport(connections: Connections) -> BTreeMap<String, usize> {
+    let all = connections.iter();
+    all.map(|(transport, count)| (transport.as_str().to_owned(), count)).collect()
+}
+
 /// What the config and the pool know of a volume.
 struct Description<'a> {
     disk: &'a config::Disk,
@@ -330,6 +339,7 @@ fn one(
             latency_of(requested, &on_disk, volume_status.bounded.unwrap_or_default())
         }),
         connections: connections.total(),
+        transports: by_transport(connections),
         disk_time_s: volume_status.account.disk_time.as_secs_f64(),
         balance_s: volume_status.balance.map(units::DiskTime::as_secs_f64),
         worth: volume_status.worth,

@@ -9,7 +9,7 @@ use stats::SCHEMA;
 use units::Share;
 
 use crate::daemon_api::{accepted, parse};
-use crate::vol::{contract, deadlines};
+use crate::vol::{clients, contract, deadlines};
 
 /// Intervals that are kept of each disk and volume.
 const INTERVALS_MAX: usize = 24;
@@ -64,6 +64,10 @@ pub(super) struct VolumeWindow {
     pub(super) iops: f64,
     pub(super) bytes_per_s: f64,
     pub(super) in_flight: u64,
+    /// The connections by transport, in words, and by name.
+    #[serde(skip)]
+    pub(super) clients: String,
+    pub(super) transports: BTreeMap<String, usize>,
     /// The mean latency of the requests answered in the interval; `None` without requests.
     pub(super) mean_ms: Option<f64>,
     /// The balance of the reserve; `None` if the policy keeps none.
@@ -173,6 +177,8 @@ impl History {
             iops: rate(requests, seconds),
             bytes_per_s: rate(since(|volume| volume.bytes as f64), seconds),
             in_flight: now.in_flight,
+            clients: clients(now),
+            transports: now.transports.clone(),
             mean_ms: (requests > 0.0).then_some(mean),
             balance_s: now.balance_s,
             worth: now.worth,

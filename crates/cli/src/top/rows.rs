@@ -17,9 +17,10 @@ pub(super) const DISK_HEAD: [&str; 10] = [
     "in flight",
     "busy, history",
 ];
-pub(super) const VOLUME_HEAD: [&str; 14] = [
+pub(super) const VOLUME_HEAD: [&str; 15] = [
     "volume",
     "disk",
+    "clients",
     "share",
     "contract",
     "limit",
@@ -76,6 +77,7 @@ pub(super) fn volume_row(volume: &VolumeWindow) -> Vec<String> {
     vec![
         volume.name.clone(),
         volume.disk.clone(),
+        volume.clients.clone(),
         percent(volume.share),
         guarantee(volume),
         percent(volume.limit),

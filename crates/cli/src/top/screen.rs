@@ -132,6 +132,8 @@ mod tests {
             iops: 10.0,
             bytes_per_s: 1e6,
             in_flight: 1,
+            clients: "1 nbd".into(),
+            transports: [("nbd".to_owned(), 1)].into(),
             mean_ms: Some(2.0),
             balance_s: Some(0.1),
             worth: Some(0.97),
@@ -147,7 +149,7 @@ mod tests {
     }
 
     fn drawn(interval: &Window, height: u16) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(120, height)).expect("a screen");
+        let mut terminal = Terminal::new(TestBackend::new(130, height)).expect("a screen");
         terminal.draw(|frame| draw(frame, interval)).expect("it is drawn");
         terminal.backend().to_string()
     }
@@ -171,7 +173,8 @@ mod tests {
         let (uptime_s, interval_s) = (61.0, 1.0);
         let interval = Window { schema: SCHEMA, uptime_s, interval_s, disks: vec![disk], volumes };
         let whole = drawn(&interval, 20);
-        for word in ["up 61 s", "98.0 %", "90.0 %", "vm1", "vm2", "vm3", "70.0 %", "2MiB", " ▁▄█"]
+        for word in
+            ["up 61 s", "98.0 %", "90.0 %", "vm1", "vm2", "vm3", "1 nbd", "70.0 %", "2MiB", " ▁▄█"]
         {
             assert!(whole.contains(word), "{word} is missing:\n{whole}");
         }

@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 use backend::Failure;
 use engine::limits::DEPTH_MAX;
 use engine::{Command, Destage, Purpose, SegmentId, VolumeId};
-use nbd::ClientRequestId;
+use nbd::{ClientRequestId, Transport};
 use units::{Extent, Instant, Op, Operation};
 use volume::pool::flow::PieceId;
 
@@ -22,8 +22,8 @@ pub(crate) enum Origin {
     Client(ClientRequestId),
     /// An operator's change.
     Operator(SyncSender<Changed>),
-    /// The pool, as part of a client's request (`client`) or for its own purposes.
-    Pool { piece: PieceId, client: bool },
+    /// The pool, as part of the request of a client with this transport, or for its own purposes.
+    Pool { piece: PieceId, client: Option<Transport> },
     /// The read-ahead, to fill a segment of its memory.
     ReadAhead(SegmentId),
     /// A write buffer, to write what a client has written.
@@ -36,7 +36,7 @@ impl Origin {
         match self {
             Self::Client(id) => TracedId::Client(*id),
             Self::Operator(_) => TracedId::Erasure,
-            Self::Pool { piece, .. } => TracedId::Piece(*piece),
+            Self::Pool { piece, client } => TracedId::Piece(*piece, *client),
             Self::ReadAhead(_) | Self::Destage(_) => {
                 unreachable!("only what is answered is traced")
             }
@@ -45,7 +45,7 @@ impl Origin {
 
     /// Whether a client waits for the answer.
     pub(crate) const fn is_client(&self) -> bool {
-        matches!(self, Self::Client(_) | Self::Pool { client: true, .. })
+        matches!(self, Self::Client(_) | Self::Pool { client: Some(_), .. })
     }
 }
 

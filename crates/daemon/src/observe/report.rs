@@ -56,10 +56,11 @@ impl DaemonState {
             schema: SCHEMA,
             id: match id {
                 TracedId::Client(id) => format!("{}:{}", id.connection.0, id.sequence),
-                TracedId::Piece(piece) => format!("piece:{}", piece.0),
+                TracedId::Piece(piece, _) => format!("piece:{}", piece.0),
                 TracedId::Erasure => "erasure".to_owned(),
             },
             volume: name(*export),
+            transport: id.transport().map(|transport| transport.as_str().to_owned()),
             op: operation.op.to_string(),
             sector: operation.extent.start.0,
             sectors: operation.extent.len.0,

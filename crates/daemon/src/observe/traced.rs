@@ -1,7 +1,7 @@
 //! A finished request, and where its time went.
 
 use config::DiskIndex;
-use nbd::{ClientRequestId, ExportId};
+use nbd::{ClientRequestId, ExportId, Transport};
 use units::{Duration, Instant, Operation};
 use volume::pool::flow::PieceId;
 
@@ -15,10 +15,22 @@ pub const SERVED_MAX: usize = 4;
 pub enum TracedId {
     /// A client's request.
     Client(ClientRequestId),
-    /// A piece of a request to a pool's volume, or of the pool's own work.
-    Piece(PieceId),
+    /// A piece of the request of a client with this transport to a pool's volume, or of the pool's
+    /// own work.
+    Piece(PieceId, Option<Transport>),
     /// An erasure of newly allocated space, by the daemon.
     Erasure,
+}
+
+impl TracedId {
+    /// How the client reached its volume; `None` of the daemon's own work.
+    pub fn transport(&self) -> Option<Transport> {
+        match self {
+            Self::Client(id) => Some(id.connection.transport()),
+            Self::Piece(_, client) => *client,
+            Self::Erasure => None,
+        }
+    }
 }
 
 /// The reason why a disk was idle although a volume had requests.

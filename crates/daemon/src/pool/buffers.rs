@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use backend::Failure;
-use nbd::{ClientRequestId, Errno};
+use nbd::{ClientRequestId, Errno, Transport};
 use units::{Op, Operation, Sectors};
 use volume::pool::flow::{CopyId, PoolRequestId};
 
@@ -54,6 +54,11 @@ impl Buffers {
         }
         let request = BufferedRequest { id, operation, data, failure: None };
         PoolRequestId(self.requests.insert(request))
+    }
+
+    /// How the client of a request came.
+    pub(super) fn transport(&self, id: PoolRequestId) -> Transport {
+        self.requests.get(id.0).id.connection.transport()
     }
 
     /// Removes a request that is answered.

@@ -285,13 +285,13 @@ impl Inner {
         let disk = *disk.expect("a piece is for a disk of the pool, or one that is being added");
         let nowhere = Extent::new(Lba(0), Sectors::ZERO);
         let plain = |op, extent, fua| Operation { op, extent, fua };
-        let (mut data, mut keep, mut client) = (Vec::new(), false, false);
+        let (mut data, mut keep, mut client) = (Vec::new(), false, None);
         let (operation, purpose) = match work {
             Work::Request { request, op, extent, at, fua, no_hole } => {
                 if op == Op::Write {
                     data = self.buffers.payload(request, at, extent.len);
                 }
-                (keep, client) = (no_hole, true);
+                (keep, client) = (no_hole, Some(self.buffers.transport(request)));
                 (plain(op, extent, fua), Purpose::Request(request, at))
             }
             Work::Metadata { extent, bytes } => {

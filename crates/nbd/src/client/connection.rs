@@ -220,6 +220,16 @@ impl Client {
         self.describe(option::GO, name)
     }
 
+    /// Says that the connection will be handed to the kernel's client, so that a server that
+    /// knows the word shows it as such. Another server goes on without.
+    ///
+    /// # Errors
+    /// If the connection fails.
+    pub fn announce_kernel(&mut self) -> Result<(), ClientError> {
+        self.send_option(option::KERNEL_CLIENT, &[])?;
+        self.read_option_reply(option::KERNEL_CLIENT).map(drop)
+    }
+
     /// Ends the handshake without opening anything (`NBD_OPT_ABORT`).
     ///
     /// # Errors

@@ -47,6 +47,9 @@ pub(crate) mod option {
     pub(crate) const LIST_META_CONTEXT: u32 = 9;
     pub(crate) const SET_META_CONTEXT: u32 = 10;
     pub(crate) const EXTENDED_HEADERS: u32 = 11;
+    /// No option of the protocol: the connection will be handed to the kernel's client.
+    /// A server that does not know an option says so and goes on.
+    pub(crate) const KERNEL_CLIENT: u32 = 0x5350_4b43;
 }
 
 /// Replies to options (section "Option reply types").

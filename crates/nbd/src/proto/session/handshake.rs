@@ -17,6 +17,7 @@ use crate::limits::{
 use crate::proto::export::Export;
 use crate::proto::reply::Style;
 use crate::proto::settings::Listing;
+use crate::proto::transport::Transport;
 use crate::proto::wire::{
     CLIENT_FLAGS_BYTES, EXPORT_NAME_ZEROES, FIXED_NEWSTYLE, Fields, NO_ZEROES, OPTION_HEADER_BYTES,
     OPTION_MAGIC, flag, info, length, name_length, option, option_reply, rep,
@@ -104,6 +105,10 @@ impl Session {
             }
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
                 self.contexts(header.option, data, context);
+            }
+            option::KERNEL_CLIENT if data.is_empty() => {
+                self.connection = self.connection.with_transport(Transport::KernelNbd);
+                self.answer(option::KERNEL_CLIENT, rep::ACK);
             }
             unsupported => self.answer(unsupported, rep::ERR_UNSUP),
         }

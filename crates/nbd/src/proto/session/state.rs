@@ -185,6 +185,11 @@ pub struct Session {
 }
 
 impl Session {
+    /// Its number, which contains the transport that the client has named in its handshake.
+    pub const fn connection(&self) -> ConnectionId {
+        self.connection
+    }
+
     /// A new connection, with the greeting in its output (section "Newstyle negotiation").
     pub fn new(connection: ConnectionId) -> Self {
         let mut output = Output::default();

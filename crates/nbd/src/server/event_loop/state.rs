@@ -385,6 +385,7 @@ impl<'a> EventLoop<'a> {
                 }
                 Event::Opened(export) => {
                     connection.opened = Some(export);
+                    connection.id = connection.session.connection();
                     let opened = opened
                         .as_deref_mut()
                         .expect("an export is opened in a handshake, under the lock");
