@@ -183,6 +183,38 @@ fn few_write_segments_hold_few_writes_and_empty_in_order() {
     assert_eq!(third.parts.queue, Duration::ZERO);
 }
 
+/// Read-ahead of 512 sectors into a segment of as many.
+fn fixed(rest_on_hit: bool) -> impl FnOnce(&mut Firmware) {
+    move |firmware| {
+        (firmware.read_ahead, firmware.strict_hits) = (ReadAhead::Fixed, true);
+        firmware.rest_on_hit = rest_on_hit;
+    }
+}
+
+#[test]
+fn a_hit_restarts_a_read_ahead_that_has_ended_unless_the_firmware_lets_it_rest() {
+    let reaches = |rest, lba| hits(fixed(rest), &[(0, 8), (8, 8)], (lba, 8));
+    // The first read is followed by read-ahead up to 520, the hit by 8 sectors more.
+    assert_eq!([reaches(false, 512), reaches(true, 512)], [true, true]);
+    assert_eq!([reaches(false, 520), reaches(true, 520)], [true, false]);
+}
+
+#[test]
+fn reads_in_a_row_keep_a_read_ahead_going_that_would_rest() {
+    // The bus is slower than the media, so that the segment is full while the host takes from it.
+    let mut device = device(|spec| {
+        spec.bus_sector = us(100);
+        fixed(true)(&mut spec.firmware);
+    });
+    let (mut now, mut misses) = (at(0), 0);
+    for nth in 0..400 {
+        let done = run(&mut device, now, read(nth * 8, 8));
+        now = done.at;
+        misses += u32::from(done.parts.overhead == us(300));
+    }
+    assert_eq!(misses, 1);
+}
+
 fn destaging(runs: u32, run_max: u64) -> impl FnOnce(&mut Firmware) {
     let rule = DestageBeforeRead { runs, run_max: Sectors(run_max) };
     move |firmware| firmware.destage_before_read = Some(rule)

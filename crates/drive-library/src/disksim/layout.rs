@@ -51,7 +51,17 @@ pub(crate) fn read(
     let cylinders = model.whole("Number of cylinders", 1, CYLINDERS_MAX.into())?;
     let layout = model.block("Layout Model", "a dm_layout_g1 block")?;
     if layout.kind != "dm_layout_g1" {
-        let expected = "dm_layout_g1, the one layout that can be represented";
+        let lacks = match layout.kind.as_str() {
+            "dm_layout_g2" => {
+                ": the extents of a map file have no zones with one order of surfaces"
+            }
+            "dm_layout_g4" => {
+                ": its tracks may follow one another on one surface over many cylinders, and the \
+                 drive model fills all surfaces of a cylinder before the next"
+            }
+            _ => "",
+        };
+        let expected = format!("dm_layout_g1{lacks}");
         return Err(layout.at.refuse("Layout Model", Some(&layout.kind), expected));
     }
     let mapping = match layout.whole("LBN-to-PBN mapping scheme", 0, 2)? {

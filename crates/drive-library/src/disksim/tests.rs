@@ -198,12 +198,12 @@ fn what_cannot_be_represented_is_refused_by_name_and_line() {
     model(
         "dm_layout_g1 {",
         "dm_layout_g4 {",
-        "field `Layout Model`: found `dm_layout_g4`, expected",
+        "field `Layout Model`: found `dm_layout_g4`, expected dm_layout_g1: its tracks may follow",
     );
     model(
         "dm_layout_g1 {",
         "dm_layout_g2 {",
-        "field `Layout Model`: found `dm_layout_g2`, expected",
+        "field `Layout Model`: found `dm_layout_g2`, expected dm_layout_g1: the extents of a map",
     );
     model("= extracted", "= hpl", "field `Seek type`: found `hpl`, expected one of");
     model(
