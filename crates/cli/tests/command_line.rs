@@ -73,7 +73,7 @@ fn an_unknown_drive_is_refused_with_the_known_ones() {
          (\"atlas-ii\", \"atlas10k\", \"barracuda-2t\", \"barracuda-st32171w\", \
          \"cheetah9LP\", \"deskstar-34gxp\", \"hgst-7k8\", \"hp_c2247a\", \
          \"hp_c3323a\", \"intel-p4500-2t\", \"nearline-20t\", \"samsung-870evo-1t\", \
-         \"st318437lw\"), \
+         \"st318437lw\", \"wd400bb\"), \
          \"memory\" or \"null\", or the path of a drive file (*.toml)",
     );
 }
