@@ -6,7 +6,7 @@
 //! | reserve | [`a_reserve`] | `beside.rs` | F | [`several_commands_in_the_drive`], D | P |
 //! | limit | [`a_limit`] | A, `pools.rs` | [`flash`] | [`several_commands_in_the_drive`], S | A |
 //! | weight | [`a_weight`] | A | [`flash`] | [`flash`] | A |
-//! | rate | [`a_rate`] | A | refused: nothing to derive it from | as a reserve | A |
+//! | rate | [`a_rate`] | A | [`a_rate_on_flash`] | as a reserve | A |
 //! | priority | [`a_priority`] | A | F | S | A |
 //! | stream | [`a_stream`], `cameras.rs` | F, `beside.rs` | F | D, S | A |
 //! | latency | [`a_bounded_latency`] | F, A | F | D, S | A |
@@ -61,6 +61,19 @@ fn a_weight() {
 fn a_rate() {
     let volumes = run(HARD_DISK, &[("iops = \"20/s\"\nrun = 1", BACKLOG), ("", BACKLOG)]);
     assert!(volumes[0].iops >= 20.0, "{}", volumes[0].iops);
+}
+
+/// Derived from the declared worst case of a command. Without one it is refused.
+#[test]
+fn a_rate_on_flash() {
+    let few = "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 2";
+    let writes = "op = \"write\"\naccess = \"random\"\nblock = \"256KiB\"\noutstanding = 8";
+    let disk = format!("drive = \"{}\"\n{DECLARED}", FLASH[0]);
+    let rate = ("iops = \"40/s\"", few);
+    let volumes = run(&disk, &[rate, ("reserve = \"50%\"", writes), ("", writes)]);
+    assert!(volumes[0].iops >= 40.0, "{:?}", volumes[0]);
+    let declared = volumes[0].declared.as_ref().expect("it is reported");
+    assert_eq!(declared.warning, None, "{declared:?}");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use drive::Model;
 use drive_profile::Profile;
 use engine::{
-    Charging, Deadlines, DeferredWrites, DriveTable, Engine, Estimates, EstimatorName, Mechanics,
-    Settings, StoreRate, TABLE_POINTS, WorstCase,
+    Charging, CommandBound, Deadlines, DeferredWrites, DriveTable, Engine, Estimates,
+    EstimatorName, Mechanics, Settings, StoreRate, TABLE_POINTS, WorstCase,
 };
 use units::{DiskTime, Duration, Instant, Lba, Sectors, Share};
 
@@ -135,6 +135,22 @@ impl Disk {
             overhead: slow(mechanics.overhead),
             hit: slow(mechanics.hit),
             sector: slow(mechanics.sector),
+        })
+    }
+
+    /// The same for a disk without an arm's profile whose worst case is declared: each request
+    /// takes that, and a run saves nothing.
+    pub(crate) fn declared_mechanics(&self) -> Option<Mechanics> {
+        let nanos = |time: DiskTime| {
+            let nanos = u64::try_from(time.as_nanos()).expect("a declared time is not negative");
+            Duration::from_nanos(nanos)
+        };
+        self.worst_case.map(|CommandBound { positioning, sector }| Mechanics {
+            seek_max: Duration::ZERO,
+            rotation_period: Duration::ZERO,
+            overhead: nanos(positioning),
+            hit: Duration::ZERO,
+            sector: nanos(sector),
         })
     }
 

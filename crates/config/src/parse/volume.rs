@@ -198,7 +198,11 @@ pub(crate) fn requested_rate<'a>(
         return Err(table.require("block", &expected)?.refuse(&expected));
     }
     let interval = if bandwidth.is_some() { rate.bandwidth(block)? } else { rate.rate()? };
-    let run = table.value("run").map_or(Ok(1), |run| run.integer(1..=RUN_MAX, ""))?;
+    let run = table.value("run");
+    if let Some(run) = run.as_ref().filter(|_| disk.mechanics().is_none()) {
+        return Err(run.refuse("no such field: the drive has no arm, and a run saves it nothing"));
+    }
+    let run = run.map_or(Ok(1), |run| run.integer(1..=RUN_MAX, ""))?;
     let run = NonZeroU64::new(run).expect("it is at least one");
     let block = block.sectors_exact().expect("sizes are whole sectors");
     let rate = iops.or(bandwidth).expect("one of the two was found");
@@ -212,8 +216,12 @@ pub(crate) fn declared(
 ) -> Result<Option<RateContract>, InputError> {
     let Some((rate, demand)) = requested else { return Ok(None) };
     let RateRequirement { run, block, .. } = demand;
-    let Some(mechanics) = disk.mechanics() else {
-        return Err(rate.refuse("a `reserve` instead: this drive has no arm to reckon with"));
+    let Some(mechanics) = disk.mechanics().or_else(|| disk.declared_mechanics()) else {
+        return Err(rate.refuse(format_args!(
+            "a `reserve` instead, or the `worst_case` of disk \"{}\": its drive has no arm to \
+             reckon with",
+            disk.name
+        )));
     };
     let Some(share) = mechanics.share(demand, disk.batch) else {
         let most = mechanics.interval(Share::ALL, run, block, disk.batch);

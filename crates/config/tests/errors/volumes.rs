@@ -188,6 +188,27 @@ fn most(run: u64) -> String {
 }
 
 #[test]
+fn with_a_rate_on_a_disk_without_an_arm() {
+    let flash = "[[disk]]\nname = \"d0\"\ndrive = \"samsung-870evo-1t\"\n";
+    let volume = "[[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"1GiB\"\n";
+    let message = refused(&[flash, volume], "iops = \"20/s\"\n");
+    let expected = "found `20/s`, expected a `reserve` instead, or the `worst_case` of disk \
+                    \"d0\": its drive has no arm to reckon with";
+    assert!(message.ends_with(expected), "{message}");
+    let declared = format!("{flash}worst_case = {{ command = \"10ms\", rate = \"200MB/s\" }}\n");
+    let message = refused(&[&declared, volume], "iops = \"20/s\"\nrun = 8\n");
+    let expected = "field `run`: found `8`, expected no such field: the drive has no arm, and a \
+                    run saves it nothing";
+    assert!(message.ends_with(expected), "{message}");
+    // Twenty commands of 10 ms and 8 sectors of 2.56 us: 20.041 %, in hundredths of a point.
+    let text = format!("{declared}{volume}iops = \"20/s\"\n");
+    let plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("it is accepted");
+    assert_eq!(plan.volumes[0].contract.reserve, units::Share::from_ppb(200_500_000));
+    let message = refused(&[&declared, volume], "iops = \"200/s\"\n");
+    assert!(message.contains("expected at most 99/s"), "{message}");
+}
+
+#[test]
 fn with_a_rate_and_keys_that_exclude_it() {
     for (lines, what) in [
         (
