@@ -165,6 +165,10 @@ fn an_operation_that_cannot_be_says_why_and_changes_nothing() {
     let create = |name: &str, size, disks: &[u32]| {
         Operation::Create(plan(name, size, Layout::Single, disks))
     };
+    let clone_of = |source, name: &str, size| {
+        let (name, size) = (name.to_owned(), Blocks(size));
+        Operation::Clone { source, name, size }
+    };
     let cases = [
         (create("left", 1, &[0]), Refusal::NameTaken),
         (create("", 1, &[0]), Refusal::Name),
@@ -182,6 +186,9 @@ fn an_operation_that_cannot_be_says_why_and_changes_nothing() {
         (Operation::Resize { volume: monday, size: Blocks(1) }, Refusal::IsSnapshot),
         (Operation::Resize { volume: both, size: Blocks(0) }, Refusal::Size),
         (Operation::RollBack { snapshot: both }, Refusal::NotSnapshot),
+        (clone_of(both, "two", 1), Refusal::SmallerThanSource { blocks: Blocks(6) }),
+        (clone_of(both, "monday", 10), Refusal::NameTaken),
+        (clone_of(PoolVolumeId(99), "two", 10), Refusal::NoSuchVolume(PoolVolumeId(99))),
         (Operation::Snapshot { volume: monday, name: "two".to_owned() }, Refusal::IsSnapshot),
         (Operation::Trim { volume: both, first: block, count: Blocks(1) }, Refusal::NotThin),
         (Operation::Allocate { volume: both, first: block, count: Blocks(7) }, Refusal::Size),

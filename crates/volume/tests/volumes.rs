@@ -126,6 +126,59 @@ fn a_snapshot_keeps_what_was_and_costs_what_is_written_since() {
     world.verify();
 }
 
+/// The clone of a snapshot and the clone of a volume begin with the blocks of their sources, outlive
+/// them, and from then on no write to one is seen in another.
+#[test]
+fn a_clone_begins_with_its_sources_content_and_outlives_it() {
+    let mut world = World::new(1, 2, 0);
+    let id = create(&mut world, plan(Layout::Stripe, Zone::Any, 10, &[0, 1]));
+    (0..10).for_each(|block| world.write(id, block).unwrap());
+    let free = world.pool.status().free;
+    world.begin(Operation::Snapshot { volume: id, name: "monday".to_owned() }).unwrap();
+    world.settle();
+    let (monday, _) = world.pool.state().named("monday").unwrap();
+    world.write(id, 4).unwrap();
+    for (source, name, size) in [(monday, "of-monday", 10), (id, "of-today", 12)] {
+        let (name, size) = (name.to_owned(), Blocks(size));
+        world.begin(Operation::Clone { source, name, size }).unwrap();
+        world.settle();
+    }
+    assert_eq!(world.pool.status().free, free - 3, "one block was copied, two are new");
+    let named = |world: &World, name| world.pool.state().named(name).unwrap().0;
+    let (old, new) = (named(&world, "of-monday"), named(&world, "of-today"));
+    assert_eq!(places(&world, old), places(&world, monday));
+    world.write(old, 0).unwrap();
+    world.write(new, 0).unwrap();
+    world.write(new, 11).unwrap();
+    world.write(id, 0).unwrap();
+    assert_eq!(world.pool.status().free, free - 6, "three maps held the block, and one keeps it");
+    world.verify();
+    for gone in [monday, id] {
+        world.begin(Operation::Remove { volume: gone }).unwrap();
+        world.settle();
+    }
+    world.write(new, 1).unwrap();
+    world.flush();
+    world.verify();
+    // A snapshot of a clone, and a move of all that share blocks.
+    world.begin(Operation::Snapshot { volume: new, name: "again".to_owned() }).unwrap();
+    world.settle();
+    let disks = vec![DiskId(1), DiskId(0)];
+    world.begin(Operation::Relocate { volume: new, zone: Zone::Slow, disks }).unwrap();
+    world.settle();
+    world.empty();
+    for volume in [old, new, named(&world, "again")] {
+        assert_eq!(world.pool.misplaced(volume, VolumeBlock(0)), None, "{volume:?} has moved");
+    }
+    world.verify();
+    for gone in ["again", "of-today", "of-monday"] {
+        let volume = named(&world, gone);
+        world.begin(Operation::Remove { volume }).unwrap();
+        world.settle();
+    }
+    assert_eq!(world.pool.status().free, free + 10, "all blocks are free again");
+}
+
 /// What a move has for itself is one block; and a move that is called off leaves the block where it
 /// was.
 #[test]

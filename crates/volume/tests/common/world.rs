@@ -251,6 +251,12 @@ impl World {
                 let (id, _) = state.named(name).unwrap();
                 self.clients.insert(id, self.clients[volume].clone());
             }
+            Operation::Clone { source, name, size } => {
+                let (id, _) = state.named(name).unwrap();
+                let mut cells = self.clients[source].clone();
+                cells.resize(size.0 as usize, Cell::default());
+                self.clients.insert(id, cells);
+            }
             Operation::RollBack { snapshot } => {
                 let origin = state.volume(*snapshot).unwrap().origin.unwrap();
                 self.clients.insert(origin, self.clients[snapshot].clone());
@@ -310,7 +316,7 @@ impl World {
         let some: Vec<DiskId> = disks.iter().copied().filter(|_| rng.below(3) > 0).collect();
         let zone = [Zone::Fast, Zone::Slow, Zone::Any][rng.below(3) as usize];
         let disk = disks[rng.below(u32::try_from(disks.len()).unwrap()) as usize];
-        match rng.below(20) {
+        match rng.below(23) {
             0..4 => {
                 let layout =
                     [Layout::Single, Layout::Stripe, Layout::Random][rng.below(3) as usize];
@@ -330,6 +336,10 @@ impl World {
             }
             17 => Operation::AddDisk { uid: uid(self.absent()), blocks: BLOCKS },
             18 => Operation::DrainDisk { disk },
+            19..22 => {
+                let size = Blocks(size + rng.below(3));
+                Operation::Clone { source: volume, name, size }
+            }
             _ => Operation::RemoveDisk { disk },
         }
     }

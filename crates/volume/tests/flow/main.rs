@@ -64,7 +64,7 @@ fn draw(world: &mut World) -> Operation {
     let mut some = disks.clone();
     some.retain(|_| world.below(3) > 0);
     let zone = [Zone::Fast, Zone::Slow, Zone::Any, Zone::Any][world.below(4)];
-    match world.below(24) {
+    match world.below(28) {
         0..6 => {
             let layout = [Layout::Single, Layout::Stripe, Layout::Random][world.below(3)];
             let (thin, seed) = (world.below(3) > 0, world.rng.draw());
@@ -81,6 +81,12 @@ fn draw(world: &mut World) -> Operation {
         14..16 => Operation::RollBack { snapshot: pick(world, &snapshots) },
         16..20 => Operation::Relocate { volume: pick(world, &volumes), zone, disks: some },
         20..22 => Operation::AddDisk { uid: uid(absent.unwrap_or(0)), blocks: BLOCKS },
+        24..28 => {
+            let source = pick(world, &volumes);
+            let size = world.flow.pool().state().volume(source).map_or(1, |one| one.size.0);
+            let size = Blocks(size + world.rng.below(3));
+            Operation::Clone { source, name, size }
+        }
         22 if world.below(4) == 0 => Operation::KeepDisk { disk: disks[world.below(disks.len())] },
         22 => Operation::DrainDisk { disk: disks[world.below(disks.len())] },
         _ => {

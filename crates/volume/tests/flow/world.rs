@@ -310,6 +310,13 @@ impl World {
                 let frozen = frozen.collect();
                 self.volumes.insert(id, frozen);
             }
+            Operation::Clone { source, name, size } => {
+                let (id, _) = state.named(name).unwrap();
+                let frozen = self.volumes[source].iter().map(|cell| cell.frozen(time));
+                let mut frozen: Vec<Cell> = frozen.collect();
+                frozen.resize(cells(size.0), Cell::of(&[0], time));
+                self.volumes.insert(id, frozen);
+            }
             Operation::RollBack { snapshot } => {
                 let origin = state.volume(*snapshot).unwrap().origin.unwrap();
                 let (from, to) = (&self.volumes[snapshot], &self.volumes[&origin]);
@@ -529,8 +536,12 @@ impl World {
                 let allows = |cells: Option<&Vec<Cell>>| {
                     cells.and_then(|cells| cells.get(at)).map(|cell| cell.may_survive(found))
                 };
-                // A snapshot that is being made holds what its volume does.
-                let origin = volume.origin.filter(|_| known.is_none());
+                // A snapshot or clone that is being made holds what its volume does.
+                let source = self.changes.values().find_map(|one| match one {
+                    Operation::Clone { source, name, .. } if *name == volume.name => Some(*source),
+                    _ => None,
+                });
+                let origin = volume.origin.or(source).filter(|_| known.is_none());
                 let origin = origin.and_then(|origin| self.volumes.get(&origin));
                 let answers = [allows(known), allows(rolled), allows(origin)];
                 let right = match answers.iter().flatten().count() {

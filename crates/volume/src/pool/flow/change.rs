@@ -11,13 +11,32 @@ use crate::pool::operation::machine::OperationId;
 /// The limit on changes that wait or are in progress.
 pub const CHANGES_MAX: usize = 64;
 
-/// Blocks of a volume that are quiesced.
+/// The volumes of which blocks are quiesced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// One volume.
+    Volume(PoolVolumeId),
+    /// All volumes of a group, which may share the blocks.
+    Group(PoolVolumeId),
+}
+
+/// Blocks of volumes that are quiesced.
 #[derive(Clone, Debug)]
 pub(crate) struct Quiesced {
-    pub(crate) volume: PoolVolumeId,
+    pub(crate) scope: Scope,
     pub(crate) blocks: Range<u32>,
     /// Whether reads are held too.
     pub(crate) reads: bool,
+}
+
+impl Quiesced {
+    /// Whether it is of this volume, which belongs to this group.
+    pub(crate) fn is_of(&self, volume: PoolVolumeId, group: PoolVolumeId) -> bool {
+        match self.scope {
+            Scope::Volume(one) => one == volume,
+            Scope::Group(one) => one == group,
+        }
+    }
 }
 
 /// A change that has not ended.

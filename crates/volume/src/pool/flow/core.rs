@@ -1,6 +1,6 @@
 //! The state machine of a flow.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use units::Extent;
 
@@ -51,11 +51,12 @@ impl Flow {
     /// A pool that was created or opened, with no operation in progress but its own initialisation.
     /// Misplaced blocks are moved from the first poll on, unless relocation is paused before.
     pub fn new(pool: Pool) -> Self {
-        let volumes: Vec<(PoolVolumeId, bool)> =
-            pool.state().volumes().map(|(id, volume)| (id, volume.origin.is_none())).collect();
-        let groups = volumes.iter().filter(|(_, origin)| *origin);
-        let groups = groups.map(|(id, _)| (*id, SnapshotGroup::new(&pool, *id))).collect();
-        let relocations = volumes.iter().map(|(id, _)| (*id, Relocation::default())).collect();
+        let groups: BTreeSet<PoolVolumeId> =
+            pool.state().volumes().map(|(_, volume)| volume.group).collect();
+        let groups = groups.into_iter().map(|group| (group, SnapshotGroup::new(&pool, group)));
+        let groups = groups.collect();
+        let relocations = pool.state().volumes().map(|(id, _)| (id, Relocation::default()));
+        let relocations = relocations.collect();
         Self {
             pool,
             groups,
@@ -197,11 +198,11 @@ impl Flow {
         }
     }
 
-    /// Drops the group of a removed volume once it is idle.
-    pub(crate) fn forget(&mut self, id: PoolVolumeId) {
-        let gone = self.pool.state().volume(id).is_none();
-        if gone && self.groups.get(&id).is_some_and(SnapshotGroup::is_idle) {
-            self.groups.remove(&id);
+    /// Drops a group without volumes once it is idle.
+    pub(crate) fn forget(&mut self, group: PoolVolumeId) {
+        let gone = self.pool.state().members(group).next().is_none();
+        if gone && self.groups.get(&group).is_some_and(SnapshotGroup::is_idle) {
+            self.groups.remove(&group);
         }
     }
 
@@ -241,8 +242,8 @@ impl Flow {
         assert!(moves <= RELOCATIONS_MAX, "moves are within their limit");
         for (id, group) in &self.groups {
             group.invariants();
-            let origin = self.pool.state().volume(*id).is_some_and(|one| one.origin.is_none());
-            assert!(origin || !group.is_idle(), "an idle group has a volume");
+            let has_volume = self.pool.state().members(*id).next().is_some();
+            assert!(has_volume || !group.is_idle(), "an idle group has a volume");
         }
     }
 

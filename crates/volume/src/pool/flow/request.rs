@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use units::{Extent, Op, Sectors};
 
+use crate::pool::flow::change::Quiesced;
 use crate::pool::flow::values::Fault;
 use crate::pool::limits::BLOCK_SECTORS;
 use crate::pool::names::{Blocks, PoolVolumeId};
@@ -92,14 +93,14 @@ impl Request {
             (self.operation.extent.split_at(Sectors::ZERO).0, self.operation.extent);
     }
 
-    /// Whether its pieces in flight overlap these blocks of that volume.
-    pub(crate) fn overlaps(&self, volume: PoolVolumeId, at: &Range<u32>, reads: bool) -> bool {
-        let Stage::InFlight { part, .. } = &self.stage else { return false };
+    /// Whether its pieces in flight overlap quiesced blocks.
+    pub(crate) fn overlaps(&self, rest: &Quiesced) -> bool {
+        let Stage::InFlight { part, group, .. } = &self.stage else { return false };
         let over = blocks(*part);
-        self.volume == volume
-            && (reads || self.operation.op.writes())
-            && over.start < at.end
-            && at.start < over.end
+        rest.is_of(self.volume, *group)
+            && (rest.reads || self.operation.op.writes())
+            && over.start < rest.blocks.end
+            && rest.blocks.start < over.end
     }
 
     /// Whether it is a flush in flight.

@@ -10,8 +10,8 @@ use std::ops::Range;
 use crate::location::DiskId;
 use crate::pool::flow::change::CHANGES_MAX;
 use crate::pool::flow::change::PendingChange;
-use crate::pool::flow::change::Quiesced;
 use crate::pool::flow::change::Stage;
+use crate::pool::flow::change::{Quiesced, Scope};
 use crate::pool::flow::core::Flow;
 use crate::pool::flow::snapshot_group::SnapshotGroup;
 use crate::pool::flow::values::ChangeId;
@@ -71,8 +71,9 @@ impl Flow {
         blocks: &Range<u32>,
         writes: bool,
     ) -> bool {
+        let group = self.pool.state().group_of(volume);
         self.changes.values().filter_map(|change| change.rest.as_ref()).any(|rest| {
-            rest.volume == volume
+            rest.is_of(volume, group)
                 && (writes || rest.reads)
                 && rest.blocks.start < blocks.end
                 && blocks.start < rest.blocks.end
@@ -138,8 +139,7 @@ impl Flow {
         let rest = self.rest(&self.changes[&id].operation);
         let over = |rest: &Quiesced| {
             let in_flight = self.requests.iter();
-            let in_flight = in_flight
-                .filter(|(_, request)| request.overlaps(rest.volume, &rest.blocks, rest.reads));
+            let in_flight = in_flight.filter(|(_, request)| request.overlaps(rest));
             in_flight.map(|(id, _)| *id).collect()
         };
         let stage = Stage::Quiescing(rest.as_ref().map(over).unwrap_or_default());
@@ -151,22 +151,19 @@ impl Flow {
     fn rest(&self, operation: &Operation) -> Option<Quiesced> {
         let state = self.pool.state();
         let all = 0..u32::MAX;
-        match operation {
-            Operation::Snapshot { volume, .. } => {
-                Some(Quiesced { volume: *volume, blocks: all, reads: false })
+        let (scope, blocks, reads) = match operation {
+            Operation::Snapshot { volume, .. } | Operation::Clone { source: volume, .. } => {
+                (Scope::Volume(*volume), all, false)
             }
-            Operation::Remove { volume } => {
-                Some(Quiesced { volume: *volume, blocks: all, reads: true })
-            }
+            Operation::Remove { volume } => (Scope::Volume(*volume), all, true),
             Operation::RollBack { snapshot } => {
-                Some(Quiesced { volume: state.group_of(*snapshot), blocks: all, reads: true })
+                let origin = state.volume(*snapshot).and_then(|volume| volume.origin);
+                (Scope::Volume(origin.unwrap_or(*snapshot)), all, true)
             }
-            Operation::Resize { volume, size } => {
-                Some(Quiesced { volume: *volume, blocks: size.0..u32::MAX, reads: true })
-            }
+            Operation::Resize { volume, size } => (Scope::Volume(*volume), size.0..u32::MAX, true),
+            // Other volumes of the group that share the block write to it too.
             Operation::Move { volume, block } => {
-                let volume = state.group_of(*volume);
-                Some(Quiesced { volume, blocks: block.0..block.0 + 1, reads: false })
+                (Scope::Group(state.group_of(*volume)), block.0..block.0 + 1, false)
             }
             Operation::Create(_)
             | Operation::Allocate { .. }
@@ -176,8 +173,9 @@ impl Flow {
             | Operation::DrainDisk { .. }
             | Operation::KeepDisk { .. }
             | Operation::RemoveDisk { .. }
-            | Operation::SetAlarm { .. } => None,
-        }
+            | Operation::SetAlarm { .. } => return None,
+        };
+        Some(Quiesced { scope, blocks, reads })
     }
 
     /// Advances a change that has begun to quiesce. Returns whether it advanced.
@@ -267,7 +265,9 @@ impl Flow {
             }
             Operation::Remove { volume } => {
                 self.relocations.remove(volume);
-                self.forget(*volume);
+                for group in self.groups.keys().copied().collect::<Vec<_>>() {
+                    self.forget(group);
+                }
             }
             Operation::Relocate { volume, disks, .. } => {
                 let group = state.group_of(*volume);
@@ -282,7 +282,16 @@ impl Flow {
                 let (id, _) = state.named(name).expect("it was made");
                 self.start_relocation(id);
             }
-            Operation::RollBack { snapshot } => self.start_relocation(state.group_of(*snapshot)),
+            Operation::Clone { name, .. } => {
+                let (id, clone) = state.named(name).expect("it was made");
+                let group = self.groups.get_mut(&clone.group).expect("it is listed");
+                group.disks.extend(&clone.disks);
+                self.start_relocation(id);
+            }
+            Operation::RollBack { snapshot } => {
+                let origin = state.volume(*snapshot).and_then(|volume| volume.origin);
+                self.start_relocation(origin.expect("a snapshot names its origin"));
+            }
             Operation::DrainDisk { .. } => {
                 let volumes: Vec<(PoolVolumeId, Vec<DiskId>)> =
                     state.volumes().map(|(id, volume)| (id, volume.disks.clone())).collect();
@@ -329,7 +338,7 @@ fn payer(operation: &Operation) -> ChargeTo {
     }
 }
 
-/// The snapshot group of which an operation can free blocks.
+/// The group of which an operation can free blocks.
 fn group(state: &State, operation: &Operation) -> Option<PoolVolumeId> {
     match operation {
         Operation::Resize { volume, .. }

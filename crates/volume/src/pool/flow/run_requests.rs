@@ -126,7 +126,8 @@ impl Flow {
         if still {
             return self.answer(id, Ok(()));
         }
-        let disks: Vec<DiskId> = self.groups[&volume].disks.iter().copied().collect();
+        let group = state.group_of(volume);
+        let disks: Vec<DiskId> = self.groups[&group].disks.iter().copied().collect();
         let part = Extent::new(Lba(0), Sectors::ZERO);
         let located = |disk| Located { disk, extent: part, at: Sectors::ZERO };
         let pieces = disks.into_iter().map(located).collect();

@@ -1,5 +1,5 @@
-//! What a volume and its snapshots share: the disks that they are on, and the freed blocks that
-//! requests in flight may still read (epoch-based reclamation).
+//! What the volumes and snapshots of a group share: the disks that they are on, and the freed
+//! blocks that requests in flight may still read (epoch-based reclamation).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ struct Epoch {
     ended: Vec<OperationId>,
 }
 
-/// A volume and its snapshots.
+/// The volumes and snapshots that may share blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct SnapshotGroup {
     /// The disks that their data can be on: a flush goes to each.
@@ -39,7 +39,7 @@ impl SnapshotGroup {
     /// Recomputes its disks. Examines every extent.
     pub(crate) fn rescan(&mut self, pool: &Pool, id: PoolVolumeId) {
         self.disks.clear();
-        for (_, volume) in pool.state().group_members(id) {
+        for (_, volume) in pool.state().members(id) {
             self.disks.extend(&volume.disks);
             self.disks.extend(volume.places().map(|place| place.disk));
         }

@@ -35,13 +35,7 @@ fn write_change(change: &Change, out: &mut Writer) {
         Change::Create { id, volume } => {
             out.u8(1);
             out.u32(id.0);
-            out.u32(volume.size.0);
-            out.u8(layout_code(volume.layout));
-            out.u8(zone_code(volume.zone));
-            out.u8(u8::from(volume.thin));
-            out.u64(volume.seed);
-            write_name(out, &volume.name);
-            write_disks(out, &volume.disks);
+            write_plan(out, volume);
         }
         Change::Resize { id, size } => {
             out.u8(2);
@@ -99,13 +93,22 @@ fn write_change(change: &Change, out: &mut Writer) {
             out.u8(12);
             out.u8(*percent);
         }
+        Change::Clone { id, source, name } => {
+            out.u8(13);
+            out.u32(id.0);
+            out.u32(source.0);
+            write_name(out, name);
+        }
     }
 }
 
 fn read_change(from: &mut Reader<'_>) -> Result<Change, Malformed> {
     let tag = from.u8()?;
     Ok(match tag {
-        1 => Change::Create { id: PoolVolumeId(from.u32()?), volume: read_plan(from)? },
+        1 => {
+            let id = PoolVolumeId(from.u32()?);
+            Change::Create { id, volume: read_plan(id, from)? }
+        }
         2 => Change::Resize { id: PoolVolumeId(from.u32()?), size: Blocks(from.u32()?) },
         3 => Change::Remove { id: PoolVolumeId(from.u32()?) },
         4 => {
@@ -132,7 +135,12 @@ fn read_change(from: &mut Reader<'_>) -> Result<Change, Malformed> {
         10 => Change::SetDraining { number: DiskId(from.u32()?), draining: flag(from)? },
         11 => Change::RemoveDisk { number: DiskId(from.u32()?) },
         12 => Change::SetAlarm { percent: from.u8()? },
-        _ => return Err(from.refuse("a change of an unknown kind (1 to 12)")),
+        13 => Change::Clone {
+            id: PoolVolumeId(from.u32()?),
+            source: PoolVolumeId(from.u32()?),
+            name: read_name(from)?,
+        },
+        _ => return Err(from.refuse("a change of an unknown kind (1 to 13)")),
     })
 }
 
@@ -155,9 +163,20 @@ fn read_disk(from: &mut Reader<'_>) -> Result<Disk, Malformed> {
     Ok(Disk { uid, blocks, fast_end, draining: false })
 }
 
-fn read_plan(from: &mut Reader<'_>) -> Result<Volume, Malformed> {
+fn write_plan(out: &mut Writer, volume: &Volume) {
+    out.u32(volume.size.0);
+    out.u8(layout_code(volume.layout));
+    out.u8(zone_code(volume.zone));
+    out.u8(u8::from(volume.thin));
+    out.u64(volume.seed);
+    write_name(out, &volume.name);
+    write_disks(out, &volume.disks);
+}
+
+fn read_plan(group: PoolVolumeId, from: &mut Reader<'_>) -> Result<Volume, Malformed> {
     let size = Blocks(from.u32()?);
     let (layout, zone, thin) = (layout_of(from)?, zone_of(from)?, flag(from)?);
     let (seed, name, disks) = (from.u64()?, read_name(from)?, read_disks(from)?);
-    Ok(Volume { name, size, layout, zone, thin, seed, disks, origin: None, columns: Vec::new() })
+    let (origin, columns) = (None, Vec::new());
+    Ok(Volume { name, size, layout, zone, thin, seed, disks, origin, group, columns })
 }

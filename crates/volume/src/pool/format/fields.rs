@@ -143,7 +143,7 @@ pub const IMAGE_DISK_FIELDS: [Field; 5] = [
 ];
 
 /// The fields of a volume in an image.
-pub const IMAGE_VOLUME_FIELDS: [Field; 11] = [
+pub const IMAGE_VOLUME_FIELDS: [Field; 12] = [
     Field::new("number", 0, 4),
     Field::new("origin", 4, 4),
     Field::new("size", 8, 4),
@@ -154,6 +154,7 @@ pub const IMAGE_VOLUME_FIELDS: [Field; 11] = [
     Field::new("seed", 16, 8),
     Field::new("width", 24, 4),
     Field::new("name", 28, 255),
+    Field::new("group", 284, 4),
     Field::new("disks", 288, 256),
 ];
 

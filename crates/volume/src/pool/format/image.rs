@@ -61,7 +61,10 @@ fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
     out.u64(volume.seed);
     out.u32(u32::try_from(volume.disks.len()).expect("few disks"));
     out.padded(volume.name.as_bytes(), NAME_BYTES_MAX);
-    out.padded(&[], 5);
+    out.padded(&[], 1);
+    // Zero for the group that a volume founds and its snapshots share.
+    let founds = volume.group == volume.origin.unwrap_or(id);
+    out.u32(if founds { 0 } else { volume.group.0 });
     for place in 0..DISKS_MAX {
         out.u32(volume.disks.get(place).map_or(u32::MAX, |disk| disk.0));
     }
@@ -124,18 +127,27 @@ pub(crate) fn decode(
     Ok(state)
 }
 
-/// Names are unique, and every snapshot has its origin.
+/// Names are unique, every snapshot has its origin, and the volumes of a group can share blocks.
 fn families(state: &State) -> Result<(), &'static str> {
     let mut names: Vec<&str> = state.volumes.values().map(|volume| volume.name.as_str()).collect();
     names.sort_unstable();
     if names.windows(2).any(|two| two[0] == two[1]) {
         return Err("a name is given twice");
     }
+    let mut groups: BTreeMap<PoolVolumeId, (Layout, usize)> = BTreeMap::new();
+    for (id, volume) in &state.volumes {
+        let shape = (volume.layout, volume.columns.len());
+        let founder = state.volumes.get(&volume.group);
+        let founded = founder.is_none_or(|founder| founder.group == volume.group);
+        if volume.group > *id || !founded || *groups.entry(volume.group).or_insert(shape) != shape {
+            return Err("a volume of a group that it cannot share blocks with");
+        }
+    }
     let mut counts: BTreeMap<PoolVolumeId, usize> = BTreeMap::new();
     for volume in state.volumes.values() {
         let Some(id) = volume.origin else { continue };
         let origin = state.volumes.get(&id).ok_or("a snapshot of nothing")?;
-        if origin.origin.is_some() || origin.columns.len() != volume.columns.len() {
+        if origin.origin.is_some() || origin.group != volume.group {
             return Err("a snapshot of what can have none");
         }
         *counts.entry(id).or_default() += 1;
@@ -180,7 +192,13 @@ fn read_volume(
     let seed = from.u64()?;
     let width = from.count(DISKS_MAX, "more disks than a pool has")?;
     let name = text(from, name_len)?;
-    from.zeroes(NAME_BYTES_MAX - name_len + 5)?;
+    from.zeroes(NAME_BYTES_MAX - name_len + 1)?;
+    let founder = origin.unwrap_or(id);
+    let group = match from.u32()? {
+        0 => founder,
+        group if group == founder.0 => return Err(from.refuse("a group that is written as zero")),
+        group => PoolVolumeId(group),
+    };
     let mut on = Vec::new();
     for place in 0..DISKS_MAX {
         let number = from.u32()?;
@@ -198,7 +216,7 @@ fn read_volume(
     assert_eq!(name.len(), name_len, "as many bytes as were counted");
     let columns = if layout == Layout::Stripe { width } else { 1 };
     let columns = (0..columns).map(|_| read_column(from, extents)).collect::<Result<_, _>>()?;
-    Ok((id, Volume { name, size, layout, zone, thin, seed, disks: on, origin, columns }))
+    Ok((id, Volume { name, size, layout, zone, thin, seed, disks: on, origin, group, columns }))
 }
 
 fn read_column(from: &mut Reader<'_>, extents: &mut usize) -> Result<ExtentMap, Malformed> {
@@ -330,9 +348,9 @@ mod tests {
         let disks = vec![DiskId(33)];
         let (layout, zone) = (Layout::Stripe, Zone::Slow);
         let (name, size, seed) = ("archive".to_owned(), Blocks(19), 0xABCD);
-        let columns = Vec::new();
+        let (origin, group, columns) = (None, PoolVolumeId(77), Vec::new());
         let volume =
-            Volume { name, size, layout, zone, thin: true, seed, disks, origin: None, columns };
+            Volume { name, size, layout, zone, thin: true, seed, disks, origin, group, columns };
         let changes = [
             Change::AddDisk { number: DiskId(33), disk },
             Change::SetDraining { number: DiskId(33), draining: true },

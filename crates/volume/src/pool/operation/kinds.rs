@@ -69,6 +69,17 @@ pub enum Operation {
         /// The snapshot's name.
         name: String,
     },
+    /// Makes a volume with the content of a volume or snapshot: the two share blocks until one of
+    /// them writes. It has the placement of its source. The writes of the source are quiesced until
+    /// the operation ends.
+    Clone {
+        /// The volume or snapshot.
+        source: PoolVolumeId,
+        /// The clone's name.
+        name: String,
+        /// The clone's size: at least that of the source.
+        size: Blocks,
+    },
     /// Restores a volume from its snapshot, size included. The volume is quiesced until the
     /// operation ends.
     RollBack {
@@ -78,7 +89,7 @@ pub enum Operation {
     /// Changes a volume's placement; [`Pool::misplaced`](crate::pool::Pool::misplaced) tells which
     /// blocks do not follow it.
     Relocate {
-        /// The volume; its snapshots move with it.
+        /// The volume; the others of its group move with it.
         volume: PoolVolumeId,
         /// The zone.
         zone: Zone,
@@ -129,9 +140,9 @@ pub(crate) enum Lock {
     Pool,
     /// The list of volumes.
     Table,
-    /// A volume and its snapshots.
+    /// The volumes and snapshots of a group.
     Group(PoolVolumeId),
-    /// Some blocks of a volume and its snapshots.
+    /// Some blocks of the volumes and snapshots of a group.
     Blocks(PoolVolumeId, Range<u32>),
 }
 
@@ -166,13 +177,13 @@ impl Operation {
             if count.0 == 0 || end > volume.size.0 {
                 return Err(Refusal::Size);
             }
-            Ok(vec![Lock::Blocks(*id, first.0..end)])
+            Ok(vec![Lock::Blocks(volume.group, first.0..end)])
         };
         match self {
             Self::Create(_) => Ok(vec![Lock::Table]),
-            Self::Snapshot { volume, .. } | Self::Remove { volume } => {
-                Ok(vec![Lock::Table, Lock::Group(family(volume)?)])
-            }
+            Self::Snapshot { volume, .. }
+            | Self::Clone { source: volume, .. }
+            | Self::Remove { volume } => Ok(vec![Lock::Table, Lock::Group(family(volume)?)]),
             Self::Resize { volume, size } => {
                 let before = state.volume(*volume).ok_or(Refusal::NoSuchVolume(*volume))?.size;
                 // The blocks that remain stay in use.

@@ -66,11 +66,11 @@ impl Pool {
                 let id = PoolVolumeId(self.state.next_volume);
                 let (origin, name) = (*volume, called.clone());
                 let mut plan = Plan::of(vec![Change::Snapshot { id, origin, name }]);
-                // The snapshot's data is durable, independently of later flushes of the volume.
-                let of = Some(*volume);
-                let disks = self.state.disks().map(|(disk, _)| Action::Flush { disk, of });
-                plan.phases = vec![disks.collect()];
+                plan.phases = vec![self.flushes_of(*volume)];
                 Ok(plan)
+            }
+            Operation::Clone { source, name: called, size } => {
+                self.plan_clone(*source, called, *size)
             }
             Operation::RollBack { snapshot } => {
                 self.volume(*snapshot)?.origin.ok_or(Refusal::NotSnapshot)?;
@@ -107,7 +107,8 @@ impl Pool {
         let NewVolume { name, size, layout, zone, thin, seed, disks } = wanted.clone();
         let columns = if layout == Layout::Stripe { disks.len() } else { 1 };
         let columns = vec![ExtentMap::default(); columns];
-        let volume = Volume { name, size, layout, zone, thin, seed, disks, origin: None, columns };
+        let (origin, group) = (None, id);
+        let volume = Volume { name, size, layout, zone, thin, seed, disks, origin, group, columns };
         let mut plan = Plan::default();
         if !thin {
             let whole = holes(&volume, 0, size.0);
@@ -118,6 +119,43 @@ impl Pool {
         assert_eq!(placed, if thin { 0 } else { size.0 }, "thick volumes are allocated whole");
         assert!(self.state.volume(id).is_none(), "volume numbers are not reused");
         plan.changes.insert(0, Change::Create { id, volume });
+        Ok(plan)
+    }
+
+    /// What makes the data of a volume durable, independently of later flushes of its clients.
+    fn flushes_of(&self, volume: PoolVolumeId) -> Vec<Action> {
+        let of = Some(volume);
+        self.state.disks().map(|(disk, _)| Action::Flush { disk, of }).collect()
+    }
+
+    fn plan_clone(
+        &mut self,
+        source: PoolVolumeId,
+        called: &str,
+        to: Blocks,
+    ) -> Result<Plan, Refusal> {
+        name(&self.state, called)?;
+        size(to)?;
+        let from = self.state.volume(source).ok_or(Refusal::NoSuchVolume(source))?;
+        if to < from.size {
+            return Err(Refusal::SmallerThanSource { blocks: from.size });
+        }
+        let id = PoolVolumeId(self.state.next_volume);
+        let mut plan = Plan::default();
+        if !from.thin {
+            let more = holes(from, from.size.0, to.0 - from.size.0);
+            plan = lay(&mut self.allocators, id, from, more)?;
+        }
+        let changes = [
+            Change::Clone { id, source, name: called.to_owned() },
+            Change::Resize { id, size: to },
+        ];
+        plan.changes.splice(0..0, changes);
+        let flushes = self.flushes_of(source);
+        match plan.phases.last_mut() {
+            Some(last) => last.extend(flushes),
+            None => plan.phases.push(flushes),
+        }
         Ok(plan)
     }
 
@@ -148,7 +186,7 @@ impl Pool {
     ) -> Result<Plan, Refusal> {
         let volume = self.volume(id)?;
         let mut shared = Vec::new();
-        if self.state.snapshots(id).next().is_some() {
+        if self.state.may_share(id) {
             for column in 0..volume.columns.len() {
                 let rows = volume.rows(column, first.0, count.0);
                 for run in volume.columns[column].within(rows.start, rows.end - rows.start) {
@@ -187,10 +225,10 @@ impl Pool {
         Ok(plan)
     }
 
-    /// The parts of a mapping that snapshots of the volume share.
+    /// The parts of a mapping that other volumes or snapshots share.
     pub(crate) fn shared(&self, id: PoolVolumeId, column: usize, run: Mapping) -> Vec<Mapping> {
         let mut rows: BTreeMap<u32, u32> = BTreeMap::new();
-        for (_, other) in self.state.snapshots(id) {
+        for (_, other) in self.state.group_members(id).filter(|(other, _)| *other != id) {
             for theirs in other.columns[column].within(run.row, run.place.len) {
                 let ours = run.place.block + (theirs.row - run.row);
                 if theirs.disk() == run.disk() && theirs.place.block == ours {

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::location::DiskId;
-use crate::pool::names::{PoolVolumeId, Zone};
+use crate::pool::names::{Blocks, PoolVolumeId, Zone};
 
 /// Why an operation is refused. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,11 @@ pub enum Refusal {
     NotSnapshot,
     /// It has snapshots. Cure: remove those first.
     HasSnapshots,
+    /// A clone has at least the size of its source.
+    SmallerThanSource {
+        /// The size of the source.
+        blocks: Blocks,
+    },
     /// Only a thin volume deallocates blocks.
     NotThin,
     /// The disk has allocated blocks, or volumes that are placed on it. Cure: drain it first.
@@ -100,6 +105,9 @@ impl fmt::Display for Refusal {
             Self::IsSnapshot => f.write_str("it is a snapshot, which is only read"),
             Self::NotSnapshot => f.write_str("it is no snapshot"),
             Self::HasSnapshots => f.write_str("it has snapshots: remove those first"),
+            Self::SmallerThanSource { blocks } => {
+                write!(f, "a clone has at least the {} MiB of its source", blocks.0)
+            }
             Self::NotThin => f.write_str("only a thin volume gives blocks back"),
             Self::InUse { blocks } => {
                 write!(f, "{blocks} blocks lie on it, or are to: empty it first")

@@ -4,7 +4,7 @@ use units::Extent;
 
 use crate::location::DiskId;
 use crate::pool::limits::BLOCK_SECTORS;
-use crate::pool::names::{Blocks, PoolVolumeId, VolumeBlock};
+use crate::pool::names::{Blocks, Layout, PoolVolumeId, VolumeBlock, Zone};
 use crate::pool::operation::kinds::Lock;
 use crate::pool::operation::machine::Pool;
 use crate::pool::state::extent_map::Mapping;
@@ -65,12 +65,28 @@ impl Pool {
         (Blocks(space.data().end - space.data().start), Blocks(space.free_blocks()))
     }
 
-    /// Whether a snapshot shares a part of a mapping.
+    /// The free blocks of a zone of a disk; none on a disk that the pool does not have.
+    pub fn free_in(&self, disk: DiskId, zone: Zone) -> Blocks {
+        Blocks(self.allocators.get(&disk).map_or(0, |space| space.left(zone)))
+    }
+
+    /// The size of the largest volume that could be created with this placement, were it not thin.
+    pub fn size_max(&self, layout: Layout, zone: Zone, disks: &[DiskId]) -> Blocks {
+        let left = disks.iter().map(|disk| self.free_in(*disk, zone).0);
+        Blocks(match layout {
+            Layout::Stripe => {
+                let width = u32::try_from(disks.len()).expect("few disks");
+                left.min().unwrap_or(0).saturating_mul(width)
+            }
+            Layout::Single | Layout::Random => left.fold(0, u32::saturating_add),
+        })
+    }
+
+    /// Whether another volume or snapshot shares a part of a mapping.
     fn is_shared(&self, id: PoolVolumeId, column: usize, run: Mapping) -> bool {
         debug_assert!(run.place.len > 0, "a mapping has rows");
-        // Blocks with one reference are the volume's own: that test needs no search of the
-        // snapshots.
-        self.state.snapshots(id).next().is_some()
+        // Blocks with one reference are the volume's own: that test needs no search of the group.
+        self.state.may_share(id)
             && !self.allocators[&run.disk()].is_alone(run.place)
             && !self.shared(id, column, run).is_empty()
     }

@@ -43,6 +43,7 @@ impl State {
                 Ok(())
             }
             Change::Snapshot { id, origin, name } => self.snapshot(*id, *origin, name, effects),
+            Change::Clone { id, source, name } => self.clone_volume(*id, *source, name, effects),
             Change::RollBack { snapshot } => self.roll_back(*snapshot, effects),
             Change::SetPlacement { id, zone, disks } => {
                 if disks.iter().any(|disk| !self.disks.contains_key(disk)) {
@@ -112,7 +113,7 @@ impl State {
         let columns = vec![ExtentMap::default(); columns];
         assert!(volume.origin.is_none(), "snapshots are not created");
         assert!(volume.columns.is_empty(), "a new volume has no blocks");
-        self.insert_volume(id, Volume { columns, ..volume.clone() });
+        self.insert_volume(id, Volume { columns, group: id, ..volume.clone() });
         Ok(())
     }
 
@@ -192,6 +193,21 @@ impl State {
         assert!(snapshot.origin == Some(origin), "a snapshot names its origin");
         effects.gained.extend(snapshot.places());
         self.insert_volume(id, snapshot);
+        Ok(())
+    }
+
+    fn clone_volume(
+        &mut self,
+        id: PoolVolumeId,
+        source: PoolVolumeId,
+        name: &str,
+        effects: &mut Effects,
+    ) -> Result<(), &'static str> {
+        let from = self.volumes.get(&source).ok_or("clones a volume that is not there")?;
+        let clone = Volume { name: name.to_owned(), origin: None, ..from.clone() };
+        self.admit(id, name)?;
+        effects.gained.extend(clone.places());
+        self.insert_volume(id, clone);
         Ok(())
     }
 

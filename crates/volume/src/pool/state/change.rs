@@ -59,6 +59,15 @@ pub enum Change {
         /// The snapshot's name.
         name: String,
     },
+    /// A new volume with the blocks and the size of a volume or snapshot, of its group.
+    Clone {
+        /// Its number: the next one.
+        id: PoolVolumeId,
+        /// The volume or snapshot.
+        source: PoolVolumeId,
+        /// Its name.
+        name: String,
+    },
     /// Restores a volume's blocks and size from its snapshot.
     RollBack {
         /// Which snapshot.
@@ -109,7 +118,9 @@ impl Change {
             // The new mapping, and the second part of the one that it splits.
             Self::Map { .. } => 2 * RUN_BYTES,
             Self::Unmap { .. } => RUN_BYTES,
-            Self::Snapshot { origin, .. } => columns + extents(*origin),
+            Self::Snapshot { origin: from, .. } | Self::Clone { source: from, .. } => {
+                columns + extents(*from)
+            }
             Self::RollBack { snapshot } => extents(*snapshot),
             Self::AddDisk { .. } => IMAGE_DISK_BYTES,
             Self::Resize { .. }
@@ -129,7 +140,9 @@ impl Change {
 
 /// Whether the pool stays within its limits after `changes`.
 pub(crate) fn room(state: &State, changes: &[Change]) -> bool {
-    let more = |change: &Change| matches!(change, Change::Create { .. } | Change::Snapshot { .. });
+    let more = |change: &Change| {
+        matches!(change, Change::Create { .. } | Change::Snapshot { .. } | Change::Clone { .. })
+    };
     let volumes = changes.iter().filter(|change| more(change)).count();
     let disks = changes.iter().filter(|change| matches!(change, Change::AddDisk { .. })).count();
     let origin = changes.iter().find_map(|change| match change {

@@ -3,9 +3,9 @@
 //! A [`State`] changes by [`Change`](crate::pool::Change)s only, in the same way when a change is
 //! committed and when it is replayed from a log.
 //!
-//! Invariants ([`State::held`]): no block of a disk belongs to two volumes, except to a volume and
-//! its snapshots at the same row; every mapped block lies on a disk of the pool, behind its
-//! metadata.
+//! Invariants ([`State::held`]): no block of a disk belongs to two volumes, except to volumes of one
+//! group, snapshots included, at the same row; every mapped block lies on a disk of the pool, behind
+//! its metadata.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -36,14 +36,17 @@ pub struct State {
     pub(crate) next_disk: u32,
     pub(crate) disks: BTreeMap<DiskId, Disk>,
     pub(crate) volumes: BTreeMap<PoolVolumeId, Volume>,
-    /// The snapshots of each volume that has some: every write looks them up.
+    /// The snapshots of each volume that has some.
     snapshots: BTreeMap<PoolVolumeId, Vec<PoolVolumeId>>,
+    /// The volumes and snapshots of each group: every write looks them up.
+    groups: BTreeMap<PoolVolumeId, Vec<PoolVolumeId>>,
 }
 
 impl State {
     /// A pool without disks.
     pub(crate) fn new(pool: PoolUid, geometry: Geometry) -> Self {
-        let (disks, volumes, snapshots) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (disks, volumes) = (BTreeMap::new(), BTreeMap::new());
+        let (snapshots, groups) = (BTreeMap::new(), BTreeMap::new());
         Self {
             pool,
             geometry,
@@ -54,6 +57,7 @@ impl State {
             disks,
             volumes,
             snapshots,
+            groups,
         }
     }
 
@@ -103,6 +107,7 @@ impl State {
         if let Some(origin) = volume.origin {
             self.snapshots.entry(origin).or_default().push(id);
         }
+        self.groups.entry(volume.group).or_default().push(id);
         self.volumes.insert(id, volume);
     }
 
@@ -125,6 +130,13 @@ impl State {
             let width = if volume.layout == Layout::Stripe { volume.disks.len() } else { 1 };
             assert_eq!(volume.columns.len(), width, "a stripe has a column per disk");
         }
+        let members: usize = self.groups.values().map(Vec::len).sum();
+        assert_eq!(members, self.volumes.len(), "every volume is of one group");
+        for (group, members) in &self.groups {
+            assert!(!members.is_empty(), "groups without volumes are not listed");
+            let of = |id: &PoolVolumeId| self.volumes[id].group == *group;
+            assert!(members.iter().all(of), "volumes name their group");
+        }
         for (origin, snapshots) in &self.snapshots {
             assert!(!snapshots.is_empty(), "volumes without snapshots are not listed");
             assert!(self.volumes.contains_key(origin), "the origin of a snapshot exists");
@@ -145,25 +157,37 @@ impl State {
                 self.snapshots.remove(&origin);
             }
         }
+        let members = self.groups.get_mut(&volume.group).expect("every volume is of a group");
+        members.retain(|member| *member != id);
+        if members.is_empty() {
+            self.groups.remove(&volume.group);
+        }
         Some(volume)
     }
 
-    /// The volume that `id` is, or is a snapshot of: its snapshot group shares blocks.
-    pub(crate) fn group_of(&self, id: PoolVolumeId) -> PoolVolumeId {
-        let group = self.volumes.get(&id).and_then(|volume| volume.origin).unwrap_or(id);
-        let origin = self.volumes.get(&group).and_then(|volume| volume.origin);
-        debug_assert!(origin.is_none(), "a snapshot has no snapshots");
-        group
+    /// The group of a volume or snapshot; `id` itself if it is not there.
+    pub fn group_of(&self, id: PoolVolumeId) -> PoolVolumeId {
+        self.volumes.get(&id).map_or(id, |volume| volume.group)
     }
 
-    /// A volume and its snapshots.
-    pub(crate) fn group_members(
+    /// The volumes and snapshots that may share blocks with a volume, itself included, in the order
+    /// of their creation.
+    pub fn group_members(&self, id: PoolVolumeId) -> impl Iterator<Item = (PoolVolumeId, &Volume)> {
+        self.members(self.group_of(id))
+    }
+
+    /// The volumes and snapshots of a group.
+    pub(crate) fn members(
         &self,
-        id: PoolVolumeId,
+        group: PoolVolumeId,
     ) -> impl Iterator<Item = (PoolVolumeId, &Volume)> {
-        let family = self.group_of(id);
-        let origin = self.volumes.get(&family).map(|volume| (family, volume));
-        origin.into_iter().chain(self.snapshots(family))
+        let members = self.groups.get(&group).into_iter().flatten();
+        members.map(|member| (*member, &self.volumes[member]))
+    }
+
+    /// Whether a volume has others in its group, with which it may share blocks.
+    pub(crate) fn may_share(&self, id: PoolVolumeId) -> bool {
+        self.groups.get(&self.group_of(id)).is_some_and(|members| members.len() > 1)
     }
 
     /// The number of mappings of all volumes.
@@ -196,7 +220,6 @@ impl State {
     pub fn held(&self) -> Result<BTreeMap<DiskId, Vec<BlockExtent>>, Overlap> {
         let mut claims: BTreeMap<DiskId, Vec<Claim>> = BTreeMap::new();
         for (id, volume) in &self.volumes {
-            let family = volume.origin.unwrap_or(*id);
             for (column, run) in volume.runs() {
                 let BlockExtent { disk, block, len } = run.place;
                 let data = self.disks.get(&disk).map(|disk| self.data(disk));
@@ -206,7 +229,7 @@ impl State {
                 if !inside || len == 0 || run.end() > rows.end {
                     return Err(Overlap { volume: *id, place: run.place });
                 }
-                let key = (family, column, i64::from(run.row) - i64::from(block));
+                let key = (volume.group, column, i64::from(run.row) - i64::from(block));
                 claims.entry(disk).or_default().push(Claim { block, len, volume: *id, key });
             }
         }

@@ -22,7 +22,7 @@ pub struct Disk {
     pub draining: bool,
 }
 
-/// A volume, or a snapshot of one.
+/// A volume, a snapshot of one, or a clone: a volume that began with the blocks of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// Its name.
@@ -41,6 +41,9 @@ pub struct Volume {
     pub disks: Vec<DiskId>,
     /// The volume that it is a snapshot of. Snapshots are read-only.
     pub origin: Option<PoolVolumeId>,
+    /// The group of volumes that it may share blocks with: the number of the volume from which the
+    /// first snapshot or clone of the group was made. That volume may have been removed since.
+    pub group: PoolVolumeId,
     /// The mappings of its rows: block n is row n / k of column n modulo k.
     pub(crate) columns: Vec<ExtentMap>,
 }
