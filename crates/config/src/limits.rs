@@ -47,6 +47,12 @@ pub const CLIENTS_MAX: usize = 64;
 /// Bytes of a disk's or a volume's name. A client opens a volume by it, and file systems accept no
 /// more.
 pub const NAME_BYTES_MAX: usize = 255;
+/// Labels of a volume.
+pub const LABELS_MAX: usize = 16;
+/// Bytes of a label's name, as for names of labels in Kubernetes.
+pub const LABEL_NAME_BYTES_MAX: usize = 63;
+/// Bytes of a label's value: a name of an object in Kubernetes fits.
+pub const LABEL_VALUE_BYTES_MAX: usize = 253;
 /// Bytes of a path on Linux.
 pub const PATH_BYTES_MAX: usize = 4_095;
 /// Bytes of a Unix socket's path on Linux.

@@ -5,7 +5,7 @@ use std::path::Path;
 use engine::stream::{RequestedStream, Span};
 use engine::{Contract, Priority, Weight};
 use spindle_config::{
-    DiskContract, DiskIndex, PlacementSpec, Plan, PoolPlan, PoolStream, PoolVolume,
+    DiskContract, DiskIndex, Labels, PlacementSpec, Plan, PoolPlan, PoolStream, PoolVolume,
 };
 use units::{Bytes, Duration, Extent, Instant, Sectors, Share};
 use volume::pool::format::Geometry;
@@ -90,6 +90,8 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 stream: None,
                 latency: None,
                 write_buffer: engine::limits::WRITE_BUFFER,
+                source: None,
+                labels: Labels::new(),
                 line: 17,
             },
             PoolVolume {
@@ -108,6 +110,8 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 line: 28,
                 latency: None,
                 write_buffer: engine::limits::WRITE_BUFFER,
+                source: None,
+                labels: Labels::new(),
             },
         ],
         line: 13,

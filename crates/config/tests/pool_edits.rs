@@ -111,7 +111,7 @@ fn a_new_volume_names_the_current_disks_of_the_pool() {
         layout: Some("stripe".to_owned()),
         zone: Some("slow".to_owned()),
         thin: Some(true),
-        disks: None,
+        ..PoolVolumeEdit::default()
     };
     let after = before.create_pool_volume("music", &edit).expect("it fits");
     assert_eq!(names(&after), ["films", "cam", "music"]);
@@ -129,6 +129,46 @@ fn a_new_volume_names_the_current_disks_of_the_pool() {
     assert_ne!(&other, music);
     let twice = said(after.create_pool_volume("music", &edit));
     assert!(twice.contains("expected a name of its own"), "{twice}");
+}
+
+/// Labels and the source of a clone are written with a volume; labels are replaced as a whole.
+#[test]
+fn a_volume_carries_its_source_and_its_labels() {
+    let labels = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let before = document("labels.toml", TEXT);
+    let edit = PoolVolumeEdit {
+        volume: VolumeEdit {
+            size: Some("2GiB".to_owned()),
+            labels: Some(labels(&[("pvc", "data-0"), ("namespace", "shop = 1")])),
+            ..VolumeEdit::default()
+        },
+        source: Some("films".to_owned()),
+        ..PoolVolumeEdit::default()
+    };
+    let after = before.create_pool_volume("copy", &edit).expect("it fits");
+    let expected = "source = \"films\"\nsize = \"2GiB\"\n\
+                    labels = [\"namespace=shop = 1\", \"pvc=data-0\"]\n";
+    assert!(after.text().ends_with(expected), "{}", after.text());
+    let (_, copy) = after.pool_volume("copy").expect("it was made");
+    assert_eq!(copy.source.as_deref(), Some("films"));
+    assert_eq!(copy.labels, labels(&[("namespace", "shop = 1"), ("pvc", "data-0")]));
+    let set = |pairs: &[(&str, &str)]| {
+        let edit = VolumeEdit { labels: Some(labels(pairs)), ..VolumeEdit::default() };
+        after.set_pool_volume("copy", &edit)
+    };
+    let other = set(&[("pvc", "")]).expect("it is possible");
+    assert!(other.text().ends_with("labels = [\"pvc=\"]\n"), "{}", other.text());
+    assert!(!set(&[]).expect("it is possible").text().contains("labels"));
+    for bad in ["", "Pvc", "9a", "a-b", "disk", "device", &"x".repeat(64)] {
+        let error = said(set(&[(bad, "x")]));
+        assert!(error.contains("expected NAME=VALUE"), "{bad}: {error}");
+    }
+    assert!(said(set(&[("pvc", "two\nlines")])).contains("expected NAME=VALUE"));
+    let many: Vec<String> = (0..17).map(|n| format!("n{n}")).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "")).collect();
+    assert!(said(set(&many)).contains("a list of at most 16"));
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod state;
 mod stop_signal;
 
 pub use backend::{Health, HealthState as DiskState};
+pub use changes::admission::{PoolDiskSpace, PoolSpace};
 pub use changes::error::ChangeError;
 pub use changes::operator::Operator;
 pub use changes::volumes::{Created, NewVolume, Setting};

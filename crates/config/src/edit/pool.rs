@@ -241,7 +241,7 @@ impl Document {
         edit: &PoolVolumeEdit,
     ) -> Result<(), ConfigError> {
         let pool = self.pool()?;
-        let PoolVolumeEdit { volume, disks, layout, zone, thin } = edit;
+        let PoolVolumeEdit { volume, disks, layout, zone, thin, source } = edit;
         put(table, "name", name);
         put(
             table,
@@ -251,7 +251,7 @@ impl Document {
                 None => list(self.names(&pool.disks)),
             },
         );
-        for (key, word) in [("layout", layout), ("zone", zone)] {
+        for (key, word) in [("layout", layout), ("zone", zone), ("source", source)] {
             if let Some(word) = word {
                 put(table, key, word);
             }

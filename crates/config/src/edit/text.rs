@@ -18,7 +18,7 @@ pub(super) fn tables_in<'a>(within: &'a mut Table, key: &str) -> Option<&'a mut 
 const NO_RATE: RateEdit = RateEdit { iops: None, bandwidth: None, run: None, block: None };
 
 pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
-    let VolumeEdit { size, reserve, limit, weight, priority, rate, stream, latency } = edit;
+    let VolumeEdit { size, reserve, limit, weight, priority, rate, stream, latency, labels } = edit;
     let streams = matches!(stream, Some(StreamEdit::Put { .. }));
     let bounds = matches!(latency, Some(LatencyEdit::Put { .. }));
     if reserve.is_some() || rate.is_some() {
@@ -40,6 +40,15 @@ pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
     }
     if let Some(LatencyEdit::Put { within, requests, burst, size }) = latency {
         put(table, "latency", inline_latency((within, requests), *burst, size));
+    }
+    match labels {
+        Some(labels) if labels.is_empty() => drop(table.remove("labels")),
+        Some(labels) => {
+            let texts: Vec<String> =
+                labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            put(table, "labels", list(texts.iter().map(String::as_str)));
+        }
+        None => {}
     }
     let rate = rate.as_ref().unwrap_or(&NO_RATE);
     for (key, text) in [

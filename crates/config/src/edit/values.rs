@@ -1,6 +1,6 @@
 //! Changes of a config, as values.
 
-use crate::plan::{PoolVolume, Volume};
+use crate::plan::{Labels, PoolVolume, Volume};
 
 /// Keys of a volume to write, as in the config and not yet checked. `None`: unchanged, or the
 /// default.
@@ -23,6 +23,8 @@ pub struct VolumeEdit {
     pub stream: Option<StreamEdit>,
     /// A bounded latency replaces a stream. It stands beside a reserve or a rate.
     pub latency: Option<LatencyEdit>,
+    /// Labels replace all others.
+    pub labels: Option<Labels>,
 }
 
 /// The keys of a rate from which a reserve is derived. Each key that is `None` is removed.
@@ -96,4 +98,6 @@ pub struct PoolVolumeEdit {
     pub zone: Option<String>,
     /// Whether blocks are allocated when they are first written.
     pub thin: Option<bool>,
+    /// The name of a volume or snapshot of the pool with whose content it is created.
+    pub source: Option<String>,
 }

@@ -69,6 +69,12 @@ fn contract() -> Vec<Key> {
     ]
 }
 
+fn labels() -> Key {
+    let about = "What the volume is for: the API and the metrics carry it.";
+    Key::new("labels", format!("a list of at most {}, each NAME=VALUE", l::LABELS_MAX), about)
+        .or("none")
+}
+
 fn write_buffer() -> Key {
     let about = "The bound of what clients have written and the disk has not; \"0\": a write is \
                  on the disk when it is answered.";
@@ -102,7 +108,7 @@ pub(crate) static VOLUME: Lazy = Lazy::new(|| {
     ];
     keys.extend(rate());
     keys.extend(contract());
-    keys.push(write_buffer());
+    keys.extend([write_buffer(), labels()]);
     TableKeys::new("[[volume]]", "A volume on one disk, with its contract.", keys)
 });
 
@@ -214,10 +220,16 @@ pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {
             "a table in braces",
             "The placement from which the volume's blocks are being relocated.",
         ),
+        Key::new(
+            "source",
+            "the name of a volume or snapshot of the pool",
+            "The content with which the volume is created.",
+        )
+        .or("zeroes"),
     ];
     keys.extend(rate());
     keys.extend(contract());
-    keys.push(write_buffer());
+    keys.extend([write_buffer(), labels()]);
     TableKeys::new("[[pool.volume]]", "A volume of the pool, with its contract.", keys)
 });
 

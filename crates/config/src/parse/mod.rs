@@ -7,6 +7,7 @@ mod disk;
 mod every;
 mod execution;
 mod faults;
+mod labels;
 mod latency;
 mod log;
 mod measured;

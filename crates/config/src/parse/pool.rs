@@ -9,6 +9,7 @@ use volume::pool::{Blocks, Layout, Zone};
 
 use input::{InputError, Table, Value, size_text};
 
+use super::labels::labels;
 use super::names::Names;
 use super::volume as single_disk;
 use super::{deadlines, latency, nbd, pool_stream, unkept, write_buffer};
@@ -22,6 +23,7 @@ use crate::plan::{
 
 const DISKS: &str = "the names of disks such as [\"d0\", \"d1\"]";
 const SIZE: &str = "a size such as 20GiB";
+const SOURCE: &str = "the name of a volume or snapshot of the pool";
 
 /// The pool without its volumes.
 pub(crate) fn head(table: &Table<'_>, disks: &[Disk]) -> Result<PoolPlan, InputError> {
@@ -152,6 +154,8 @@ fn parse_volume(
     let (clients, line) = (nbd::clients(table)?, table.line());
     let write_buffer = write_buffer::of_volume(table, &disks[on[0].0], false)?;
     let (parts, priority) = (Vec::new(), engine::Priority::Normal);
+    let source = table.value("source").map(|value| value.text(SOURCE).map(str::to_owned));
+    let source = source.transpose()?;
     Ok(PoolVolume {
         name,
         clients,
@@ -167,6 +171,8 @@ fn parse_volume(
         stream: None,
         latency: None,
         write_buffer,
+        source,
+        labels: labels(table)?,
         line,
     })
 }

@@ -10,6 +10,7 @@ use engine::{Admission, Contract, Priority, RateContract, RateRequirement, Refus
 use units::{Duration, Extent, Lba, Share};
 use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
 
+use super::labels::labels;
 use super::names::Names;
 use super::{deadlines, latency, stream, unkept, write_buffer};
 use crate::defaults;
@@ -89,6 +90,7 @@ pub(crate) fn check<'a>(
             priority,
             stream,
             write_buffer,
+            labels: labels(table)?,
             line,
         });
     }

@@ -12,6 +12,7 @@ mod backing;
 mod depth;
 mod disk;
 mod faults;
+mod labels;
 mod log;
 mod nbd;
 mod pool;
@@ -24,6 +25,7 @@ pub use depth::DepthSource;
 pub(crate) use depth::{DepthTerms, QueueDepth};
 pub use disk::{Disk, DiskIndex, DriveRef, ProfileRef, WriteBufferLog};
 pub use faults::Faults;
+pub use labels::Labels;
 pub use log::{Log, LogFormat, RecordSettings};
 pub use nbd::{Nbd, Tls};
 pub use pool::{

@@ -15,6 +15,7 @@ use volume::pool::limits::{BLOCK_SECTORS, DISK_BLOCKS_MAX};
 use volume::pool::{Blocks, Layout, Zone};
 
 use super::disk::{Disk, DiskIndex};
+use super::labels::Labels;
 
 /// The config's words for the layouts of a volume.
 pub(crate) const LAYOUTS: [(&str, Layout); 3] =
@@ -80,6 +81,10 @@ pub struct PoolVolume {
     /// The bound of its write buffer on each disk; zero: each of its writes is on the medium when
     /// it is answered.
     pub write_buffer: Sectors,
+    /// The volume or snapshot of the pool with whose content it is created.
+    pub source: Option<String>,
+    /// What it is for, in the words of its user.
+    pub labels: Labels,
     /// The line of its table, from 1.
     pub line: usize,
 }

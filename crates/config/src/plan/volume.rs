@@ -5,6 +5,7 @@ use engine::{Contract, Priority, RateContract};
 use units::{Bytes, Extent, Sectors};
 
 use super::disk::DiskIndex;
+use super::labels::Labels;
 
 /// A volume, by its index in [`crate::Plan::volumes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +38,8 @@ pub struct Volume {
     /// The bound of its write buffer, on a disk that has buffers; zero: each of its writes is on
     /// the medium when it is answered.
     pub write_buffer: Sectors,
+    /// What it is for, in the words of its user.
+    pub labels: Labels,
     /// The line of its table, from 1.
     pub line: usize,
 }

@@ -17,6 +17,7 @@
 //! and effective in the engine; the file always holds a config that `serve` accepts; newly
 //! allocated space reads as zeroes.
 
+pub(crate) mod admission;
 mod backend;
 mod disk_volume;
 mod disks;

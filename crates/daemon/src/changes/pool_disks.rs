@@ -1,6 +1,6 @@
 //! Disks join the pool and leave it, and relocations are completed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use config::{Document, NamedVolume};
 use volume::DiskId;
@@ -16,6 +16,8 @@ use crate::pool::service::PoolService;
 struct Relocation {
     id: PoolVolumeId,
     volume: Volume,
+    /// The volumes that move with it, itself included.
+    group: Vec<(PoolVolumeId, String)>,
     disks: Vec<String>,
 }
 
@@ -88,6 +90,10 @@ impl Operator {
                 .filter(|(_, one)| one.origin.is_none() && one.disks.contains(&number))
                 .map(|(id, volume)| (id, volume.clone()))
                 .collect();
+            // Those that may share blocks have one placement: the first stands for its group.
+            let mut groups = BTreeSet::new();
+            let volumes: Vec<_> =
+                volumes.into_iter().filter(|(_, one)| groups.insert(one.group)).collect();
             let others = state.disks().filter(|(id, disk)| *id != number && !disk.draining);
             let free: BTreeMap<DiskId, u32> =
                 others.map(|(id, _)| (id, flow.pool().free(id).1.0)).collect();
@@ -104,30 +110,32 @@ impl Operator {
         let mut after = Document::clone(&before);
         let mut relocations = Vec::new();
         for (id, volume) in volumes {
-            let (document, disks) = self.place_elsewhere(&after, (number, &free), &volume)?;
+            let group = self.writable_group(id)?;
+            let (document, disks) =
+                self.place_elsewhere(&after, (number, &free), (&volume, &group))?;
             after = document;
-            relocations.push(Relocation { id, volume, disks });
+            relocations.push(Relocation { id, volume, group, disks });
         }
         self.persist(&before, &after)?;
-        for Relocation { id, volume, .. } in &relocations {
+        for (id, name) in relocations.iter().flat_map(|one| &one.group) {
             if let Some(accounts) = pool.accounts(*id) {
-                self.state.set_pool_terms(after.plan(), &volume.name, &accounts);
+                self.state.set_pool_terms(after.plan(), name, &accounts);
             }
         }
-        for Relocation { id, volume, disks } in relocations {
+        for Relocation { id, volume, disks, .. } in relocations {
             let disks = self.pool_disk_numbers(&disks)?;
             self.state.change_pool(Operation::Relocate { volume: id, zone: volume.zone, disks })?;
         }
         self.state.change_pool(Operation::DrainDisk { disk: number })
     }
 
-    /// The config with a volume placed on other disks than `number`, and those disks: the ones with
+    /// The config with the volumes of a group placed on other disks than `number`, and those disks: the ones with
     /// the most free blocks that admit it.
     fn place_elsewhere(
         &self,
         before: &Document,
         (number, free): (DiskId, &BTreeMap<DiskId, u32>),
-        volume: &Volume,
+        (volume, group): (&Volume, &[(PoolVolumeId, String)]),
     ) -> Result<(Document, Vec<String>), ChangeError> {
         let others = volume.disks.iter().copied().filter(|id| *id != number);
         let others: Vec<DiskId> = others.collect();
@@ -142,7 +150,9 @@ impl Operator {
             let replace = |id: &DiskId| if *id == number { instead } else { *id };
             choices.push(volume.disks.iter().map(replace).collect());
         }
-        let is_known = matches!(before.find(&volume.name), Ok(NamedVolume::InPool(..)));
+        let is_known = |name: &String| matches!(before.find(name), Ok(NamedVolume::InPool(..)));
+        let known: Vec<&String> =
+            group.iter().map(|(_, name)| name).filter(|name| is_known(name)).collect();
         let mut refusal = ChangeError::Refused(format!(
             "volume \"{}\" is to lie on {} disks, and the pool has no other for it",
             volume.name,
@@ -150,12 +160,12 @@ impl Operator {
         ));
         for choice in choices {
             let disks = self.pool_disk_names(&choice)?;
-            if !is_known {
-                return Ok((before.clone(), disks));
-            }
-            match before.relocate_pool_volume(&volume.name, volume.zone, &disks) {
-                Ok((during, _)) => return Ok((during, disks)),
-                Err(error) => refusal = error.into(),
+            let moved = known.iter().try_fold(before.clone(), |document, name| {
+                Ok(document.relocate_pool_volume(name, volume.zone, &disks)?.0)
+            });
+            match moved {
+                Ok(during) => return Ok((during, disks)),
+                Err(error) => refusal = error,
             }
         }
         Err(refusal)
@@ -178,11 +188,8 @@ impl Operator {
         let mut completed = Vec::new();
         for planned in before.plan().pool.iter().flat_map(|pool| &pool.volumes) {
             let Some((id, _)) = self.state.pool_volume(&planned.name) else { continue };
-            let is_of_volume = |one: &PoolVolumeId| {
-                let origin =
-                    pool.inspect(|flow| flow.pool().state().volume(*one).and_then(|v| v.origin));
-                *one == id || origin == Some(id)
-            };
+            let group_of = |one| pool.inspect(|flow| flow.pool().state().group_of(one));
+            let is_of_volume = |one: &PoolVolumeId| group_of(*one) == group_of(id);
             if planned.from.is_some() && !in_progress.iter().any(is_of_volume) {
                 after = after.relocated_pool_volume(&planned.name)?;
                 completed.push((id, planned.name.clone()));

@@ -146,21 +146,43 @@ impl DaemonState {
         self.publish_pool_volume(plan, (id, &volume), export)
     }
 
+    /// A volume of the plan that begins with zeroes.
+    fn new_volume(&self, plan: &Plan, planned: &PoolVolume) -> Result<NewVolume, ChangeError> {
+        let disks = self.pool_disks(plan, &planned.disks)?;
+        let (name, size) = (planned.name.clone(), planned.blocks());
+        let &PoolVolume { layout, zone, thin, .. } = planned;
+        // The seed of a random layout differs from that of every other volume.
+        let seed = checksum::crc64(name.as_bytes());
+        Ok(NewVolume { name, size, layout, zone, thin, seed, disks })
+    }
+
+    /// The operation that makes a volume of the plan with the content of its source.
+    fn clone_operation(
+        &self,
+        planned: &PoolVolume,
+        source: &str,
+    ) -> Result<Operation, ChangeError> {
+        let (source, _) = self.pool_volume(source).ok_or_else(|| {
+            let name = &planned.name;
+            ChangeError::Refused(format!(
+                "volume \"{name}\" begins as \"{source}\", which is not in the pool"
+            ))
+        })?;
+        Ok(Operation::Clone { source, name: planned.name.clone(), size: planned.blocks() })
+    }
+
     /// Creates a volume of the plan in the pool.
     pub(crate) fn create_pool_volume(
         &self,
         plan: &Plan,
         planned: &PoolVolume,
     ) -> Result<(), ChangeError> {
-        let disks = self.pool_disks(plan, &planned.disks)?;
+        let create = match &planned.source {
+            Some(source) => self.clone_operation(planned, source)?,
+            None => Operation::Create(self.new_volume(plan, planned)?),
+        };
         let accounts = self.attach_pool_volume(plan, &planned.name)?;
-        let name = planned.name.clone();
-        let &PoolVolume { layout, zone, thin, .. } = planned;
-        // The seed of a random layout differs from that of every other volume.
-        let seed = checksum::crc64(name.as_bytes());
-        let size = planned.blocks();
-        let new = NewVolume { name, size, layout, zone, thin, seed, disks };
-        let created = self.change_pool(Operation::Create(new));
+        let created = self.change_pool(create);
         created.inspect_err(|_| self.detach_pool_volume(&accounts))?;
         self.publish_new_pool_volume(plan, &planned.name, accounts)
     }

@@ -17,10 +17,47 @@ pub(super) struct NewPoolVolume<'a> {
     pub(super) edit: &'a PoolVolumeEdit,
 }
 
+impl NewPoolVolume<'_> {
+    /// The edit with the placement of the source, which a clone shares.
+    ///
+    /// # Errors
+    /// It asks for another placement, or for a size that is smaller than that of the source.
+    fn placed_as(&self, source: &Volume) -> Result<PoolVolumeEdit, ChangeError> {
+        let disks = self.operator.pool_disk_names(&source.disks)?;
+        let layout = config::layout_name(source.layout).to_owned();
+        let zone = config::zone_name(source.zone).to_owned();
+        let edit = self.edit;
+        let differs = [
+            ("disks", edit.disks.as_ref().is_some_and(|given| *given != disks)),
+            ("layout", edit.layout.as_ref().is_some_and(|given| *given != layout)),
+            ("zone", edit.zone.as_ref().is_some_and(|given| *given != zone)),
+            ("thin", edit.thin.is_some_and(|given| given != source.thin)),
+        ];
+        if let Some((key, _)) = differs.iter().find(|(_, differs)| *differs) {
+            return refused(format!(
+                "{key}: found another than that of \"{}\", expected none: a clone has the \
+                 placement of its source",
+                source.name
+            ));
+        }
+        let (disks, layout, zone) = (Some(disks), Some(layout), Some(zone));
+        let thin = source.thin.then_some(true);
+        Ok(PoolVolumeEdit { disks, layout, zone, thin, ..edit.clone() })
+    }
+}
+
 impl NewVolumeBackend for NewPoolVolume<'_> {
     fn equals_existing(&self, before: &Document) -> Result<Option<bool>, ChangeError> {
         let Ok((_, existing)) = before.pool_volume(self.name) else { return Ok(None) };
-        let asked = match before.preview_create_pool_volume(self.name, self.edit) {
+        if self.edit.source != existing.source {
+            return Ok(Some(false));
+        }
+        // The source may have been removed since: the clone has its placement.
+        let edit = match (&self.edit.source, self.operator.state.pool_volume(self.name)) {
+            (Some(_), Some((_, volume))) => &self.placed_as(&volume)?,
+            _ => self.edit,
+        };
+        let asked = match before.preview_create_pool_volume(self.name, edit) {
             Ok(asked) => asked,
             // A volume that does not fit beside the others is not the existing one.
             Err(error) if error.is_refusal() => return Ok(Some(false)),
@@ -37,7 +74,15 @@ impl NewVolumeBackend for NewPoolVolume<'_> {
     }
 
     fn add_to(&self, before: &Document) -> Result<Document, ChangeError> {
-        let after = before.create_pool_volume(self.name, self.edit)?;
+        let edit = match &self.edit.source {
+            None => self.edit,
+            Some(source) => {
+                let found = self.operator.state.pool_volume(source);
+                let (_, volume) = found.ok_or_else(|| self.operator.not_in_pool(source))?;
+                &self.placed_as(&volume)?
+            }
+        };
+        let after = before.create_pool_volume(self.name, edit)?;
         let (index, _) = after.pool_volume(self.name)?;
         after.reject_expired_pool_span(index, self.operator.now())?;
         Ok(after)
@@ -86,6 +131,7 @@ impl<'a> PoolVolume<'a> {
             layout: Some(config::layout_name(layout).to_owned()),
             zone: Some(config::zone_name(zone).to_owned()),
             thin: thin.then_some(true),
+            source: None,
         };
         Ok(before.create_pool_volume(self.name, &edit)?)
     }

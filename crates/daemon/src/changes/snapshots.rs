@@ -88,8 +88,22 @@ impl Operator {
         rolled_back
     }
 
-    /// Relocates a volume of the pool to another zone or to other disks. It is answered when that
-    /// is decided; the blocks are moved while the volume is in use.
+    /// The volumes that can be written and may share blocks with a volume, itself included: they
+    /// have one placement.
+    pub(super) fn writable_group(
+        &self,
+        id: PoolVolumeId,
+    ) -> Result<Vec<(PoolVolumeId, String)>, ChangeError> {
+        Ok(self.state.pool()?.inspect(|flow| {
+            let members = flow.pool().state().group_members(id);
+            let writable = members.filter(|(_, volume)| volume.origin.is_none());
+            writable.map(|(id, volume)| (id, volume.name.clone())).collect()
+        }))
+    }
+
+    /// Relocates a volume of the pool, with the volumes that may share blocks with it, to another
+    /// zone or to other disks. It is answered when that is decided; the blocks are moved while the
+    /// volumes are in use.
     ///
     /// # Errors
     /// See [`ChangeError`]; nothing has changed then.
@@ -111,14 +125,19 @@ impl Operator {
         if (zone, &numbers) == (volume.zone, &volume.disks) {
             return Ok(());
         }
-        let after = match before.find(name) {
-            Ok(NamedVolume::InPool(..)) => before.relocate_pool_volume(name, zone, &disks)?.0,
-            _ => Document::clone(&before),
-        };
+        let mut after = Document::clone(&before);
+        let group = self.writable_group(id)?;
+        for (_, member) in &group {
+            if let Ok(NamedVolume::InPool(..)) = before.find(member) {
+                after = after.relocate_pool_volume(member, zone, &disks)?.0;
+            }
+        }
         self.persist(&before, &after)?;
         let set_terms = |document: &Document| -> Result<(), ChangeError> {
-            if let Some(accounts) = self.state.pool()?.accounts(id) {
-                self.state.set_pool_terms(document.plan(), name, &accounts);
+            for (id, member) in &group {
+                if let Some(accounts) = self.state.pool()?.accounts(*id) {
+                    self.state.set_pool_terms(document.plan(), member, &accounts);
+                }
             }
             Ok(())
         };

@@ -41,7 +41,7 @@ pub struct Setting {
 }
 
 impl Operator {
-    fn new_backend<'a>(
+    pub(super) fn new_backend<'a>(
         &'a self,
         name: &'a str,
         volume: &'a NewVolume,

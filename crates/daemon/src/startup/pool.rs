@@ -106,7 +106,12 @@ impl DaemonState {
             if there.iter().any(|(_, volume)| volume.name == wanted.name) {
                 continue;
             }
-            self.create_pool_volume(plan, wanted).map_err(|error| StartError::Volume {
+            // In a pool that has lost all volumes, so has the source of a clone.
+            let mut wanted = wanted.clone();
+            if there.is_empty() {
+                wanted.source = None;
+            }
+            self.create_pool_volume(plan, &wanted).map_err(|error| StartError::Volume {
                 place: format!("{}:{}", plan.file, wanted.line),
                 name: wanted.name.clone(),
                 error,
