@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::limits::ANSWER_BYTES_MAX;
+use crate::resources::events::EventQuery;
 use crate::resources::trace::{LiveQuery, Splitter};
 
 /// The characters of a name that are escaped in a path.
@@ -174,11 +175,37 @@ impl Client {
         pause: Duration,
         each: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
     ) -> Result<Option<Answer>, ClientError> {
+        self.listen_to(&live_path(query), pause, each)
+    }
+
+    /// Calls `each` for every line of `/v1/events`, as [`Client::trace`] does.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn events(
+        &self,
+        query: &EventQuery,
+        pause: Duration,
+        each: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<Option<Answer>, ClientError> {
+        let EventQuery { client, frames } = query;
+        let client = client.as_ref().map(|client| format!("client={}", escaped(client)));
+        let frames = frames.map(|frames| format!("frames={frames}"));
+        let parts: Vec<String> = [client, frames].into_iter().flatten().collect();
+        self.listen_to(&format!("/v1/events?{}", parts.join("&")), pause, each)
+    }
+
+    fn listen_to(
+        &self,
+        path: &str,
+        pause: Duration,
+        each: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
+    ) -> Result<Option<Answer>, ClientError> {
         let unreachable = |error| ClientError::Unreachable(self.socket.clone(), error);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(unreachable)?.block_on(async {
             let stream = UnixStream::connect(&self.socket).await.map_err(unreachable)?;
-            let ended = listen(stream, &live_path(query), pause, each).await;
+            let ended = listen(stream, path, pause, each).await;
             ended.map_err(|why| ClientError::Broken(self.socket.clone(), why))
         })
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Json;
 use daemon::Operator;
 
+use crate::events::Events;
 use crate::problem::Problem;
 
 /// What the routes work on.
@@ -13,6 +14,7 @@ use crate::problem::Problem;
 pub struct Api {
     pub(crate) operator: Operator,
     pub(crate) closing: Closing,
+    pub(crate) events: Events,
 }
 
 /// A JSON reply, or the reason why there is none.
@@ -35,7 +37,7 @@ impl Closing {
 impl Api {
     /// The API of this daemon.
     pub fn new(operator: Operator) -> Self {
-        Self { operator, closing: Closing::default() }
+        Self { operator, closing: Closing::default(), events: Events::default() }
     }
 
     /// Does work that may wait for a disk or a file on a thread beside the server's own.

@@ -88,6 +88,9 @@ pub(super) const CONTRACT: (&str, &str) = (
     "contract_info",
     "Its contract: best-effort, reserve, rate, stream or latency, and its priority. Always 1.",
 );
+/// One metric, which is 1, for a volume with labels: it carries them beside those of every metric.
+pub(super) const LABELS: (&str, &str) =
+    ("labels", "Its labels, each as a label of this metric. Always 1.");
 pub(super) const CONTRACT_LABELS: &[&str] = &["device", "disk", "kind", "priority"];
 
 /// The share of a disk's time that streams reserve, the share that is left, and the share of its

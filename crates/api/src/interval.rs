@@ -1,15 +1,17 @@
-//! The interval between the last two samples of a daemon, and the shares of the intervals before.
-//! Rates are over the daemon's time, not this process's.
+//! The interval between the last two samples of a daemon, and the shares of the intervals before:
+//! what `spindle top` shows, and a frame of the event stream. Rates are over the daemon's time, not
+//! that of the process that computes them.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use api::{Client, ContractKind, Disk, DisksAnswer, Volume, VolumesAnswer};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stats::SCHEMA;
 use units::Share;
+use utoipa::ToSchema;
 
-use crate::daemon_api::{accepted, parse};
-use crate::vol::{clients, contract, deadlines};
+use crate::resources::contract::ContractKind;
+use crate::resources::disk::Disk;
+use crate::resources::volume::Volume;
 
 /// Intervals that are kept of each disk and volume.
 const INTERVALS_MAX: usize = 24;
@@ -18,75 +20,106 @@ const INTERVAL_MIN_S: f64 = 0.02;
 
 /// The state of all disks and volumes at one time.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
-    pub(super) disks: Vec<Disk>,
-    pub(super) volumes: Vec<Volume>,
+pub struct Sample {
+    /// In the config's order.
+    pub disks: Vec<Disk>,
+    /// In the order of their creation.
+    pub volumes: Vec<Volume>,
 }
 
 /// The interval between the last two samples, in the shape of `spindle top --json`.
-#[derive(Debug, Serialize)]
-pub(super) struct Window {
-    pub(super) schema: u32,
-    pub(super) uptime_s: f64,
-    pub(super) interval_s: f64,
-    pub(super) disks: Vec<DiskWindow>,
-    pub(super) volumes: Vec<VolumeWindow>,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Window {
+    /// The version of the schema.
+    pub schema: u32,
+    /// The end of the interval, in seconds since the daemon's start.
+    pub uptime_s: f64,
+    /// Its length.
+    pub interval_s: f64,
+    /// In the config's order.
+    pub disks: Vec<DiskWindow>,
+    /// In the order of their creation.
+    pub volumes: Vec<VolumeWindow>,
 }
 
 /// One disk.
-#[derive(Debug, Serialize)]
-pub(super) struct DiskWindow {
-    pub(super) name: String,
-    pub(super) drive: String,
-    pub(super) busy_share: f64,
-    pub(super) reserved: f64,
-    pub(super) reserved_by_streams: f64,
-    pub(super) left: f64,
-    pub(super) iops: f64,
-    pub(super) bytes_per_s: f64,
-    pub(super) in_flight: u64,
-    pub(super) busy_history: Vec<f64>,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DiskWindow {
+    /// Its name.
+    pub name: String,
+    /// The name of its drive model.
+    pub drive: String,
+    /// The part of the interval in which it was busy.
+    pub busy_share: f64,
+    /// The reserved share of its time.
+    pub reserved: f64,
+    /// The share that streams reserve.
+    pub reserved_by_streams: f64,
+    /// The largest reserve that is left.
+    pub left: f64,
+    /// Answered requests a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Requests in progress.
+    pub in_flight: u64,
+    /// The busy parts of the intervals before.
+    pub busy_history: Vec<f64>,
     /// The old name of `busy_history`, for one version.
-    pub(super) busy_of_late: Vec<f64>,
+    pub busy_of_late: Vec<f64>,
 }
 
 /// One volume.
-#[derive(Debug, Serialize)]
-pub(super) struct VolumeWindow {
-    pub(super) name: String,
-    pub(super) disk: String,
-    /// The contract in words, and its kind.
-    pub(super) contract: String,
-    pub(super) kind: ContractKind,
-    pub(super) share: f64,
-    pub(super) reserve: f64,
-    pub(super) limit: f64,
-    pub(super) iops: f64,
-    pub(super) bytes_per_s: f64,
-    pub(super) in_flight: u64,
-    /// The connections by transport, in words, and by name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct VolumeWindow {
+    /// Its name.
+    pub name: String,
+    /// Its disk, or its disks, separated by `+`.
+    pub disk: String,
+    /// Its contract in words.
+    pub contract: String,
+    /// What it is guaranteed.
+    pub kind: ContractKind,
+    /// Its share of the disk's time in the interval.
+    pub share: f64,
+    /// Its reserve.
+    pub reserve: f64,
+    /// Its limit.
+    pub limit: f64,
+    /// Answered requests a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// Requests in progress.
+    pub in_flight: u64,
+    /// The connections by transport, in words.
     #[serde(skip)]
-    pub(super) clients: String,
-    pub(super) transports: BTreeMap<String, usize>,
+    pub clients: String,
+    /// The connections by transport.
+    #[serde(default)]
+    pub transports: BTreeMap<String, usize>,
     /// The mean latency of the requests answered in the interval; `None` without requests.
-    pub(super) mean_ms: Option<f64>,
+    pub mean_ms: Option<f64>,
     /// The balance of the reserve; `None` if the policy keeps none.
-    pub(super) balance_s: Option<f64>,
+    pub balance_s: Option<f64>,
     /// The estimated worth of its reserve over the last 10 to 20 s.
-    pub(super) worth: Option<f64>,
-    /// The deadlines met and missed in the interval; `None` without a stream or a bounded latency.
-    pub(super) deadlines_met: Option<u64>,
-    pub(super) deadlines_missed: Option<u64>,
-    /// The bytes of a stream in the interval that were late, and those beyond the contract.
-    pub(super) late_bytes: Option<u64>,
-    pub(super) beyond_bytes: Option<u64>,
+    pub worth: Option<f64>,
+    /// The deadlines met in the interval; `None` without a stream or a bounded latency.
+    pub deadlines_met: Option<u64>,
+    /// Those missed.
+    pub deadlines_missed: Option<u64>,
+    /// The bytes of a stream in the interval that were late.
+    pub late_bytes: Option<u64>,
+    /// Those beyond the contract.
+    pub beyond_bytes: Option<u64>,
     /// The requests in the interval beyond a bounded latency.
-    pub(super) beyond_requests: Option<u64>,
+    pub beyond_requests: Option<u64>,
     /// The least time that an answer has left to its deadline since the daemon's start.
-    pub(super) closest_ms: Option<f64>,
-    pub(super) share_history: Vec<f64>,
+    pub closest_ms: Option<f64>,
+    /// Its shares in the intervals before.
+    pub share_history: Vec<f64>,
     /// The old name of `share_history`, for one version.
-    pub(super) share_of_late: Vec<f64>,
+    pub share_of_late: Vec<f64>,
 }
 
 /// The last shares of each disk or volume, by its name.
@@ -94,7 +127,7 @@ type Shares = BTreeMap<String, VecDeque<f64>>;
 
 /// The last two samples, and the shares of the intervals before.
 #[derive(Debug)]
-pub(super) struct History {
+pub struct History {
     before: Sample,
     now: Sample,
     disks: Shares,
@@ -102,13 +135,14 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn new(first: Sample) -> Self {
+    /// A history that begins with this sample.
+    pub fn new(first: Sample) -> Self {
         let (disks, volumes) = (Shares::new(), Shares::new());
         Self { before: first.clone(), now: first, disks, volumes }
     }
 
     /// Ends the interval with `sample`, and begins the next.
-    pub(super) fn add(&mut self, sample: Sample) {
+    pub fn add(&mut self, sample: Sample) {
         let apart = sample.disks.first().zip(self.now.disks.first());
         if apart.is_some_and(|(to, from)| (to.uptime_s - from.uptime_s).abs() < INTERVAL_MIN_S) {
             return;
@@ -121,7 +155,8 @@ impl History {
         append(&mut self.volumes, volumes);
     }
 
-    pub(super) fn interval(&self) -> Window {
+    /// The interval between the last two samples.
+    pub fn interval(&self) -> Window {
         let earlier: BTreeMap<&str, &Volume> =
             self.before.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect();
         let of = |volume: &Volume| self.volume(volume, earlier.get(volume.name.as_str()).copied());
@@ -169,7 +204,7 @@ impl History {
         VolumeWindow {
             name: now.name.clone(),
             disk: now.disk.clone(),
-            contract: contract(now),
+            contract: now.contract(),
             kind: now.kind(),
             share: rate(since(|volume| volume.disk_time_s), seconds),
             reserve: share(&now.reserve),
@@ -177,13 +212,13 @@ impl History {
             iops: rate(requests, seconds),
             bytes_per_s: rate(since(|volume| volume.bytes as f64), seconds),
             in_flight: now.in_flight,
-            clients: clients(now),
+            clients: now.clients(),
             transports: now.transports.clone(),
             mean_ms: (requests > 0.0).then_some(mean),
             balance_s: now.balance_s,
             worth: now.worth,
-            deadlines_met: counted(|volume| deadlines(volume).map(|(met, _)| met)),
-            deadlines_missed: counted(|volume| deadlines(volume).map(|(_, missed)| missed)),
+            deadlines_met: counted(|volume| volume.deadlines().map(|(met, _)| met)),
+            deadlines_missed: counted(|volume| volume.deadlines().map(|(_, missed)| missed)),
             late_bytes: counted(|volume| Some(volume.stream.as_ref()?.bytes?.missed)),
             beyond_bytes: counted(|volume| Some(volume.stream.as_ref()?.bytes?.beyond())),
             beyond_requests: counted(|volume| Some(volume.latency.as_ref()?.beyond)),
@@ -222,11 +257,4 @@ fn append(all: &mut Shares, parts: impl Iterator<Item = (String, f64)>) {
         line.push_back(part);
         all.insert(name, line);
     }
-}
-
-/// The present state of the daemon's disks and volumes.
-pub(super) fn sample(client: &Client) -> anyhow::Result<Sample> {
-    let disks = parse::<DisksAnswer>(&accepted(client.get("disks", None))?)?.disks;
-    let volumes = parse::<VolumesAnswer>(&accepted(client.get("volumes", None))?)?.volumes;
-    Ok(Sample { disks, volumes })
 }

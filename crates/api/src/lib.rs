@@ -18,7 +18,9 @@ mod client;
 mod context;
 mod contract_metrics;
 mod disk_metrics;
+mod events;
 mod extract;
+mod interval;
 mod metric_family;
 mod metrics;
 mod problem;
@@ -30,23 +32,25 @@ pub mod limits;
 
 pub use client::{Answer, Client, ClientError};
 pub use context::Api;
+pub use events::EventKind;
+pub use interval::{DiskWindow, History, Sample, VolumeWindow, Window};
 pub use metric_family::{Metric, MetricKind};
 pub use metrics::metrics;
 pub use problem::{Fault, LatencyOffers, Problem, Unfit};
+pub use resources::admission::{Admission, AdmissionAnswer, AdmissionDisk, Headroom};
 pub use resources::contract::{ContractKind, Rate};
 pub use resources::disk::{
     Disk, DiskAnswer, DiskChange, DiskHealth, DiskState, DisksAnswer, Predictions, ReadAhead,
     WriteBuffer,
 };
+pub use resources::events::EventQuery;
 pub use resources::latency::{Latency, LatencySpec};
 pub use resources::pool::{
     Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume, Relocate,
 };
 pub use resources::stream::{Stream, StreamBytes, StreamSpec};
 pub use resources::trace::LiveQuery;
-pub use resources::volume::{
-    Admission, AdmissionAnswer, Headroom, Volume, VolumeAnswer, VolumesAnswer,
-};
+pub use resources::volume::{Volume, VolumeAnswer, VolumesAnswer};
 pub use resources::volume_spec::{ContractSpec, VolumeChange, VolumeSpec};
 pub use routes::description;
 pub use server::{Bound, Server, Token, TokenError};

@@ -33,6 +33,14 @@ pub const LIVE_EVERY_MAX: u32 = 1_000_000;
 /// The longest time until a live trace notices that its client is gone.
 pub const LIVE_PAUSE: units::Duration = units::Duration::from_millis(200);
 
-const _: () = assert!(daemon::SUBSCRIBERS_MAX < CONNECTIONS_MAX / 2);
+/// The largest number of clients of the event stream.
+pub const EVENT_CLIENTS_MAX: usize = 16;
+/// The largest number of events queued for a client: a minute of frames. A client with more is
+/// disconnected.
+pub const EVENTS_QUEUED_MAX: usize = 64;
+/// The longest name of a client in bytes.
+pub const EVENT_CLIENT_NAME_BYTES_MAX: usize = 64;
+
+const _: () = assert!(daemon::SUBSCRIBERS_MAX + EVENT_CLIENTS_MAX < CONNECTIONS_MAX / 2);
 const _: () = assert!(config::limits::NAME_BYTES_MAX * 3 < HEAD_BYTES_MAX / 2);
 const _: () = assert!(TOKEN_BYTES_MIN < TOKEN_BYTES_MAX && TOKEN_BYTES_MAX < HEAD_BYTES_MAX);

@@ -16,14 +16,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use config::{Plan, priority_name};
+use config::{Labels, Plan, priority_name};
 use daemon::{Buckets, DiskState, DiskStatus, Operator, PoolView, Status, Traffic, VolumeStatus};
 use nbd::{Connections, ExportId, Transport};
 use units::Share;
 
 use crate::contract_metrics::{
-    BOUNDED, CLOSEST, CONTRACT, CONTRACT_LABELS, DiskShares, STREAM, STREAM_BYTES, STREAM_CLOSEST,
-    VolumeContract, WORTH, disk_shares, planned, volume_contract,
+    BOUNDED, CLOSEST, CONTRACT, CONTRACT_LABELS, DiskShares, LABELS, STREAM, STREAM_BYTES,
+    STREAM_CLOSEST, VolumeContract, WORTH, disk_shares, planned, volume_contract,
 };
 use crate::disk_metrics::{EXECUTED, READ_AHEAD, WRITE_BUFFER};
 use crate::metric_family::{Family, Metric, MetricKind, Value, charged, counter, gauge, sum, time};
@@ -255,6 +255,7 @@ pub fn metrics() -> Vec<Metric> {
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, VOLUME);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, TRANSPORT_LABELS, TRANSPORT_CONNECTIONS);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, CONTRACT_LABELS, CONTRACT);
+    one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, LABELS);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, STREAM);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, BALANCE);
     one(&mut all, VOLUME_PREFIX, MetricKind::Gauge, VOLUME_LABELS, WORTH);
@@ -343,6 +344,7 @@ fn render(
     text.families(VOLUME_PREFIX, VOLUME, &volumes, |volume| Some(volume));
     text.transports(&volumes);
     text.contracts(&volumes);
+    text.labels(plan, &volumes);
     text.balances(&volumes);
     text.families(VOLUME_PREFIX, BOUNDED, &volumes, |volume| volume.status.bounded.as_ref());
     text.families(VOLUME_PREFIX, STREAM_BYTES, &volumes, |volume| {
@@ -473,6 +475,24 @@ impl Text {
             if let Some(bandwidth) = contract.stream {
                 self.sample(&name, labels, &Value::Whole(bandwidth));
             }
+        }
+    }
+
+    fn labels(&mut self, plan: &Plan, volumes: &[Labelled<Volume>]) {
+        let name = format!("{VOLUME_PREFIX}{}", LABELS.0);
+        self.head(&name, MetricKind::Gauge, LABELS.1);
+        let own = plan.volumes.iter().map(|volume| (volume.name.as_str(), &volume.labels));
+        let pooled = plan.pool.iter().flat_map(|pool| &pool.volumes);
+        let pooled = pooled.map(|volume| (volume.name.as_str(), &volume.labels));
+        let planned: BTreeMap<&str, &Labels> = own.chain(pooled).collect();
+        for (labels, volume) in volumes {
+            let mut labels = labels.clone();
+            let found = planned.get(volume.status.name.as_str()).copied();
+            let Some(found) = found.filter(|labels| !labels.is_empty()) else { continue };
+            for (name, value) in found {
+                labels.extend([",", name, "=\"", &escaped(value), "\""]);
+            }
+            self.sample(&name, &labels, &Value::Whole(1));
         }
     }
 

@@ -11,7 +11,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::context::Api;
 use crate::metrics;
 use crate::problem::Problem;
-use crate::resources::{disk, pool, trace, volume};
+use crate::resources::{admission, disk, events, pool, trace, volume};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
@@ -26,8 +26,10 @@ struct Description;
 fn described() -> OpenApiRouter<Api> {
     OpenApiRouter::with_openapi(Description::openapi())
         .merge(volume::described())
+        .merge(admission::described())
         .merge(disk::described())
         .merge(trace::described())
+        .merge(events::described())
         .merge(pool::described())
 }
 

@@ -23,6 +23,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::context::{Api, Closing};
+use crate::events::Events;
 use crate::limits::{
     ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIME_MAX, STOP_MAX, TOKEN_BYTES_MAX,
     TOKEN_BYTES_MIN,
@@ -150,6 +151,7 @@ impl Bound {
 pub struct Server {
     stop: oneshot::Sender<()>,
     closing: Closing,
+    events: Events,
     thread: JoinHandle<()>,
 }
 
@@ -164,12 +166,12 @@ impl Server {
             .max_blocking_threads(CONNECTIONS_MAX)
             .build()?;
         let (stop, stopped) = oneshot::channel();
-        let closing = api.closing.clone();
+        let (closing, events) = (api.closing.clone(), api.events.clone());
         let thread = std::thread::Builder::new().name("api".to_owned()).spawn(move || {
             runtime.block_on(serve(bound, api, stopped));
             runtime.shutdown_timeout(STOP_MAX);
         })?;
-        Ok(Self { stop, closing, thread })
+        Ok(Self { stop, closing, events, thread })
     }
 
     /// Stops: accepts no further connections, and answers the requests in progress.
@@ -178,6 +180,7 @@ impl Server {
     /// If its thread has panicked.
     pub fn stop(self) {
         self.closing.close();
+        self.events.close();
         // The server may have ended already.
         let _ = self.stop.send(());
         self.thread.join().expect("the API's thread does not panic");

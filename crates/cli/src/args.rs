@@ -12,6 +12,7 @@ use crate::disk::DiskCommand;
 use crate::doctor::Doctor;
 use crate::drive::Drive;
 use crate::emulate::Emulate;
+use crate::events::Events;
 use crate::init::Init;
 use crate::lab::Forwarded;
 use crate::live::TraceLive;
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     Emulate(Emulate),
     /// Watch a running daemon: the share and the rates of each volume, now.
     Top(Top),
+    /// Print what happens to a running daemon: changes, refusals, health, missed deadlines.
+    Events(Events),
     /// Ask a running daemon whether a volume fits, and if not, what does.
     Admit(Admit),
     /// Simulate scenarios in virtual time, and replay flight records.

@@ -18,6 +18,7 @@ mod disk;
 mod doctor;
 mod drive;
 mod emulate;
+mod events;
 mod init;
 mod lab;
 mod listen;
@@ -66,6 +67,7 @@ fn run(command: Command, json: bool) -> anyhow::Result<ExitStatus> {
         Command::Emulate(command) => emulate::run(&command, json),
         Command::Top(command) => top::run(&command, json),
         Command::Disk(command) => disk::run(&command, json),
+        Command::Events(args) => events::run(&args, json),
         Command::Admit(admit) => admit::run(&admit, json),
         Command::Sim(Sim::Run(run)) => sim::run(&run, json),
         Command::Sim(Sim::Reproduce(args)) => {

@@ -1,8 +1,8 @@
 //! `spindle vol`: the volumes of a running daemon.
 
 use api::{
-    Answer, ClientError, ContractKind, Forced, Latency, NamedSpec, PoolAnswer, PoolVolume,
-    Relocate, StreamBytes, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
+    Answer, ClientError, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, StreamBytes, Volume,
+    VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };
 use clap::{Args, Subcommand};
 use console::{ExitStatus, bad_input, println, table};
@@ -52,8 +52,20 @@ pub(crate) struct Create {
     size: String,
     #[command(flatten)]
     layout: LayoutArgs,
+    /// Begin with the content of this volume or snapshot of the pool, at its placement.
+    #[arg(long, value_name = "VOLUME", conflicts_with = "disk")]
+    from: Option<String>,
+    /// Say what it is for, such as namespace=shop; any number of times.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
     #[command(flatten)]
     contract: Contract,
+}
+
+/// A label of a volume.
+fn label(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').ok_or("expected NAME=VALUE, such as namespace=shop");
+    Ok(parts.map(|(name, value)| (name.to_owned(), value.to_owned()))?)
 }
 
 /// The placement of a volume in the pool.
@@ -139,15 +151,27 @@ pub(crate) struct Rm {
     force: bool,
 }
 
-fn in_pool(create: &Create) -> anyhow::Result<VolumeSpec> {
-    let LayoutArgs { disks, layout, zone, thin } = &create.layout;
-    Ok(VolumeSpec {
-        disks: disks.clone(),
-        layout: layout.clone(),
-        zone: zone.clone(),
-        thin: thin.then_some(true),
-        ..create.contract.volume(&create.name, None, &create.size)?
-    })
+impl LayoutArgs {
+    /// The volume with this placement in the pool.
+    pub(crate) fn place(&self, volume: VolumeSpec) -> VolumeSpec {
+        let Self { disks, layout, zone, thin } = self;
+        VolumeSpec {
+            disks: disks.clone(),
+            layout: layout.clone(),
+            zone: zone.clone(),
+            thin: thin.then_some(true),
+            ..volume
+        }
+    }
+}
+
+fn create(create: &Create) -> anyhow::Result<Result<Answer, ClientError>> {
+    let Create { api, name, disk, size, layout, from, labels, contract } = create;
+    let labels = (!labels.is_empty()).then(|| labels.iter().cloned().collect());
+    let volume = contract.volume(name, disk.as_deref(), size)?;
+    let volume = layout.place(VolumeSpec { source: from.clone(), labels, ..volume });
+    let to = if disk.is_some() { "volumes" } else { "pool/volumes" };
+    Ok(api.client().post(to, &volume))
 }
 
 /// Prints where each volume of the pool lies.
@@ -190,10 +214,7 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<ExitStatus> {
         print_answer(answer, json, |answer: VolumeAnswer| volumes(&[answer.volume]))
     };
     match command {
-        Vol::Create(Create { api, name, disk: Some(disk), size, contract, .. }) => {
-            one(api.client().post("volumes", &contract.volume(name, Some(disk), size)?))
-        }
-        Vol::Create(create) => one(create.api.client().post("pool/volumes", &in_pool(create)?)),
+        Vol::Create(args) => one(create(args)?),
         Vol::Move(args) => relocate(args, json),
         Vol::Rebalance(args) => rebalance(args, json),
         Vol::Snapshot(Snapshot { volume: Named { api, name }, snapshot }) => {
@@ -239,59 +260,12 @@ pub(crate) fn run(command: &Vol, json: bool) -> anyhow::Result<ExitStatus> {
     }
 }
 
-/// What a volume is guaranteed.
-pub(crate) fn contract(volume: &Volume) -> String {
-    let reserve = &volume.reserve;
-    match (volume.kind(), &volume.rate, &volume.stream) {
-        (ContractKind::Stream, _, Some(stream)) if reserve != "0%" => {
-            format!("stream {}, reserve {reserve}", stream.bandwidth)
-        }
-        (ContractKind::Stream, _, Some(stream)) => format!("stream {}", stream.bandwidth),
-        (ContractKind::Rate, Some(rate), _) => {
-            format!("{reserve} for {:.0}/s in runs of {} x {}", rate.iops, rate.run, rate.block)
-        }
-        (ContractKind::Latency, ..) => latency(volume),
-        (ContractKind::BestEffort, ..) => "best effort".to_owned(),
-        _ => reserve.clone(),
-    }
-}
-
-/// A bounded latency, and the reserve beside it.
-fn latency(volume: &Volume) -> String {
-    let bounded = volume.latency.as_ref().map_or_else(
-        || "latency".to_owned(),
-        |latency| {
-            let Latency { within_ms, requests_per_s, size, .. } = latency;
-            format!("{within_ms} ms for {requests_per_s:.1}/s of {size}")
-        },
-    );
-    match &volume.rate {
-        Some(_) => format!("{bounded}, {} for a rate", volume.reserve),
-        None if volume.reserve == "0%" => bounded,
-        None => format!("{bounded}, reserve {}", volume.reserve),
-    }
-}
-
-/// The deadlines of a stream or a bounded latency that were met and missed.
-pub(crate) fn deadlines(volume: &Volume) -> Option<(u64, u64)> {
-    let stream = volume.stream.as_ref().map(|stream| (stream.met, stream.missed));
-    let bounded = volume.latency.as_ref();
-    stream.or(bounded.map(|latency| (latency.answered - latency.late, latency.late)))
-}
-
 /// What was asked for beyond the contract: bytes of a stream, or requests of a bounded latency.
 fn beyond(volume: &Volume) -> String {
     let bytes = volume.stream.as_ref().and_then(|stream| stream.bytes);
     let bytes = bytes.map(|bytes| Bytes(bytes.beyond()).to_string());
     let requests = volume.latency.as_ref().map(|latency| format!("{} requests", latency.beyond));
     bytes.or(requests).unwrap_or_else(|| "-".to_owned())
-}
-
-/// The connections by transport.
-pub(crate) fn clients(volume: &Volume) -> String {
-    let counted = volume.transports.iter().map(|(transport, count)| format!("{count} {transport}"));
-    let counted: Vec<_> = counted.collect();
-    if counted.is_empty() { volume.connections.to_string() } else { counted.join(", ") }
 }
 
 /// The bytes of a stream: in time, late, and not real time.
@@ -331,18 +305,18 @@ fn volumes(volumes: &[Volume]) -> String {
             volume.name.clone(),
             volume.disk.clone(),
             volume.size.clone(),
-            contract(volume),
+            volume.contract(),
             volume.limit.clone(),
             volume.weight.to_string(),
             volume.priority.clone().unwrap_or_else(|| "normal".to_owned()),
             volume.balance_s.map_or_else(|| "-".to_owned(), |left| format!("{left:.3} s")),
             volume.worth.map_or_else(|| "-".to_owned(), |worth| format!("{worth:.2}")),
-            deadlines(volume).map_or_else(
+            volume.deadlines().map_or_else(
                 || "-".to_owned(),
                 |(met, missed)| format!("{met} met, {missed} missed"),
             ),
             beyond(volume),
-            clients(volume),
+            volume.clients(),
             format!("{:.3} s", volume.disk_time_s),
             volume.requests.to_string(),
         ]
@@ -394,8 +368,10 @@ fn shown(volume: &Volume) -> String {
             latency.mean, latency.p50, latency.p99, latency.p999, latency.max
         )
     });
+    let labels = volume.labels.iter().map(|(name, value)| format!("label {name}={value}\n"));
+    let labels: String = labels.collect();
     format!(
         "{table}{at}; balance {balance}; {transferred} transferred, {failures} \
-         failures\n{stream}{bounded}{latency}"
+         failures\n{stream}{bounded}{latency}{labels}"
     )
 }

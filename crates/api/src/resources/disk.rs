@@ -9,6 +9,7 @@ use config::{DiskIndex, Plan};
 use daemon::Operator;
 use engine::Admission;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use units::{Instant, Sectors};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -17,6 +18,7 @@ use volume::{DiskExtent, DiskId, FreeSpace, NoSpace};
 
 use crate::answers::answers;
 use crate::context::{Answered, Api};
+use crate::events::EventKind;
 use crate::extract::{named, read};
 use crate::problem::Problem;
 
@@ -279,7 +281,7 @@ answers! {
 }
 
 /// All disks.
-fn all_disks(operator: &Operator) -> Vec<Disk> {
+pub(super) fn all_disks(operator: &Operator) -> Vec<Disk> {
     let (document, status) = (operator.document(), operator.accounts());
     let plan = document.plan();
     let disks =
@@ -402,11 +404,12 @@ async fn set_disk(
 ) -> Answered<DiskAnswer> {
     let name = named(name)?;
     let DiskChange { period } = read(body).await?;
+    let (told, fields) = (api.clone(), json!({ "change": "period", "disk": name }));
     let changed = api.work(move |operator| {
         operator.set_period(&name, &period)?;
         one_disk(&operator, &name)
     });
-    Ok(Json(changed.await??.into()))
+    Ok(Json(told.told_of(EventKind::Change, fields, changed.await?)?.into()))
 }
 
 /// Reopens a disk that is poisoned or gone: its volumes can be written again. Data written before
@@ -422,12 +425,13 @@ async fn reopen(
     name: Result<Path<String>, PathRejection>,
 ) -> Answered<DiskAnswer> {
     let name = named(name)?;
+    let (told, fields) = (api.clone(), json!({ "change": "reopened", "disk": name }));
     let opened = api.work(move |operator| {
         one_disk(&operator, &name)?;
         operator.reopen(&name)?;
         one_disk(&operator, &name)
     });
-    Ok(Json(opened.await??.into()))
+    Ok(Json(told.told_of(EventKind::Change, fields, opened.await?)?.into()))
 }
 
 fn one_disk(operator: &Operator, name: &str) -> Result<Disk, Problem> {

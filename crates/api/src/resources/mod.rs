@@ -2,8 +2,11 @@
 //! types. Quantities that a client sets are strings as in the config; measured quantities are
 //! numbers in the unit of the field's name.
 
+pub(crate) mod admission;
 pub(crate) mod contract;
+pub(crate) mod contract_text;
 pub(crate) mod disk;
+pub(crate) mod events;
 pub(crate) mod latency;
 pub(crate) mod pool;
 pub(crate) mod stream;

@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use daemon::{Operator, PoolDiskView, PoolView, PoolVolumeView};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -14,6 +15,7 @@ use volume::pool::{DiskUid, Zone};
 
 use crate::answers::answers;
 use crate::context::{Answered, Api};
+use crate::events::EventKind;
 use crate::extract::{named, read};
 use crate::problem::Problem;
 
@@ -208,16 +210,28 @@ fn answer(operator: &Operator) -> Result<PoolAnswer, Problem> {
     Ok(Pool::from(pool).into())
 }
 
-/// Changes the pool, and returns its new state.
+/// Changes the pool, and returns its new state. The event about it says which change it was.
 async fn changed(
     api: Api,
+    (kind, event): (EventKind, Value),
     change: impl FnOnce(&Operator) -> Result<(), Problem> + Send + 'static,
 ) -> Answered<PoolAnswer> {
+    let told = api.clone();
     let changed = api.work(move |operator| {
         change(&operator)?;
         answer(&operator)
     });
-    Ok(Json(changed.await??))
+    told.told_of(kind, event, changed.await?).map(Json)
+}
+
+/// An event about a volume.
+fn of_volume(change: &str, volume: &str) -> (EventKind, Value) {
+    (EventKind::Volume, json!({ "change": change, "volume": volume }))
+}
+
+/// An event about the pool, or a disk of it.
+fn of_pool(change: &str, disk: Option<&str>) -> (EventKind, Value) {
+    (EventKind::Change, json!({ "change": change, "disk": disk }))
 }
 
 /// The pool: its disks, its volumes, and its free space.
@@ -242,7 +256,7 @@ async fn change(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
         let accepted = "0 to 100".to_owned();
         return Err(Problem::invalid("alarm_percent", Some(level.to_string()), accepted));
     }
-    changed(api, move |operator| {
+    changed(api, of_pool("pool", None), move |operator| {
         paused.map_or(Ok(()), |paused| operator.pause_relocation(paused))?;
         alarm_percent.map_or(Ok(()), |level| operator.set_alarm(level))?;
         Ok(())
@@ -260,7 +274,7 @@ async fn change(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
     (status = 422, description = "A field is invalid", body = Problem)))]
 async fn add(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
     let NamedSpec { name } = read(body).await?;
-    changed(api, move |operator| {
+    changed(api, of_pool("disk_added", Some(&name.clone())), move |operator| {
         let uid = daemon::random_uid().map_err(|error| {
             let message = format!("no random bits: {error}");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
@@ -283,7 +297,7 @@ async fn remove(
     name: Result<Path<String>, PathRejection>,
 ) -> Answered<PoolAnswer> {
     let name = named(name)?;
-    changed(api, move |operator| {
+    changed(api, of_pool("disk_drained", Some(&name.clone())), move |operator| {
         operator.remove_pool_disk(&name)?;
         Ok(())
     })
@@ -307,7 +321,8 @@ async fn snapshot(
 ) -> Answered<PoolAnswer> {
     let volume = named(name)?;
     let NamedSpec { name } = read(body).await?;
-    changed(api, move |operator| {
+    let event = (EventKind::Volume, json!({ "change": "snapshot", "volume": name, "of": volume }));
+    changed(api, event, move |operator| {
         operator.snapshot(&volume, &name)?;
         Ok(())
     })
@@ -331,7 +346,7 @@ async fn roll_back(
 ) -> Answered<PoolAnswer> {
     let name = named(name)?;
     let Forced { force } = read(body).await?;
-    changed(api, move |operator| {
+    changed(api, of_volume("rolled_back", &name.clone()), move |operator| {
         operator.roll_back(&name, force)?;
         Ok(())
     })
@@ -362,7 +377,7 @@ async fn relocate(
         found.ok_or_else(|| Problem::invalid("zone", Some(word), accepted))
     });
     let zone = zone.transpose()?;
-    changed(api, move |operator| {
+    changed(api, of_volume("relocated", &name.clone()), move |operator| {
         operator.relocate(&name, zone, disks.as_deref())?;
         Ok(())
     })
@@ -375,7 +390,7 @@ async fn relocate(
      body = PoolAnswer),
     (status = 409, description = "There is no pool, or it cannot be written", body = Problem)))]
 async fn rebalance(State(api): State<Api>) -> Answered<PoolAnswer> {
-    changed(api, move |operator| {
+    changed(api, of_pool("rebalanced", None), move |operator| {
         operator.rebalance()?;
         Ok(())
     })

@@ -68,7 +68,7 @@ impl LiveQuery {
 }
 
 /// A body that ends when its sender is dropped.
-struct Lines(Receiver<Bytes>);
+pub(super) struct Lines(pub(super) Receiver<Bytes>);
 
 impl hyper::body::Body for Lines {
     type Data = Bytes;

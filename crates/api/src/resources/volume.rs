@@ -8,8 +8,8 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use config::{DiskIndex, Document, Plan};
-use daemon::{Created, DiskStatus, NewVolume, Operator, PoolView, Status, VolumeStatus};
+use config::{Document, Labels, Plan};
+use daemon::{Created, DiskStatus, Operator, PoolView, Status, VolumeStatus};
 use engine::stream::{RequestedLatency, RequestedStream, Span, Task};
 use engine::{LatencyContract, Priority, RateRequirement};
 use nbd::{Connections, ExportId};
@@ -18,18 +18,17 @@ use units::{Bytes, Instant, SECTOR_BYTES, Share};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use volume::NoSpace;
 
 use super::contract::{ContractKind, Rate, rate_of};
-use super::disk::{DiskHealth, DiskState, available};
+use super::disk::{DiskHealth, DiskState};
 use super::latency::{Latency, latency_of};
 use super::pool::PoolVolume;
 use super::stream::{Stream, stream_of};
-use super::volume_spec::{VolumeChange, VolumeSpec, missing_disk};
+use super::volume_spec::{VolumeChange, VolumeSpec};
 use crate::answers::answers;
 use crate::context::{Answered, Api};
 use crate::extract::{named, read};
-use crate::problem::{Fault, Problem};
+use crate::problem::Problem;
 
 /// A volume: its placement, its contract, and its use of disk time since the daemon's start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -66,6 +65,12 @@ pub struct Volume {
     pub limit: String,
     /// Its weight in the division of slack.
     pub weight: u32,
+    /// What it is for, in the words of its user.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The volume or snapshot of the pool with whose content it was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// Its priority: `normal` or `high`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required, value_type = String)]
@@ -142,40 +147,6 @@ pub struct LatencyMs {
     pub max: f64,
 }
 
-/// The headroom that the deadlines of a disk leave.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Headroom {
-    /// The number of streams and reserves on it, and of the server for best effort.
-    pub tasks: usize,
-    /// The part of the disk's time that they require.
-    pub utilization: f64,
-    /// The disk time that best effort can use at any instant without a missed deadline: ΔL in
-    /// Clockwise (RTAS 2000).
-    pub slack_ms: f64,
-}
-
-/// The result of admission: whether a volume fits, and what would.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Admission {
-    /// Whether the volume could be created now.
-    pub fits: bool,
-    /// The reason, if it does not fit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Fault>,
-    /// The largest reserve that the disk has available.
-    pub reserve_max: String,
-    /// The largest size that the disk has space for.
-    pub size_max: String,
-    /// That size in bytes.
-    pub size_max_bytes: u64,
-    /// The headroom of the disk: with the volume if it fits, without it if it does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub headroom: Option<Headroom>,
-    /// Deprecated: the same as `headroom`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub room: Option<Headroom>,
-}
-
 answers! {
     /// One volume.
     VolumeAnswer {
@@ -187,15 +158,10 @@ answers! {
         /// In the order of their creation.
         volumes: Vec<Volume>
     }
-    /// The result of admission.
-    AdmissionAnswer {
-        /// The result.
-        admission: Admission
-    }
 }
 
 /// All volumes. One that is created or removed between the two queries is left out.
-fn all_volumes(operator: &Operator) -> Vec<Volume> {
+pub(super) fn all_volumes(operator: &Operator) -> Vec<Volume> {
     let (document, status) = (operator.document(), operator.accounts());
     volumes_of((&document, operator.pool()), &status, &operator.connections(), false)
 }
@@ -263,6 +229,8 @@ struct Description<'a> {
     /// What it requests, and what a disk has admitted for that.
     latency: Option<(RequestedLatency, LatencyContract)>,
     pool: Option<PoolVolume>,
+    labels: Labels,
+    source: Option<String>,
 }
 
 impl<'a> Description<'a> {
@@ -280,6 +248,8 @@ impl<'a> Description<'a> {
                 .map(|stream| (stream.requested, stream.span, stream.promised.task)),
             latency: planned.contract.latency.map(|latency| (latency.requested(), latency)),
             pool: None,
+            labels: planned.labels.clone(),
+            source: None,
         }
     }
 
@@ -306,6 +276,8 @@ impl<'a> Description<'a> {
                 Some((volume.latency?, volume.parts.first()?.contract.latency?))
             }),
             pool: Some(pooled.clone().into()),
+            labels: planned.map(|volume| volume.labels.clone()).unwrap_or_default(),
+            source: planned.and_then(|volume| volume.source.clone()),
         }
     }
 }
@@ -315,8 +287,8 @@ fn one(
     (volume_status, measured_on, health): (&VolumeStatus, &DiskStatus, DiskHealth),
     (connections, latency_ms): (Connections, Option<LatencyMs>),
 ) -> Volume {
-    let Description { disk, on, size, at: place, priority, rate, stream, latency, pool } =
-        description;
+    let Description { disk, on, size, at: place, priority, rate, stream, .. } = description;
+    let Description { latency, pool, labels, source, .. } = description;
     let contract = &volume_status.contract;
     let kind = ContractKind::of(contract, stream.is_some(), rate.is_some());
     Volume {
@@ -332,6 +304,8 @@ fn one(
         reserve: disk.share_text(contract.reserve),
         limit: disk.share_text(contract.limit),
         weight: contract.weight.as_u32(),
+        labels,
+        source,
         priority: Some(config::priority_name(priority).to_owned()),
         rate: rate.map(rate_of),
         stream: stream.map(|stream| stream_of(stream, volume_status.kept)),
@@ -353,15 +327,6 @@ fn one(
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-fn headroom_of(room: config::AdmissionHeadroom) -> Headroom {
-    Headroom {
-        tasks: room.tasks,
-        utilization: room.utilization_ppb as f64 / 1e9,
-        slack_ms: room.slack.as_secs_f64() * 1e3,
-    }
-}
-
 fn latencies_of(volume_status: &VolumeStatus) -> LatencyMs {
     let millis = volume_status.latency.millis();
     LatencyMs {
@@ -373,43 +338,11 @@ fn latencies_of(volume_status: &VolumeStatus) -> LatencyMs {
     }
 }
 
-/// Whether the volume could be created. An invalid value is an error.
-fn check_admission(operator: &Operator, spec: VolumeSpec) -> Result<Admission, Problem> {
-    let document = operator.document();
-    let (name, new) = spec.placed(false)?;
-    let NewVolume::OnDisk { disk, edit } = new else { return Err(missing_disk()) };
-    let asked = document.create(&name, &disk, &edit);
-    let with = asked.as_ref().ok().cloned();
-    let reason = match asked {
-        Ok(_) => None,
-        Err(error) if error.is_refusal() => Some(Problem::fault(&error)),
-        Err(error) => return Err(daemon::ChangeError::Config(error).into()),
-    };
-    let plan = document.plan();
-    let index = plan.disks.iter().position(|there| there.name == disk);
-    let index = index.expect("the config has found it");
-    let with = with.as_ref().map_or(plan, Document::plan);
-    let headroom = with.admission_headroom(DiskIndex(index), operator.now()).map(headroom_of);
-    let (NoSpace { largest_gap: gap, .. }, _) = available(plan, DiskIndex(index));
-    let left = plan.unreserved(DiskIndex(index), operator.now());
-    let size_max: Bytes = gap.bytes();
-    Ok(Admission {
-        fits: reason.is_none(),
-        reason,
-        reserve_max: plan.disks[index].share_text(left),
-        size_max: config::size_text(size_max),
-        size_max_bytes: size_max.0,
-        headroom,
-        room: headroom,
-    })
-}
-
 pub(crate) fn described() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(volumes, create))
         .routes(routes!(volume, set, delete))
         .routes(routes!(create_in_pool))
-        .routes(routes!(admission))
 }
 
 /// All volumes: their placements, contracts and use of disk time.
@@ -449,11 +382,16 @@ async fn create_in_pool(State(api): State<Api>, body: Body) -> Result<Response, 
 
 async fn create_volume(api: Api, body: Body, in_pool: bool) -> Result<Response, Problem> {
     let (name, new) = read::<VolumeSpec>(body).await?.placed(in_pool)?;
+    let (told, called) = (api.clone(), name.clone());
     let created = api.work(move |operator| {
         let created = operator.create(&name, &new)?;
         Ok::<_, Problem>((created, one_volume(&operator, &name)?))
     });
-    Ok(made(created.await??))
+    let created = created.await?;
+    if matches!(created, Ok((Created::Unchanged, _))) {
+        return created.map(made);
+    }
+    told.told(("created", &called), created).map(made)
 }
 
 /// The reply to a creation.
@@ -498,11 +436,12 @@ async fn set(
 ) -> Answered<VolumeAnswer> {
     let name = named(name)?;
     let setting = read::<VolumeChange>(body).await?.setting()?;
+    let (told, called) = (api.clone(), name.clone());
     let changed = api.work(move |operator| {
         operator.set(&name, &setting)?;
         one_volume(&operator, &name)
     });
-    Ok(Json(changed.await??.into()))
+    Ok(Json(told.told(("changed", &called), changed.await?)?.into()))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -532,19 +471,8 @@ async fn delete(
         let given = Some(error.body_text());
         Problem::invalid("force", given, "`force=true`, `force=false` or nothing".to_owned())
     })?;
-    api.work(move |operator| operator.delete(&name, force.0.force)).await??;
+    let (told, called) = (api.clone(), name.clone());
+    let removed = api.work(move |operator| operator.delete(&name, force.0.force)).await?;
+    told.told(("removed", &called), removed.map_err(Problem::from))?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Checks whether a volume would fit, and what would otherwise. Changes nothing.
-#[utoipa::path(post, path = "/v1/admission", request_body = VolumeSpec, responses(
-    (status = 200, description = "Whether it fits, and what would", body = AdmissionAnswer),
-    (status = 400, description = "The body is not JSON", body = Problem),
-    (status = 408, description = "The body took too long", body = Problem),
-    (status = 413, description = "The body is too large", body = Problem),
-    (status = 422, description = "A field is invalid", body = Problem)))]
-async fn admission(State(api): State<Api>, body: Body) -> Answered<AdmissionAnswer> {
-    let spec: VolumeSpec = read(body).await?;
-    let said = api.work(move |operator| check_admission(&operator, spec)).await??;
-    Ok(Json(said.into()))
 }

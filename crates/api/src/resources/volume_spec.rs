@@ -5,7 +5,9 @@
 //! and a wrong one by its path, which a shared part of the body (serde's `flatten`) would lose:
 //! `with_contract!` writes the fields into each of them.
 
-use config::{LatencyEdit, PoolVolumeEdit, RateEdit, StreamEdit, VolumeEdit};
+use std::collections::BTreeMap;
+
+use config::{Labels, LatencyEdit, PoolVolumeEdit, RateEdit, StreamEdit, VolumeEdit};
 use daemon::{NewVolume, Setting};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -103,7 +105,7 @@ with_contract! {
 
 body_with_contract! {
     /// A volume to be created, or to be checked for admission. It lies on one `disk`, or in the
-    /// pool if it has any of `disks`, `layout`, `zone` and `thin` instead.
+    /// pool if it has any of `disks`, `layout`, `zone`, `thin` and `source` instead.
     VolumeSpec {
         /// The name that clients open it by: 1 to 255 bytes, printable, without `/`, `\\` and
         /// quotes.
@@ -129,6 +131,15 @@ body_with_contract! {
         /// For a volume of the pool: whether blocks are allocated when they are first written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub thin: Option<bool>,
+        /// For a volume of the pool: the volume or snapshot of the pool with whose content it
+        /// begins, and whose placement it shares. It is at least as large.
+        #[schema(example = "monday")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub source: Option<String>,
+        /// What it is for, in the words of its user. An equal volume with other labels is the same
+        /// volume.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub labels: Option<BTreeMap<String, String>>,
     }
 }
 
@@ -140,6 +151,9 @@ body_with_contract! {
         #[schema(example = "20GiB")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub size: Option<String>,
+        /// All of its labels, in place of those that it has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub labels: Option<BTreeMap<String, String>>,
         /// Remove its stream: it becomes best effort.
         #[serde(default)]
         pub drop_stream: bool,
@@ -154,7 +168,7 @@ body_with_contract! {
 
 impl ContractSpec {
     /// The edit that sets the contract.
-    fn edit(self, size: Option<String>) -> VolumeEdit {
+    fn edit(self, size: Option<String>, labels: Option<Labels>) -> VolumeEdit {
         let Self { reserve, limit, weight, priority, stream, latency, .. } = self;
         let Self { iops, bandwidth, run, block, .. } = self;
         let rate = RateEdit { iops, bandwidth, run, block };
@@ -168,6 +182,7 @@ impl ContractSpec {
             rate: (rate != RateEdit::default()).then_some(rate),
             stream: stream.map(stream_edit),
             latency: latency.map(latency_edit),
+            labels,
         }
     }
 }
@@ -178,9 +193,13 @@ impl VolumeSpec {
         let (name, size) = (core::mem::take(&mut self.name), core::mem::take(&mut self.size));
         let (disk, disks) = (self.disk.take(), self.disks.take());
         let (layout, zone, thin) = (self.layout.take(), self.zone.take(), self.thin.take());
-        let edit = ContractSpec::from(self).edit(Some(size));
-        let has_pool_fields =
-            disks.is_some() || layout.is_some() || zone.is_some() || thin.is_some();
+        let (source, labels) = (self.source.take(), self.labels.take());
+        let edit = ContractSpec::from(self).edit(Some(size), labels);
+        let has_pool_fields = disks.is_some()
+            || layout.is_some()
+            || zone.is_some()
+            || thin.is_some()
+            || source.is_some();
         let new = match disk {
             Some(disk) if in_pool || has_pool_fields => {
                 let accepted = "no `disk` for a volume of the pool: use `disks`".to_owned();
@@ -189,7 +208,14 @@ impl VolumeSpec {
             Some(disk) => NewVolume::OnDisk { disk, edit },
             None if in_pool || has_pool_fields => {
                 let thin = thin.filter(|thin| *thin);
-                NewVolume::InPool(PoolVolumeEdit { volume: edit, disks, layout, zone, thin })
+                NewVolume::InPool(PoolVolumeEdit {
+                    volume: edit,
+                    disks,
+                    layout,
+                    zone,
+                    thin,
+                    source,
+                })
             }
             None => return Err(missing_disk()),
         };
@@ -197,7 +223,7 @@ impl VolumeSpec {
     }
 }
 
-pub(super) fn missing_disk() -> Problem {
+fn missing_disk() -> Problem {
     Problem::invalid("disk", None, "the name of a disk, or fields of a pool's volume".to_owned())
 }
 
@@ -214,8 +240,8 @@ impl VolumeChange {
                 return Err(Problem::invalid(key, Some("true".to_owned()), accepted));
             }
         }
-        let size = self.size.take();
-        let mut edit = ContractSpec::from(self).edit(size);
+        let (size, labels) = (self.size.take(), self.labels.take());
+        let mut edit = ContractSpec::from(self).edit(size, labels);
         edit.stream = edit.stream.or(drop_stream.then_some(StreamEdit::Drop));
         edit.latency = edit.latency.or(drop_latency.then_some(LatencyEdit::Drop));
         Ok(Setting { edit, force })

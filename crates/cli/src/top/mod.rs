@@ -4,7 +4,6 @@
 //! On a terminal a screen that is redrawn; elsewhere, or with `--once`, tables. `--json` prints one
 //! interval as one object.
 
-mod history;
 mod rows;
 mod screen;
 
@@ -14,9 +13,9 @@ use clap::Args;
 use console::{ExitStatus, print, table};
 use units::Duration;
 
-use crate::daemon_api::ApiSocket;
+use crate::daemon_api::{ApiSocket, accepted, parse};
 
-use history::{History, Window, sample};
+use api::{Client, DisksAnswer, History, Sample, VolumesAnswer, Window};
 use rows::{DISK_HEAD, VOLUME_HEAD, disk_row, volume_row};
 
 #[derive(Debug, Args)]
@@ -53,6 +52,13 @@ pub(crate) fn run(top: &Top, json: bool) -> anyhow::Result<ExitStatus> {
             return Ok(ExitStatus::Success);
         }
     }
+}
+
+/// The present state of the daemon's disks and volumes.
+fn sample(client: &Client) -> anyhow::Result<Sample> {
+    let disks = parse::<DisksAnswer>(&accepted(client.get("disks", None))?)?.disks;
+    let volumes = parse::<VolumesAnswer>(&accepted(client.get("volumes", None))?)?.volumes;
+    Ok(Sample { disks, volumes })
 }
 
 #[expect(clippy::disallowed_methods, reason = "a person watches; nothing else depends on it")]

@@ -1,9 +1,7 @@
 //! The heads and rows of the two tables, on the screen and in text.
 
-use api::ContractKind;
+use api::{ContractKind, DiskWindow, VolumeWindow};
 use units::Bytes;
-
-use super::history::{DiskWindow, VolumeWindow};
 
 pub(super) const DISK_HEAD: [&str; 10] = [
     "disk",

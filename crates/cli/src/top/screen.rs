@@ -1,6 +1,6 @@
 //! The screen: two tables that are redrawn. `q`, Escape or Control-C ends it.
 
-use api::Client;
+use api::{Client, History, VolumeWindow, Window};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
@@ -9,8 +9,8 @@ use ratatui::text::Line;
 use ratatui::widgets::{Row, Table};
 use units::Duration;
 
-use super::history::{History, VolumeWindow, Window, sample};
 use super::rows::{DISK_HEAD, VOLUME_HEAD, disk_row, volume_row};
+use super::sample;
 
 /// A volume with requests whose share is below its reserve by more than this is highlighted.
 const SHORTFALL: f64 = 0.02;
@@ -112,12 +112,11 @@ fn draw(frame: &mut Frame<'_>, interval: &Window) {
 
 #[cfg(test)]
 mod tests {
-    use api::ContractKind;
+    use api::{ContractKind, DiskWindow};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use stats::SCHEMA;
 
-    use super::super::history::DiskWindow;
     use super::*;
 
     fn volume(number: u32, share: f64) -> VolumeWindow {

@@ -1,0 +1,273 @@
+//! Events of a daemon, handed to the clients that read them: server-sent events.
+//!
+//! Publishing never waits. A client that has [`EVENTS_QUEUED_MAX`] events unread is disconnected,
+//! and the others are told its name. While there is no client, nothing is sampled.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hyper::body::Bytes;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use stats::SCHEMA;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::interval::{Sample, Window};
+use crate::limits::{EVENT_CLIENTS_MAX, EVENTS_QUEUED_MAX};
+use crate::resources::disk::DiskHealth;
+
+/// What an event is about, as the stream names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// A volume was created, changed, relocated, rolled back or removed, or a snapshot was taken.
+    Volume,
+    /// The pool or a disk was changed.
+    Change,
+    /// A change was refused by admission.
+    Refused,
+    /// The state of a disk has changed.
+    Health,
+    /// The use of the pool has reached its alarm level, or is below it again.
+    Alarm,
+    /// Deadlines of a stream or of a bounded latency were missed.
+    Missed,
+    /// A client was too slow, and was disconnected.
+    Dropped,
+    /// The last second, in the shape of `spindle top --json`.
+    Frame,
+}
+
+impl EventKind {
+    /// Every kind.
+    pub const ALL: [Self; 8] = [
+        Self::Volume,
+        Self::Change,
+        Self::Refused,
+        Self::Health,
+        Self::Alarm,
+        Self::Missed,
+        Self::Dropped,
+        Self::Frame,
+    ];
+
+    /// As the stream writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Volume => "volume",
+            Self::Change => "change",
+            Self::Refused => "refused",
+            Self::Health => "health",
+            Self::Alarm => "alarm",
+            Self::Missed => "missed",
+            Self::Dropped => "dropped",
+            Self::Frame => "frame",
+        }
+    }
+}
+
+/// A client of the stream.
+#[derive(Debug)]
+struct Client {
+    name: String,
+    has_frames: bool,
+    to: Sender<Bytes>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of events so far, frames included.
+    count: u64,
+    clients: Vec<Client>,
+    is_closed: bool,
+    /// Whether a task samples the daemon.
+    is_sampled: bool,
+}
+
+/// The clients of the stream. Clones are of one stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Events(Arc<Mutex<State>>);
+
+impl Events {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code panics while it holds the lock; after a panic the list would still be whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a client; `None` if there are too many. The flag says whether the daemon is to be
+    /// sampled from now on.
+    pub(crate) fn join(&self, name: &str, has_frames: bool) -> Option<(Receiver<Bytes>, bool)> {
+        let mut state = self.state();
+        state.clients.retain(|client| !client.to.is_closed());
+        if state.clients.len() >= EVENT_CLIENTS_MAX || state.is_closed {
+            return None;
+        }
+        let (to, from) = channel(EVENTS_QUEUED_MAX);
+        // A comment: it tells the client that the stream has begun.
+        to.try_send(Bytes::from_static(b": events\n\n")).expect("the queue is empty");
+        state.clients.push(Client { name: name.to_owned(), has_frames, to });
+        let begins = !core::mem::replace(&mut state.is_sampled, true);
+        Some((from, begins))
+    }
+
+    /// Whether any client is there; if none is, the sampling ends.
+    pub(crate) fn is_heard(&self) -> bool {
+        let mut state = self.state();
+        state.clients.retain(|client| !client.to.is_closed());
+        state.is_sampled = !state.clients.is_empty() && !state.is_closed;
+        state.is_sampled
+    }
+
+    /// Ends the stream for all clients.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        state.clients.clear();
+    }
+
+    /// Sends an event to every client.
+    pub(crate) fn publish(&self, kind: EventKind, fields: Value) {
+        let mut state = self.state();
+        let mut pending = vec![(kind, fields)];
+        while let Some((kind, fields)) = pending.pop() {
+            for name in state.send(kind, fields) {
+                eprintln!("events: client \"{name}\" is too slow, and was disconnected");
+                pending.push((EventKind::Dropped, json!({ "client": name })));
+            }
+        }
+    }
+
+    /// Sends what an object says.
+    pub(crate) fn publish_object(&self, kind: EventKind, object: &impl Serialize) {
+        let fields = serde_json::to_value(object).expect("the API's shapes are JSON");
+        self.publish(kind, fields);
+    }
+}
+
+impl State {
+    /// Sends an event; returns the names of the clients that were too slow for it.
+    fn send(&mut self, kind: EventKind, fields: Value) -> Vec<String> {
+        self.count += 1;
+        let mut data = Map::from_iter([("schema".to_owned(), json!(SCHEMA))]);
+        if let Value::Object(fields) = fields {
+            data.extend(fields);
+        }
+        let (id, event, data) = (self.count, kind.as_str(), Value::Object(data));
+        let text = Bytes::from(format!("id: {id}\nevent: {event}\ndata: {data}\n\n"));
+        let mut slow = Vec::new();
+        self.clients.retain(|client| {
+            if kind == EventKind::Frame && !client.has_frames {
+                return true;
+            }
+            match client.to.try_send(text.clone()) {
+                Ok(()) => true,
+                Err(TrySendError::Closed(_)) => false,
+                Err(TrySendError::Full(_)) => {
+                    slow.push(client.name.clone());
+                    false
+                }
+            }
+        });
+        slow
+    }
+}
+
+/// What the state of a daemon was, for events about its changes.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    health: BTreeMap<String, DiskHealth>,
+    alarm: Option<bool>,
+}
+
+impl Watched {
+    /// The events between the state before and this one. The first call returns none.
+    pub(crate) fn look(
+        &mut self,
+        sample: &Sample,
+        alarm: Option<bool>,
+        window: Option<&Window>,
+    ) -> Vec<(EventKind, Value)> {
+        let mut events = Vec::new();
+        for disk in &sample.disks {
+            let (name, health) = (disk.name.clone(), disk.health());
+            let before = self.health.insert(name.clone(), health);
+            if before.is_some_and(|before| before != health) {
+                events.push((EventKind::Health, json!({ "disk": name, "health": health })));
+            }
+        }
+        if self.alarm.is_some() && self.alarm != alarm {
+            events.push((EventKind::Alarm, json!({ "alarm": alarm })));
+        }
+        self.alarm = alarm;
+        for volume in window.into_iter().flat_map(|window| &window.volumes) {
+            if let Some(missed) = volume.deadlines_missed.filter(|missed| *missed > 0) {
+                let fields = json!({ "volume": volume.name, "missed": missed });
+                events.push((EventKind::Missed, fields));
+            }
+        }
+        events
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(from: &mut Receiver<Bytes>) -> String {
+        let mut all = String::new();
+        while let Ok(bytes) = from.try_recv() {
+            all += &String::from_utf8_lossy(&bytes);
+        }
+        all
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_is_dropped_by_name_and_the_others_go_on() {
+        let events = Events::default();
+        let (mut slow, begins) = events.join("slow", true).expect("there is room");
+        let (mut quick, again) = events.join("quick", true).expect("there is room");
+        assert_eq!((begins, again), (true, false), "one task samples");
+        for n in 0..EVENTS_QUEUED_MAX {
+            events.publish(EventKind::Change, json!({ "n": n }));
+            text(&mut quick);
+        }
+        let last = EVENTS_QUEUED_MAX - 2;
+        let unread = text(&mut slow);
+        assert!(unread.contains(&format!("\"n\":{last}")), "what was sent is there");
+        assert!(slow.try_recv().is_err() && slow.is_closed(), "the stream has ended");
+        events.publish(EventKind::Change, json!({ "n": "last" }));
+        assert!(text(&mut quick).contains("last"));
+        assert!(events.is_heard());
+        drop(quick);
+        assert!(!events.is_heard(), "nothing is sampled without clients");
+    }
+
+    #[test]
+    fn the_others_are_told_who_was_dropped() {
+        let events = Events::default();
+        let (slow, _) = events.join("slow", false).expect("there is room");
+        let mut heard = String::new();
+        let (mut quick, _) = events.join("quick", false).expect("there is room");
+        for _ in 0..EVENTS_QUEUED_MAX {
+            events.publish(EventKind::Volume, json!({ "volume": "a" }));
+            heard += &text(&mut quick);
+        }
+        drop(slow);
+        assert!(
+            heard.contains("event: dropped\ndata: {\"client\":\"slow\",\"schema\":"),
+            "{heard}"
+        );
+    }
+
+    #[test]
+    fn the_number_of_clients_is_bounded_and_a_closed_stream_takes_none() {
+        let events = Events::default();
+        let all: Vec<_> =
+            (0..EVENT_CLIENTS_MAX).filter_map(|_| events.join("one", false)).collect();
+        assert_eq!((all.len(), events.join("one", false).is_none()), (EVENT_CLIENTS_MAX, true));
+        drop(all);
+        assert!(events.join("one", false).is_some());
+        events.close();
+        assert!(events.join("one", false).is_none());
+    }
+}

@@ -1,0 +1,142 @@
+//! `/v1/events`: what happens to the daemon, as server-sent events, for as long as the client
+//! reads.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use daemon::Operator;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::disk::all_disks;
+use super::trace::Lines;
+use super::volume::all_volumes;
+use crate::context::Api;
+use crate::events::{EventKind, Watched};
+use crate::interval::{History, Sample};
+use crate::limits::{EVENT_CLIENT_NAME_BYTES_MAX, EVENT_CLIENTS_MAX};
+use crate::problem::Problem;
+
+/// The interval of frames.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The events that a client wants.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct EventQuery {
+    /// The client's name, for messages about it: 1 to 64 printable characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// Whether it wants a frame each second. Default: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<bool>,
+}
+
+pub(crate) fn described() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(events))
+}
+
+/// Server-sent events, until the client disconnects: changes of volumes, disks and the pool,
+/// refusals, changes of the state of disks, the pool's alarm, missed deadlines, and a frame each
+/// second.
+#[utoipa::path(get, path = "/v1/events",
+    params(EventQuery), responses(
+    (status = 200, description = "Events `volume`, `change`, `refused`, `health`, `alarm`, \
+                                  `missed`, `dropped` and `frame`, each with JSON as `data`. A \
+                                  client that does not read is disconnected",
+     body = String, content_type = "text/event-stream"),
+    (status = 409, description = "There are too many clients", body = Problem),
+    (status = 422, description = "A parameter is invalid", body = Problem)))]
+async fn events(
+    State(api): State<Api>,
+    query: Result<Query<EventQuery>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let Query(EventQuery { client, frames }) = query.map_err(|error| {
+        let given = Some(error.body_text());
+        Problem::invalid("query", given, "`client`, `frames` or nothing".to_owned())
+    })?;
+    let client = client.unwrap_or_else(|| "unnamed".to_owned());
+    let is_short = (1..=EVENT_CLIENT_NAME_BYTES_MAX).contains(&client.len());
+    if !is_short || !client.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+        let accepted = format!("1 to {EVENT_CLIENT_NAME_BYTES_MAX} printable characters");
+        return Err(Problem::invalid("client", Some(client), accepted));
+    }
+    let (from, begins) = api.events.join(&client, frames.unwrap_or(true)).ok_or_else(|| {
+        let message = format!("there are {EVENT_CLIENTS_MAX} clients already: expected fewer");
+        Problem::new(StatusCode::CONFLICT, "in_use", message)
+    })?;
+    if begins {
+        tokio::spawn(watch(api));
+    }
+    let content_type = (header::CONTENT_TYPE, "text/event-stream");
+    let fresh = (header::CACHE_CONTROL, "no-store");
+    Ok(([content_type, fresh], Body::new(Lines(from))).into_response())
+}
+
+fn sample(operator: &Operator) -> (Sample, Option<bool>) {
+    let sample = Sample { disks: all_disks(operator), volumes: all_volumes(operator) };
+    (sample, operator.pool().map(|pool| pool.alarm))
+}
+
+/// Samples the daemon each second while there is a client.
+async fn watch(api: Api) {
+    let mut tick = tokio::time::interval(SECOND);
+    let (mut watched, mut history) = (Watched::default(), None::<History>);
+    loop {
+        tick.tick().await;
+        if !api.events.is_heard() {
+            return;
+        }
+        let Ok((sample, alarm)) = api.clone().work(|operator| sample(&operator)).await else {
+            return;
+        };
+        let window = history.as_mut().map(|history| {
+            history.add(sample.clone());
+            history.interval()
+        });
+        for (kind, fields) in watched.look(&sample, alarm, window.as_ref()) {
+            api.events.publish(kind, fields);
+        }
+        match window {
+            Some(window) => api.events.publish_object(EventKind::Frame, &window),
+            None => history = Some(History::new(sample)),
+        }
+    }
+}
+
+impl Api {
+    /// Publishes that a change of a volume was made, or that it was refused.
+    pub(crate) fn told<T>(
+        &self,
+        (change, volume): (&str, &str),
+        result: Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        self.told_of(EventKind::Volume, json!({ "change": change, "volume": volume }), result)
+    }
+
+    /// Publishes that a change of a disk or of the pool was made, or that it was refused.
+    pub(crate) fn told_of<T>(
+        &self,
+        kind: EventKind,
+        mut fields: Value,
+        result: Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        match &result {
+            Ok(_) => self.events.publish(kind, fields),
+            Err(problem) if problem.error.code == "refused" => {
+                fields["message"] = Value::String(problem.error.message.clone());
+                self.events.publish(EventKind::Refused, fields);
+            }
+            Err(_) => {}
+        }
+        result
+    }
+}
