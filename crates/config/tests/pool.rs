@@ -44,9 +44,9 @@ fn part(disk: DiskIndex, contract: Contract) -> DiskContract {
     DiskContract { disk, contract, declared: None }
 }
 
-#[test]
-fn a_full_pool_gives_the_plan_that_it_describes() {
-    let text = format!(
+/// A pool on three disks, with a stripe and a stream.
+fn full() -> String {
+    format!(
         "{}{}\
          [pool]\ndisks = [\"d2\", \"d0\", \"d1\"]\nmetadata = \"2%\"\nreorganise = \"10%\"\n\
          [[pool.volume]]\nname = \"films\"\nsize = \"2GiB\"\ndisks = [\"d1\", \"d0\"]\nlayout = \
@@ -58,8 +58,12 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
          stream = {{ bandwidth = \"512KiB/s\", block = \"1MiB\", span = [\"0s\", \"2h\"] }}\n",
         disks(2, ""),
         disks(3, "policy = \"edf\"").split_off(2 * (disks(1, "policy = \"edf\"").len())),
-    );
-    let plan = parse(&text);
+    )
+}
+
+#[test]
+fn a_full_pool_gives_the_plan_that_it_describes() {
+    let plan = parse(&full());
     let pool = plan.pool.as_ref().expect("it has one");
     let (limit, weight) = (Share::from_percent(60), Weight::new(3).expect("a weight"));
     let films = Contract { limit, weight, ..Contract::reserve(Share::from_percent(30)) };
