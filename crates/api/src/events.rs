@@ -3,7 +3,6 @@
 //! Publishing never waits. A client that has [`EVENTS_QUEUED_MAX`] events unread is disconnected,
 //! and the others are told its name. While there is no client, nothing is sampled.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hyper::body::Bytes;
@@ -13,9 +12,7 @@ use stats::SCHEMA;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::interval::{Sample, Window};
 use crate::limits::{EVENT_CLIENTS_MAX, EVENTS_QUEUED_MAX};
-use crate::resources::disk::DiskHealth;
 
 /// What an event is about, as the stream names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,43 +166,6 @@ impl State {
             }
         });
         slow
-    }
-}
-
-/// What the state of a daemon was, for events about its changes.
-#[derive(Debug, Default)]
-pub(crate) struct Watched {
-    health: BTreeMap<String, DiskHealth>,
-    alarm: Option<bool>,
-}
-
-impl Watched {
-    /// The events between the state before and this one. The first call returns none.
-    pub(crate) fn look(
-        &mut self,
-        sample: &Sample,
-        alarm: Option<bool>,
-        window: Option<&Window>,
-    ) -> Vec<(EventKind, Value)> {
-        let mut events = Vec::new();
-        for disk in &sample.disks {
-            let (name, health) = (disk.name.clone(), disk.health());
-            let before = self.health.insert(name.clone(), health);
-            if before.is_some_and(|before| before != health) {
-                events.push((EventKind::Health, json!({ "disk": name, "health": health })));
-            }
-        }
-        if self.alarm.is_some() && self.alarm != alarm {
-            events.push((EventKind::Alarm, json!({ "alarm": alarm })));
-        }
-        self.alarm = alarm;
-        for volume in window.into_iter().flat_map(|window| &window.volumes) {
-            if let Some(missed) = volume.deadlines_missed.filter(|missed| *missed > 0) {
-                let fields = json!({ "volume": volume.name, "missed": missed });
-                events.push((EventKind::Missed, fields));
-            }
-        }
-        events
     }
 }
 

@@ -66,7 +66,10 @@ fn labels_are_set_replaced_and_in_the_metrics_and_make_no_other_volume() {
 fn admission_in_the_pool_changes_nothing_and_what_it_offers_fits() {
     let served = Served::start(POOL);
     let before = served.text();
-    let spec = |size: &str, reserve: &str| json!({ "name": "x", "size": size, "reserve": reserve, "zone": "slow", "layout": "stripe" });
+    let spec = |size: &str, reserve: &str| {
+        let (zone, layout) = ("slow", "stripe");
+        json!({ "name": "x", "size": size, "reserve": reserve, "zone": zone, "layout": layout })
+    };
     let said = admission(&served, &spec("4MiB", "30%"));
     assert_eq!((&said["fits"], &said["contract_fits"]), (&json!(true), &json!(true)), "{said}");
     assert_eq!(said["disks"].as_array().map(Vec::len), Some(2), "{said}");
@@ -184,6 +187,7 @@ fn events(
         if let Some(data) = line.strip_prefix("data: ") {
             all.push((kind.clone(), serde_json::from_str(data).expect("JSON")));
         }
+        assert!(all.len() < 100, "what was awaited has not come: {all:?}");
         if enough(&all) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!(refused.expect("it is served"), None);
@@ -194,7 +198,7 @@ fn events(
 fn the_event_stream_tells_of_changes_and_refusals_and_has_a_frame_a_second() {
     let served = Served::start(POOL);
     let mut steps = vec![
-        json!({ "name": "a", "size": "4MiB", "layout": "single", "reserve": "99%" }),
+        json!({ "name": "b", "size": "4MiB", "layout": "single", "reserve": "99%" }),
         json!({ "name": "a", "size": "4MiB", "layout": "single", "reserve": "30%" }),
     ];
     let heard = events(&served, true, |all| {
@@ -216,7 +220,7 @@ fn the_event_stream_tells_of_changes_and_refusals_and_has_a_frame_a_second() {
         (&json!("created"), &json!("a"))
     );
     let refused = of("refused");
-    assert_eq!(refused["volume"], "a");
+    assert_eq!(refused["volume"], "b");
     assert!(refused["message"].as_str().is_some_and(|text| text.contains("reserve")), "{refused}");
     assert_eq!(of("frame")["disks"].as_array().map(Vec::len), Some(2));
     let answer =

@@ -58,9 +58,7 @@ fn words(disk: Option<&str>, said: &Admission) -> String {
         }
         None => {
             said.disks.iter().map(|disk| left(disk, said.fits)).collect::<String>()
-                + &format!(
-                    "the pool has a reserve of {reserve} on each disk and a size of {size} left for it\n"
-                )
+                + &format!("the pool has {reserve} of each disk and a size of {size} left for it\n")
         }
     };
     verdict + &rest

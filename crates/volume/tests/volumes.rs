@@ -126,8 +126,8 @@ fn a_snapshot_keeps_what_was_and_costs_what_is_written_since() {
     world.verify();
 }
 
-/// The clone of a snapshot and the clone of a volume begin with the blocks of their sources, outlive
-/// them, and from then on no write to one is seen in another.
+/// The clone of a snapshot and the clone of a volume begin with the blocks of their sources and
+/// outlive them, and no write to one is seen in another.
 #[test]
 fn a_clone_begins_with_its_sources_content_and_outlives_it() {
     let mut world = World::new(1, 2, 0);

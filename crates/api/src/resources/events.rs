@@ -1,6 +1,7 @@
 //! `/v1/events`: what happens to the daemon, as server-sent events, for as long as the client
 //! reads.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -15,12 +16,12 @@ use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::disk::all_disks;
+use super::disk::{DiskHealth, all_disks};
 use super::trace::Lines;
 use super::volume::all_volumes;
 use crate::context::Api;
-use crate::events::{EventKind, Watched};
-use crate::interval::{History, Sample};
+use crate::events::EventKind;
+use crate::interval::{History, Sample, Window};
 use crate::limits::{EVENT_CLIENT_NAME_BYTES_MAX, EVENT_CLIENTS_MAX};
 use crate::problem::Problem;
 
@@ -109,6 +110,43 @@ async fn watch(api: Api) {
             Some(window) => api.events.publish_object(EventKind::Frame, &window),
             None => history = Some(History::new(sample)),
         }
+    }
+}
+
+/// What the state of a daemon was, for events about its changes.
+#[derive(Debug, Default)]
+struct Watched {
+    health: BTreeMap<String, DiskHealth>,
+    alarm: Option<bool>,
+}
+
+impl Watched {
+    /// The events between the state before and this one. The first call returns none.
+    fn look(
+        &mut self,
+        sample: &Sample,
+        alarm: Option<bool>,
+        window: Option<&Window>,
+    ) -> Vec<(EventKind, Value)> {
+        let mut events = Vec::new();
+        for disk in &sample.disks {
+            let (name, health) = (disk.name.clone(), disk.health());
+            let before = self.health.insert(name.clone(), health);
+            if before.is_some_and(|before| before != health) {
+                events.push((EventKind::Health, json!({ "disk": name, "health": health })));
+            }
+        }
+        if self.alarm.is_some() && self.alarm != alarm {
+            events.push((EventKind::Alarm, json!({ "alarm": alarm })));
+        }
+        self.alarm = alarm;
+        for volume in window.into_iter().flat_map(|window| &window.volumes) {
+            if let Some(missed) = volume.deadlines_missed.filter(|missed| *missed > 0) {
+                let fields = json!({ "volume": volume.name, "missed": missed });
+                events.push((EventKind::Missed, fields));
+            }
+        }
+        events
     }
 }
 

@@ -129,8 +129,8 @@ impl Operator {
         self.state.change_pool(Operation::DrainDisk { disk: number })
     }
 
-    /// The config with the volumes of a group placed on other disks than `number`, and those disks: the ones with
-    /// the most free blocks that admit it.
+    /// The config with the volumes of a group placed on other disks than `number`, and those disks:
+    /// the ones with the most free blocks that admit it.
     fn place_elsewhere(
         &self,
         before: &Document,

@@ -146,6 +146,10 @@ impl Pool {
             let more = holes(from, from.size.0, to.0 - from.size.0);
             plan = lay(&mut self.allocators, id, from, more)?;
         }
+        let held: u32 = plan.holds.iter().map(|place| place.len).sum();
+        let more = if from.thin { 0 } else { to.0 - from.size.0 };
+        assert_eq!(held, more, "what a clone has beyond its source is allocated");
+        assert!(self.state.volume(id).is_none(), "volume numbers are not reused");
         let changes = [
             Change::Clone { id, source, name: called.to_owned() },
             Change::Resize { id, size: to },

@@ -72,6 +72,7 @@ impl Pool {
 
     /// The size of the largest volume that could be created with this placement, were it not thin.
     pub fn size_max(&self, layout: Layout, zone: Zone, disks: &[DiskId]) -> Blocks {
+        assert!(!disks.is_empty(), "a volume has disks");
         let left = disks.iter().map(|disk| self.free_in(*disk, zone).0);
         Blocks(match layout {
             Layout::Stripe => {

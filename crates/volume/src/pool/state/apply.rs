@@ -207,6 +207,8 @@ impl State {
         let clone = Volume { name: name.to_owned(), origin: None, ..from.clone() };
         self.admit(id, name)?;
         effects.gained.extend(clone.places());
+        assert!(clone.group < id, "a clone is of the group of its source");
+        assert!(clone.origin.is_none(), "a clone can be written");
         self.insert_volume(id, clone);
         Ok(())
     }

@@ -3,9 +3,9 @@
 //! A [`State`] changes by [`Change`](crate::pool::Change)s only, in the same way when a change is
 //! committed and when it is replayed from a log.
 //!
-//! Invariants ([`State::held`]): no block of a disk belongs to two volumes, except to volumes of one
-//! group, snapshots included, at the same row; every mapped block lies on a disk of the pool, behind
-//! its metadata.
+//! Invariants ([`State::held`]): no block of a disk belongs to two volumes, except to volumes of
+//! one group, snapshots included, at the same row; every mapped block lies on a disk of the pool,
+//! behind its metadata.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -182,12 +182,15 @@ impl State {
         group: PoolVolumeId,
     ) -> impl Iterator<Item = (PoolVolumeId, &Volume)> {
         let members = self.groups.get(&group).into_iter().flatten();
+        debug_assert!(members.clone().is_sorted(), "members are in the order of their creation");
         members.map(|member| (*member, &self.volumes[member]))
     }
 
     /// Whether a volume has others in its group, with which it may share blocks.
     pub(crate) fn may_share(&self, id: PoolVolumeId) -> bool {
-        self.groups.get(&self.group_of(id)).is_some_and(|members| members.len() > 1)
+        let members = self.groups.get(&self.group_of(id));
+        debug_assert!(members.is_none_or(|all| all.contains(&id)), "a volume is of its group");
+        members.is_some_and(|members| members.len() > 1)
     }
 
     /// The number of mappings of all volumes.
