@@ -5,18 +5,20 @@
 //! interval as one object.
 
 mod rows;
+mod sample;
 mod screen;
 
 use std::io::IsTerminal;
 
+use api::{History, Window};
 use clap::Args;
 use console::{ExitStatus, print, table};
 use units::Duration;
 
-use crate::daemon_api::{ApiSocket, accepted, parse};
+use crate::daemon_api::ApiSocket;
 
-use api::{Client, DisksAnswer, History, Sample, VolumesAnswer, Window};
 use rows::{DISK_HEAD, VOLUME_HEAD, disk_row, volume_row};
+use sample::sample;
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
@@ -52,13 +54,6 @@ pub(crate) fn run(top: &Top, json: bool) -> anyhow::Result<ExitStatus> {
             return Ok(ExitStatus::Success);
         }
     }
-}
-
-/// The present state of the daemon's disks and volumes.
-fn sample(client: &Client) -> anyhow::Result<Sample> {
-    let disks = parse::<DisksAnswer>(&accepted(client.get("disks", None))?)?.disks;
-    let volumes = parse::<VolumesAnswer>(&accepted(client.get("volumes", None))?)?.volumes;
-    Ok(Sample { disks, volumes })
 }
 
 #[expect(clippy::disallowed_methods, reason = "a person watches; nothing else depends on it")]

@@ -10,7 +10,7 @@ use ratatui::widgets::{Row, Table};
 use units::Duration;
 
 use super::rows::{DISK_HEAD, VOLUME_HEAD, disk_row, volume_row};
-use super::sample;
+use super::sample::sample;
 
 /// A volume with requests whose share is below its reserve by more than this is highlighted.
 const SHORTFALL: f64 = 0.02;
