@@ -1,6 +1,7 @@
 //! A valid config gives exactly the plan that it describes.
 
 use core::num::NonZeroU64;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -86,6 +87,7 @@ fn volumes() -> Vec<Volume> {
         priority: Priority::Normal,
         stream: None,
         write_buffer: engine::limits::WRITE_BUFFER,
+        labels: BTreeMap::new(),
         same_as: None,
         clients: None,
         line,
