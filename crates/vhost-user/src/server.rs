@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use nbd::{BoundSocket, Export, Exports, Handle, SocketMode};
+use nbd::{BoundSocket, Export, ExportId, Exports, Handle, SocketMode};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use crate::device::Device;
@@ -33,7 +33,7 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 #[derive(Debug)]
 struct Entry {
     export: Export,
-    socket: BoundSocket,
+    socket: Arc<BoundSocket>,
     /// The device, while a monitor uses it, and a duplicate of its socket.
     monitor: Option<(Arc<Device>, OwnedFd)>,
 }
@@ -127,8 +127,10 @@ impl Shared {
     fn run(self: &Arc<Self>, exports: &dyn Exports) {
         let mut monitors: Vec<JoinHandle<()>> = Vec::new();
         while !self.stopping.load(Ordering::SeqCst) {
-            self.update(exports);
-            let ready = self.wait();
+            let (ready, woken) = self.wait();
+            if woken {
+                self.update(exports);
+            }
             for name in ready {
                 monitors.extend(self.accept(&name));
             }
@@ -150,9 +152,9 @@ impl Shared {
     fn update(&self, exports: &dyn Exports) {
         let all = exports.list();
         let mut entries = self.entries();
-        let is_there = |name: &str, entry: &Entry| {
-            all.iter().any(|export| export.name == name && export.id == entry.export.id)
-        };
+        let ids: BTreeMap<&str, ExportId> =
+            all.iter().map(|export| (export.name.as_str(), export.id)).collect();
+        let is_there = |name: &str, entry: &Entry| ids.get(name) == Some(&entry.export.id);
         entries.retain(|name, entry| entry.monitor.is_some() || is_there(name, entry));
         for export in all.iter().filter(|export| export.clients.is_none()) {
             match entries.get_mut(&export.name) {
@@ -166,6 +168,7 @@ impl Shared {
                 Some(_) => {}
                 None => match self.bind(&export.name) {
                     Ok(socket) => {
+                        let socket = Arc::new(socket);
                         let entry = Entry { export: export.clone(), socket, monitor: None };
                         entries.insert(export.name.clone(), entry);
                     }
@@ -197,28 +200,28 @@ impl Shared {
         }
     }
 
-    /// Waits for a monitor or a change. Returns the exports that a monitor waits for.
-    fn wait(&self) -> Vec<String> {
+    /// Waits for a monitor or a change. Returns the exports that a monitor waits for, and whether
+    /// there may be a change.
+    fn wait(&self) -> (Vec<String>, bool) {
         /// How soon the end of a monitor's process is noticed whose requests are in progress.
         const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-        let sockets: Vec<(String, OwnedFd)> = {
+        let sockets: Vec<(String, Arc<BoundSocket>)> = {
             let entries = self.entries();
             let free = entries.iter().filter(|(_, entry)| entry.may_accept());
-            let socket = |(name, entry): (&String, &Entry)| {
-                Some((name.clone(), entry.socket.listener.as_fd().try_clone_to_owned().ok()?))
-            };
-            free.filter_map(socket).collect()
+            free.map(|(name, entry)| (name.clone(), Arc::clone(&entry.socket))).collect()
         };
-        let fds = sockets.iter().map(|(_, socket)| socket).chain([&self.wake]);
-        let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        let listeners = sockets.iter().map(|(_, socket)| socket.listener.as_fd());
+        let fds = listeners.chain([self.wake.as_fd()]);
+        let mut fds: Vec<PollFd<'_>> =
+            fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         // Interrupted: the caller looks again.
         let _ = poll(&mut fds, Some(&TICK));
         let ready = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::IN);
         let names = sockets.iter().zip(&fds).filter(|(_, fd)| ready(fd));
         let names = names.map(|((name, _), _)| name.clone()).collect();
         // Emptied, so that the next change is seen.
-        let _ = rustix::io::read(&self.wake, &mut [0_u8; 8]);
-        names
+        let woken = rustix::io::read(&self.wake, &mut [0_u8; 8]).is_ok();
+        (names, woken)
     }
 
     /// Accepts a monitor, and answers it on a thread of its own.
