@@ -94,7 +94,7 @@ fn warn_of_starving(plan: &Plan) {
             continue;
         };
         let whole = Extent::new(Lba(0), disk.drive.model.capacity());
-        let read = disk.block_cost(&worst, whole, Bytes(4_096)).longest;
+        let read = disk.block_cost(&worst, whole, Bytes(4_096)).longest();
         if room.tasks > 0 && room.slack < read {
             eprintln!(
                 "disk {}: its streams leave {:.1} ms at any moment, and a read of 4KiB can take \

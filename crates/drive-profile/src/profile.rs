@@ -39,8 +39,26 @@ pub struct Profile {
     pub seek_command: bool,
     /// Whether writes are acknowledged from the write buffer.
     pub write_cache: bool,
+    /// The memory for what was read and read ahead.
+    pub read_buffer: ReadBuffer,
     /// The inputs of [`Profile::worst_case`].
     pub extremes: Extremes,
+}
+
+/// The drive's memory for what was read and read ahead. The default is a drive of which nothing is
+/// known: then no read is expected to be served from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadBuffer {
+    /// The number of sequential runs that it holds.
+    pub segments: u32,
+    /// The most sectors of one run.
+    pub segment: Sectors,
+    /// The sectors that the drive certainly reads on behind a read, across tracks and cylinders,
+    /// until another command moves the arm, and of which a read that arrives meanwhile waits for
+    /// the rest. Zero if it stops earlier, or if that is not known.
+    pub read_ahead: Sectors,
+    /// The most sectors that it reads on: what a prediction expects, and no bound relies on.
+    pub read_ahead_max: Sectors,
 }
 
 /// The time between a command's arrival at the drive and its effect.

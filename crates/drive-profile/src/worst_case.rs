@@ -74,6 +74,61 @@ impl Profile {
             + self.completion
     }
 
+    /// The longest service time of a command of `len` sectors that begins where the drive's last
+    /// command ended, inside `range`: there is no movement but to the next track. The command is
+    /// sent at once, which a lateness of the host in [`Extremes::command`] may delay.
+    ///
+    /// A read that the drive has read ahead, or is reading, loses no revolution: its time is that
+    /// of the electronics, of the media and of the bus, one after the other. Where the drive does
+    /// not certainly read ahead for a revolution, and in a write, the sector may just have passed.
+    /// A read-ahead that fills its segment stops, and goes on a revolution later at most; before
+    /// that counts, the host has taken from the buffer what was a revolution of the media, whose
+    /// time is in this bound although it has passed before.
+    ///
+    /// # Panics
+    /// As [`Profile::worst_case`].
+    pub fn worst_continuation(
+        &self,
+        range: Extent,
+        len: Sectors,
+        transfer: TransferKind,
+    ) -> Duration {
+        let from_anywhere = self.worst_case(range, len, transfer);
+        let write = transfer == TransferKind::Write;
+        let step = self.step(1, write).max(self.step(0, write));
+        let on_track = from_anywhere - self.longest_movement(transfer)
+            + step.min(self.longest_movement(transfer));
+        let bands = self.bands_of(range);
+        let track = bands.iter().map(|band| u64::from(band.sectors_per_track)).max();
+        let needed = Sectors(track.expect("some band")) + len;
+        if write || self.read_buffer.read_ahead < needed {
+            return on_track;
+        }
+        let electronics = self.overheads.hit.max(self.extremes.command);
+        let media = self.longest_pass(bands, len, transfer);
+        let bus = self.bus_sector * (len.0 + 1);
+        (electronics + media + bus + self.completion).min(on_track)
+    }
+
+    /// The most by which the worst case of a command anywhere exceeds that of the same command as a
+    /// continuation: what a preemption between two commands of a request costs.
+    pub fn worst_preemption(&self) -> Duration {
+        debug_assert_eq!(self.check(), Ok(()), "a bound needs a valid profile");
+        let (read, write) =
+            (self.longest_movement(TransferKind::Read), self.longest_movement(TransferKind::Write));
+        let step = |write: bool| self.step(1, write).max(self.step(0, write));
+        let moved = read.saturating_sub(step(false)).max(write.saturating_sub(step(true)));
+        let shortest = self.bands.iter().map(|band| u64::from(band.sectors_per_track)).min();
+        if self.read_buffer.read_ahead.0 <= shortest.expect("some band") {
+            return moved;
+        }
+        let electronics = self.longest_electronics(TransferKind::Read)
+            - self.overheads.hit.max(self.extremes.command);
+        let bus = self.extremes.bus_sector_write.saturating_sub(self.bus_sector);
+        let rounding = Duration::from_nanos(1);
+        moved.max(electronics + self.longest_revolution() + read + bus + rounding)
+    }
+
     /// The time until the arm moves.
     fn longest_electronics(&self, transfer: TransferKind) -> Duration {
         let electronics = match transfer {
@@ -244,6 +299,40 @@ mod tests {
         // hides), and a sector on the bus before and after.
         let expected = 500 + 1_000 + 11_000 + 10_000 + 1_000 + 1_200 + 3 + 3;
         assert_eq!(worst.as_micros(), expected);
+    }
+
+    #[test]
+    fn a_command_that_continues_moves_no_arm_and_waits_for_no_sector_that_is_read_ahead() {
+        let mut profile = example_profile();
+        let all = range(0, 200_000);
+        let chunk = Sectors(10);
+        let whole = |profile: &Profile, kind| profile.worst_case(all, chunk, kind);
+        let next = |profile: &Profile, kind| profile.worst_continuation(all, chunk, kind);
+        // A step of 1 ms in place of the stroke of 11 ms.
+        let saved = Duration::from_millis(10);
+        for kind in [TransferKind::Read, TransferKind::Write] {
+            assert_eq!(whole(&profile, kind) - next(&profile, kind), saved);
+        }
+        // With a revolution of read-ahead: 300 us of electronics, 1,000 of the media and 1,200 of a
+        // change of cylinder, 33 on the bus, 3 until the completion.
+        let read_ahead = Sectors(110);
+        profile.read_buffer.read_ahead = read_ahead;
+        let micros = next(&profile, TransferKind::Read).as_micros();
+        assert_eq!(micros, 300 + 1_000 + 1_200 + 33 + 3);
+        assert_eq!(
+            whole(&profile, TransferKind::Write) - next(&profile, TransferKind::Write),
+            saved
+        );
+        for len in 1..=10 {
+            let (anywhere, on) = (
+                profile.worst_case(all, Sectors(len), TransferKind::Read),
+                profile.worst_continuation(all, Sectors(len), TransferKind::Read),
+            );
+            let preemption = profile.worst_preemption();
+            assert!(anywhere <= on + preemption, "{len}: {anywhere} > {on} + {preemption}");
+        }
+        profile.read_buffer.read_ahead = Sectors(109);
+        assert_eq!(whole(&profile, TransferKind::Read) - next(&profile, TransferKind::Read), saved);
     }
 
     #[test]

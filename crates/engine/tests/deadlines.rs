@@ -255,7 +255,7 @@ fn a_reserve_is_real_time_as_long_as_its_budget_pays() {
 }
 
 #[test]
-fn writes_are_whole_and_forced_to_the_media_and_reads_are_split() {
+fn without_guarantees_writes_are_whole_and_forced_to_the_media_and_reads_are_split() {
     let how = Preemptible { chunk: Some(Sectors(4)), ..Preemptible::default() };
     let settings =
         Settings { execution: Execution::Preemptible(how), ..settings(PolicyName::DeltaL) };

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
+use drive_profile::{
+    Band, CommandOverheads, Extremes, HeadOrder, Profile, ReadBuffer, SeekTable, Skew,
+};
 use engine::stream::SlackRange;
 use engine::{
     Approach, BestEffortServer, Charging, ChooserName, CommandBound, Deadlines, DeferredWrites,
@@ -53,9 +55,10 @@ fields! {
     Profile {
         rotation_period, rotation_error_ppb, surfaces, cylinders, bands, seek, seek_write,
         seek_variation, head_switch, write_settle,
-        overheads, bus_sector, completion, seek_command, write_cache, extremes,
+        overheads, bus_sector, completion, seek_command, write_cache, read_buffer, extremes,
     }
     CommandOverheads { hit, read, cached, write, seek }
+    ReadBuffer { segments, segment, read_ahead, read_ahead_max }
     Band {
         lbas, first_sector, first_cylinder, sectors_per_track, track_skew, cylinder_skew,
         first_angle, heads, chunk_read,

@@ -2,7 +2,8 @@
 //! arrival times and best-effort loads generated from seeds.
 //!
 //! The disk takes one millisecond for each sector. In some cases a command that does not continue
-//! where the last one ended also takes a positioning time, and in some cases commands take less by
+//! where the last one ended also takes a positioning time, and with
+//! [`SearchParameters::chunks`] one that does takes a shorter one; in some cases commands take less by
 //! a random amount. The disk has no geometry that could hide an error of the scheduler. Deadlines
 //! are computed here a second time, from the arrivals alone, and compared with the engine's.
 //!
@@ -76,6 +77,7 @@ struct Case {
     /// The request of the last command: its next command needs no positioning.
     last: Option<RequestId>,
     positioning: u64,
+    overhead: u64,
     /// Whether commands take less than their worst case.
     shorter: bool,
     rng: SeededRng,
@@ -92,7 +94,8 @@ struct Case {
 impl Case {
     fn new(seed: u64, parameters: SearchParameters) -> Self {
         let mut rng = SeededRng::new(seed, STREAM);
-        let tasks = TaskDistribution::new(&mut rng);
+        let pieces = SeededRng::new(seed, STREAM + 4);
+        let tasks = TaskDistribution::new(&mut rng, pieces, parameters.chunks);
         let mut settings = tasks.settings(parameters, &mut rng);
         let mut order = SeededRng::new(seed, STREAM + 3);
         if !settings.policy.has_deadlines() {
@@ -109,6 +112,7 @@ impl Case {
             order,
             last: None,
             positioning: tasks.positioning,
+            overhead: tasks.overhead,
             shorter,
             missed: 0,
             result: SearchResult::default(),
@@ -389,7 +393,7 @@ impl Case {
 
     fn service_time(&mut self, command: &Command) -> Duration {
         let on = self.last.replace(command.request) == Some(command.request);
-        let positioning = if on { 0 } else { self.positioning };
+        let positioning = if on { self.overhead } else { self.positioning };
         let most = ms(command.operation.extent.len.0 + positioning);
         if self.shorter { Duration::from_nanos(1 + self.rng.below(most.as_nanos())) } else { most }
     }

@@ -7,12 +7,14 @@ use spindle_sim::search::{self, SearchParameters, SearchResult};
 fn all(policy: PolicyName, range: SlackRange, seeds: core::ops::Range<u64>) -> (SearchResult, u64) {
     let (mut sum, mut cases) = (SearchResult::default(), 0);
     for seed in seeds {
-        let found = search::run(seed, SearchParameters { policy, range });
+        let chunks = seed % 3 == 0;
+        let found = search::run(seed, SearchParameters { policy, range, chunks });
         let never = policy.guarantees_deadlines() && range == SlackRange::All;
         assert!(
             !never || found.kept.missed + found.late == 0,
             "{found:?}\nrepeat with: cargo run --release -p spindle-sim --example deadlines -- \
-             {policy} {seed} 1"
+             {policy} {seed} 1{}",
+            if chunks { " chunks" } else { "" }
         );
         cases += u64::from(found.kept.missed > 0);
         sum.kept.met += found.kept.met;

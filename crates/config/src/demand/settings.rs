@@ -77,7 +77,15 @@ impl Disk {
             Some(WorstCase::Bound(declared)) => declared,
             Some(WorstCase::Profile(_)) | None => Deadlines::default().worst,
         };
-        Deadlines { slack_range, best_effort, worst, ..Deadlines::default() }
+        Deadlines { slack_range, best_effort, worst, preemption: self.preemption() }
+    }
+
+    /// What a preemption between two chunks of a request costs at most; zero where requests are
+    /// executed whole.
+    pub(crate) fn preemption(&self) -> DiskTime {
+        let splits = self.execution.preemptible().is_some_and(|how| how.chunk.is_some());
+        let worst = self.worst_command().filter(|_| splits && self.policy.keeps_streams());
+        worst.map_or(DiskTime::ZERO, |worst| worst.preemption())
     }
 
     /// The drive's profile: measured, or else assumed from its parameters; slowed as the drive is.

@@ -14,7 +14,7 @@ use units::{Bytes, Duration, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::limits::BLOCK_SECTORS;
 use volume::pool::{Layout, Zone};
 
-use super::cost::latency_task;
+use super::cost::{latency_task, task_of};
 use crate::limits::BLOCK_MIN;
 use crate::plan::{Disk, DiskIndex, PoolVolume};
 
@@ -127,8 +127,8 @@ pub(crate) fn task(
     let cost = disk.block_cost(worst, spread.reach(disk, index), piece(requested.block).bytes());
     // Rounded down, so that all of them together are no longer than the period of the block.
     let period_of_piece = period / spread.pieces(requested.block, index);
-    Task::new(period, cost.whole, cost.longest).ok()?;
-    Task::new(period_of_piece, cost.whole, cost.longest).ok()
+    task_of(period, cost)?;
+    task_of(period_of_piece, cost)
 }
 
 /// The bounded latency of a volume on a disk: that of the pieces of requests, of which each request

@@ -9,8 +9,8 @@ use engine::stream::{
     Task, TaskId, Timetable, Violation,
 };
 use engine::{
-    Admission, BEST_EFFORT_TASK, Contract, RESERVES_TASK, WorstCase, latency_task, reserve_task,
-    volume_of_task,
+    Admission, BEST_EFFORT_TASK, Contract, LongestCommand, RESERVES_TASK, WorstCase, latency_task,
+    reserve_task, volume_of_task,
 };
 use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors, Share};
 
@@ -249,7 +249,7 @@ impl<'a> Tasks<'a> {
 
     /// The first `count` bookings.
     fn timetable(&self, count: usize) -> Timetable {
-        let mut timetable = Timetable::new(DiskTime::ZERO);
+        let mut timetable = Timetable::new(self.disk.preemption());
         for booking in &self.bookings[..count] {
             timetable.insert(*booking);
         }
@@ -314,7 +314,7 @@ impl<'a> Tasks<'a> {
             let on = (self.disk, self.index);
             others.extend(reserves_booking(on, self.contracts, &streams, longest));
         }
-        let mut beside = Timetable::new(DiskTime::ZERO);
+        let mut beside = Timetable::new(self.disk.preemption());
         for booking in others {
             beside.insert(booking);
         }
@@ -366,7 +366,7 @@ impl<'a> Tasks<'a> {
 fn streams_beside_reserves(
     (disk, index): (&Disk, DiskIndex),
     contracts: Contracts<'_>,
-    longest: DiskTime,
+    longest: LongestCommand,
 ) -> Vec<Booking> {
     let booked = contracts.contracts(index, disk).into_iter().flat_map(|(number, own, span)| {
         let number = u32::try_from(number).expect("volumes are few");
@@ -389,7 +389,7 @@ fn reserves_booking(
     (disk, index): (&Disk, DiskIndex),
     contracts: Contracts<'_>,
     streams: &[Booking],
-    longest: DiskTime,
+    longest: LongestCommand,
 ) -> Option<Booking> {
     let tasks = streams.iter().map(|booking| booking.task);
     let reserves = reserve_task(contracts.reserved(index, disk), tasks, longest);

@@ -148,10 +148,11 @@ pub(crate) fn bounded(table: &Table<'_>, disk: &Disk) -> Result<(), InputError> 
     {
         return refused(
             "chunk",
-            "a size such as 256KiB: each chunk is taken to need a way of its own",
+            "a size such as 256KiB: streams are admitted by the worst case of a chunk",
         );
     }
     let least = disk.settings().longest_command(&WorstCase::Profile(Arc::new(profile)));
+    let least = least.whole;
     if disk.best_effort.is_some_and(|server| server.share.of(server.period) < least) {
         return refused(
             "best_effort",

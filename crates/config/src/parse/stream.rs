@@ -2,9 +2,10 @@
 //! on a `[[volume]]`: its task on the disk, and whether any disk could admit it (RTAS 2000 §3.1).
 //!
 //! A stream is a task with one block in each period of `block ÷ bandwidth`, at the block's
-//! worst-case time. A block above the longest command is one job of several commands. The worst
-//! case of each command includes its own positioning, so that a preemption between two of them is
-//! accounted for.
+//! worst-case time. A block above the longest command is one job of several commands. Where they
+//! are as long as the disk takes them, the worst case of each includes its own positioning; where
+//! requests are split into chunks, a block is charged for one, and the task that preempts it for
+//! another.
 
 use engine::PolicyName;
 use engine::WorstCase;

@@ -156,7 +156,7 @@ fn on_a_disk_without_a_worst_case() {
         (
             "name = \"d1\"\ndrive = \"atlas-ii\"\nexecution = \"preemptible\"\n",
             "field `chunk`: found nothing",
-            "a size such as 256KiB: each chunk is taken to need a way of its own",
+            "a size such as 256KiB: streams are admitted by the worst case of a chunk",
         ),
     ] {
         let said = refused(&[], &format!("[[disk]]\n{lines}policy = \"edf\"\n"));

@@ -1,8 +1,10 @@
 //! A profile that is assumed from a drive's parameters, with the uncertainty that a profiler would
 //! leave.
 
-use ::drive::{Mapping, Model, SeekCurve, WriteAhead, Zone};
-use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
+use ::drive::{Mapping, Model, ReadAhead, SeekCurve, WriteAhead, Zone};
+use drive_profile::{
+    Band, CommandOverheads, Extremes, HeadOrder, Profile, ReadBuffer, SeekTable, Skew,
+};
 use units::{Angle, Duration, Extent, FULL_REVOLUTION, Sectors};
 
 /// The smallest assumed variation of a seek: FAST 2003 §3.4 names the order of a millisecond, which
@@ -52,8 +54,22 @@ pub fn assumed(model: &Model) -> Profile {
         completion: spec.bus_sector + spec.firmware.bus.read_done,
         seek_command: spec.arm.seek_command,
         write_cache: spec.write_cache && spec.write_buffer > Sectors::ZERO,
+        read_buffer: read_buffer(model),
         extremes: extremes(model),
     }
+}
+
+/// What is certain of the drive's read-ahead: half of a segment is free for it.
+fn read_buffer(model: &Model) -> ReadBuffer {
+    let (spec, firmware) = (model.spec(), &model.spec().firmware);
+    let ::drive::ReadBuffer { segments, segment, read_ahead_max } = spec.read_buffer;
+    let crosses = matches!(firmware.read_ahead, ReadAhead::Segment | ReadAhead::Fixed);
+    let goes_on = segments > 0 && crosses && !firmware.strict_hits && !firmware.discard_after_read;
+    let most = read_ahead_max.min(Sectors(segment.0 / 2));
+    let read_ahead = if goes_on { most } else { Sectors::ZERO };
+    let stops = segments == 0 || firmware.read_ahead == ReadAhead::Never;
+    let read_ahead_max = if stops { Sectors::ZERO } else { read_ahead_max.min(segment) };
+    ReadBuffer { segments, segment, read_ahead, read_ahead_max }
 }
 
 /// The worst cases of this drive's commands, beyond what the rest of the profile contains.

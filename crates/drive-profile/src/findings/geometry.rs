@@ -3,7 +3,7 @@
 use units::{Duration, Extent, Lba, Sectors, Share};
 
 use super::figure::Figure;
-use crate::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable};
+use crate::{Band, CommandOverheads, Extremes, HeadOrder, Profile, ReadBuffer, SeekTable};
 
 /// Consecutive logical blocks on tracks with equally many sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,7 @@ impl Geometry {
             completion: Duration::ZERO,
             seek_command: false,
             write_cache: false,
+            read_buffer: ReadBuffer::default(),
             extremes: Extremes::default(),
         }
     }

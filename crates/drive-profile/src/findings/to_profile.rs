@@ -5,7 +5,7 @@ use units::{Duration, Sectors};
 use super::dynamics::{Dynamics, Overheads, Seeks};
 use super::figure::Figure;
 use super::number::{duration, ns, real, round};
-use crate::{Band, CommandOverheads, Profile, SeekTable};
+use crate::{Band, CommandOverheads, Profile, ReadBuffer, SeekTable};
 
 /// The smallest and the largest useful chunk: a block of a file system, and the largest command
 /// that operating systems commonly issue.
@@ -69,6 +69,18 @@ impl Dynamics {
         profile.seek_command = seek_command;
         if let Some(buffer) = &self.write_buffer {
             profile.write_cache = buffer.write_back;
+        }
+        if let Some(buffer) = &self.read_buffer {
+            // Where it was not observed whether a read waits for its sectors, none is expected to.
+            let waits = buffer.waits == Some(true);
+            let goes_on = waits && !buffer.ends_with_track && buffer.keeps != Some(false);
+            let read_ahead = if goes_on { buffer.ahead.value } else { Sectors::ZERO };
+            profile.read_buffer = ReadBuffer {
+                segments: buffer.segments.value,
+                segment: buffer.segment.value,
+                read_ahead: read_ahead.min(buffer.segment.value),
+                read_ahead_max: buffer.ahead.value.min(buffer.segment.value),
+            };
         }
         self.heads(profile);
         let period = profile.rotation_period;

@@ -10,7 +10,7 @@ use core::num::NonZeroU32;
 use units::{Extent, Op, Operation, Sectors, Share};
 
 use crate::limits::WEIGHT_MAX;
-use crate::stream::Task;
+use crate::stream::{Granularity, Task};
 
 pub use admission::{Admission, Refusal};
 pub use latency::{LatencyContract, LatencyStats, Tokens};
@@ -64,13 +64,15 @@ pub struct StreamContract {
 }
 
 impl StreamContract {
-    /// The share of the disk's time that it reserves: C ÷ T, rounded up.
+    /// The share of the disk's time that it reserves: C ÷ T, rounded up, of the granularity at
+    /// which that is more.
     pub fn share(&self) -> Share {
         let whole = u128::from(Share::ALL.ppb());
-        let cost = u128::try_from(self.task.cost().as_nanos()).expect("a cost is not negative");
+        let cost = self.task.cost().max(self.task.at(Granularity::Whole).cost());
+        let cost = u128::try_from(cost.as_nanos()).expect("a cost is not negative");
         let period = u128::from(self.task.period().as_nanos());
         debug_assert!(period > 0, "a task has a period");
-        debug_assert!(cost <= period, "a task's cost fits in its period");
+        let cost = cost.min(period);
         let ppb = (cost * whole).div_ceil(period.max(1));
         debug_assert!(ppb <= whole, "a task costs no more than its period");
         u32::try_from(ppb).map_or(Share::ALL, |ppb| Share::from_ppb(ppb.min(Share::ALL.ppb())))

@@ -75,6 +75,33 @@ impl Engine {
         if core::mem::replace(&mut self.guarded, guarded) == guarded {
             return;
         }
+        self.update_heads(now);
+        assert_eq!(self.guarded, guarded, "a guarantee is noted once");
+    }
+
+    /// Tells the policy the static slack, and changes to the granularity at which the tasks fit,
+    /// as soon as no released request is queued and the drive is idle: then nothing that was begun
+    /// at the other one matters.
+    pub(super) fn update_slack(&mut self, now: Instant) {
+        let (range, reserved) = (self.settings.deadlines.slack_range, self.admission.reserved());
+        let Some(tasks) = &mut self.tasks else { return };
+        if let Some(slack) = tasks.new_slack(range, reserved) {
+            self.policy.set_static_slack(slack);
+        }
+        let granularity = tasks.granularity;
+        if granularity == self.granularity
+            || !self.issued.is_empty()
+            || !self.policy.change_granularity(granularity, now)
+        {
+            return;
+        }
+        self.granularity = granularity;
+        self.update_heads(now);
+        debug_assert!(self.issued.is_empty(), "nothing is issued by a change");
+    }
+
+    /// Tells the policy each volume's next command, which has become another.
+    fn update_heads(&mut self, now: Instant) {
         for index in 0..self.volumes.len() {
             let slot = self.volumes[index].first;
             if slot != NO_SLOT {
@@ -83,7 +110,7 @@ impl Engine {
                 self.policy.head_changed(volume, &head, now);
             }
         }
-        assert_eq!(self.guarded, guarded, "a guarantee is noted once");
+        debug_assert!(self.volumes.len() >= self.vacant.len(), "a vacant number was a volume's");
     }
 
     /// The commands that the drive takes at a time. Beside guarantees by deadlines it is the policy

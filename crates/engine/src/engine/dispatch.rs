@@ -2,7 +2,7 @@
 
 use units::{Instant, Op, Operation, Sectors};
 
-use super::pending::{Pieces, Slot};
+use super::pending::Slot;
 use super::{ActiveRequest, Engine, Issued, NO_SLOT, Selection};
 use crate::limits::PREEMPTIONS_MAX;
 use crate::policy::Pick;
@@ -106,14 +106,11 @@ impl Engine {
         debug_assert_eq!(self.pending(slot).request.volume, volume, "a head is its volume's");
         self.set_active_request(volume, slot);
         // No seek is just in time beside deadlines: they are kept by the worst case of commands.
+        let head = self.next_piece(slot);
         let at_once = selection.urgent || self.guarded && !self.settings.policy.has_deadlines();
         let Some(executor) = self.executor.as_deref_mut().filter(|_| !at_once) else {
             return Some(self.issue(selection, now));
         };
-        let pending = self.pending[slot as usize].as_ref().expect("a head is pending");
-        let pieces =
-            Pieces { settings: &self.settings, executor: Some(executor), forced: self.guarded };
-        let head = pending.remainder().piece(&pieces);
         match executor.step(&head, now) {
             Step::Transfer => Some(self.issue(selection, now)),
             Step::Wait(until) => {

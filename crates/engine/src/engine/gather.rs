@@ -181,7 +181,7 @@ impl Engine {
             }
             let owes_flush = self.owes_flush(&operation);
             let remainder = Remainder { operation, issued: Sectors::ZERO, owes_flush };
-            remainder.piece(&self.pieces())
+            remainder.piece(&self.pieces(self.pending(issued.slot).request.volume))
         });
         (ended, next)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
-use self::pending::{Pending, Pieces, Slot};
+use self::pending::{BesideDeadlines, Pending, Pieces, Slot};
 use crate::accounting::deferred::DeferredCharges;
 use crate::accounting::meter::Meter;
 use crate::chooser::Chooser;
@@ -14,6 +14,7 @@ use crate::limits::{FEEDING_AGE_MAX, REQUESTS_MAX};
 use crate::policy::{self, Dispatch, DispatchRecord, Policy};
 use crate::preempt::Executor;
 use crate::request::{Action, Command, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
+use crate::stream::Granularity;
 use crate::{
     Admission, Charging, Contract, PreemptionStats, Priority, Purpose, Settings, VolumeId,
 };
@@ -31,7 +32,9 @@ mod volumes;
 
 pub use gather::CommandPieces;
 pub use idle::IdleReason;
-pub use tasks::{BEST_EFFORT_TASK, RESERVES_TASK, latency_task, reserve_task, volume_of_task};
+pub use tasks::{
+    BEST_EFFORT_TASK, LongestCommand, RESERVES_TASK, latency_task, reserve_task, volume_of_task,
+};
 
 /// No request.
 const NO_SLOT: Slot = Slot::MAX;
@@ -115,6 +118,8 @@ pub struct Engine {
     active: Option<ActiveRequest>,
     /// Whether requests have deadlines.
     guarded: bool,
+    /// How requests with deadlines, and all beside them, become commands.
+    granularity: Granularity,
     /// The last request of each volume's queue that goes ahead of others.
     ahead: Vec<Slot>,
 }
@@ -153,6 +158,7 @@ impl Engine {
             chooser: Chooser::new(settings.chooser),
             active: None,
             guarded: settings.policy.has_deadlines(),
+            granularity: Granularity::Chunks,
             ahead: Vec::new(),
         }
     }
@@ -265,13 +271,7 @@ impl Engine {
         }
         self.charge_idle(now);
         self.wakeup = None;
-        if let Some(slack) = self
-            .tasks
-            .as_mut()
-            .and_then(|tasks| tasks.new_slack(self.settings.deadlines.slack_range))
-        {
-            self.policy.set_static_slack(slack);
-        }
+        self.update_slack(now);
         if self.issued.len() >= self.depth() || self.is_overtaken(now) {
             return None;
         }
@@ -457,14 +457,18 @@ impl Engine {
     }
 
     /// What the next command of a request depends on.
-    fn pieces(&self) -> Pieces<'_> {
+    fn pieces(&self, volume: VolumeId) -> Pieces<'_> {
         let (settings, executor) = (&self.settings, self.executor.as_deref());
-        Pieces { settings, executor, forced: self.is_guarded() }
+        let granularity = self.granularity;
+        let has_deadlines = self.contracts[volume.0 as usize].has_deadlines();
+        let beside = self.is_guarded().then_some(BesideDeadlines { granularity, has_deadlines });
+        Pieces { settings, executor, beside }
     }
 
     /// The next command of the request in `slot`.
     fn next_piece(&self, slot: Slot) -> Operation {
-        self.pending(slot).remainder().piece(&self.pieces())
+        let pending = self.pending(slot);
+        pending.remainder().piece(&self.pieces(pending.request.volume))
     }
 
     fn issue(&mut self, selection: Selection, now: Instant) -> Command {

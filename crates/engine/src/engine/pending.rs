@@ -5,6 +5,7 @@ use units::{DiskTime, Instant, Op, Operation, Sectors};
 use crate::limits::TRIM_MAX;
 use crate::preempt::Executor;
 use crate::request::{Outcome, Request};
+use crate::stream::Granularity;
 use crate::{Execution, Settings};
 
 pub(crate) use crate::request::Slot;
@@ -64,7 +65,28 @@ pub(crate) struct Pieces<'a> {
     pub(crate) executor: Option<&'a Executor>,
     /// Whether requests have deadlines: then every write is charged for all of its work, and no
     /// later command pays for destaging it.
-    pub(crate) forced: bool,
+    pub(crate) beside: Option<BesideDeadlines>,
+}
+
+/// How a request becomes commands where requests have deadlines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BesideDeadlines {
+    pub(crate) granularity: Granularity,
+    /// Whether its own volume has deadlines.
+    pub(crate) has_deadlines: bool,
+}
+
+impl BesideDeadlines {
+    /// Whether a read or a write is split into chunks. Whole requests of volumes with deadlines are
+    /// admitted as such; other reads are split all the same, as nothing is promised to them.
+    fn is_split(self, writes: bool, settings: &Settings) -> bool {
+        let splits_writes = settings.forced_chunk().is_some();
+        debug_assert!(settings.execution.preemptible().is_some(), "requests may be split");
+        match self.granularity {
+            Granularity::Chunks => !writes || splits_writes,
+            Granularity::Whole => !writes && !self.has_deadlines,
+        }
+    }
 }
 
 /// The part of a request for which no command has been issued.
@@ -78,7 +100,7 @@ pub(crate) struct Remainder {
 impl Remainder {
     /// The next command of the request.
     pub(crate) fn piece(&self, pieces: &Pieces<'_>) -> Operation {
-        let Pieces { settings, executor, forced: is_forced_by_policy } = *pieces;
+        let Pieces { settings, executor, beside } = *pieces;
         let operation = self.operation;
         assert!(self.issued <= operation.extent.len, "no sector is issued twice");
         let (_, rest) = operation.extent.split_at(self.issued);
@@ -93,7 +115,9 @@ impl Remainder {
         let piece = match (settings.execution, operation.op) {
             (Execution::Whole { split: Some(split) }, Op::Read | Op::Write) => split,
             (Execution::Preemptible(how), Op::Read | Op::Write)
-                if !writes || how.preempt_writes && !is_forced_by_policy =>
+                if beside.map_or(!writes || how.preempt_writes, |beside| {
+                    beside.is_split(writes, settings)
+                }) =>
             {
                 match executor {
                     Some(executor) => executor.piece(operation.op, rest),
@@ -107,7 +131,7 @@ impl Remainder {
         // the time of the next request (FAST 2003 §3.1.3).
         let cut = settings.execution.preemptible().is_some_and(|how| how.preempt_writes);
         let through = writes && cut && extent.end() == operation.extent.end();
-        let forced = is_forced_by_policy && matches!(operation.op, Op::Write | Op::WriteZeroes);
+        let forced = beside.is_some() && matches!(operation.op, Op::Write | Op::WriteZeroes);
         let fua = !self.owes_flush && (operation.fua || through || forced);
         assert!(extent.len <= rest.len, "a piece is a part of the remainder");
         debug_assert_eq!(extent.is_empty(), operation.op == Op::Flush, "a piece has sectors");

@@ -1,11 +1,11 @@
 //! The guarantees by deadlines as tasks: streams, reserves, and the server of best effort
 //! (Clockwise, RTAS 2000 §3).
 
-use units::{DiskTime, Duration, Share};
+use units::{DiskTime, Duration, Sectors, Share};
 
 use crate::limits::{LATENCY_MAX, STREAM_PERIOD_MAX, VOLUMES_MAX};
 use crate::policy::WorstCase;
-use crate::stream::{SlackRange, Task, TaskId, TaskSet};
+use crate::stream::{Granularity, RequestCost, SlackRange, Task, TaskId, TaskSet};
 use crate::{BestEffortServer, Contract, Execution, Refusal, Settings, VolumeId};
 use drive_profile::TransferKind;
 
@@ -45,32 +45,63 @@ pub(super) struct Tasks {
     /// The server of best effort, where it is kept beside the set.
     server: Share,
     period: Duration,
-    pub(super) longest: DiskTime,
+    pub(super) longest: LongestCommand,
+    /// The granularity at which the tasks fit, as of the last [`Tasks::new_slack`].
+    pub(super) granularity: Granularity,
     /// Whether the policy has not been told the current static slack yet.
     changed: bool,
     /// The static slack that it was told last.
     pub(super) slack: Option<DiskTime>,
 }
 
+/// The longest non-preemptible command of a disk's volumes that have no deadlines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongestCommand {
+    /// At [`Granularity::Whole`], where writes are not split.
+    pub whole: DiskTime,
+    /// At [`Granularity::Chunks`].
+    pub chunk: DiskTime,
+}
+
+impl LongestCommand {
+    /// The same at every granularity.
+    pub const fn same(longest: DiskTime) -> Self {
+        debug_assert!(longest.as_nanos() >= 0, "a worst case is not negative");
+        Self { whole: longest, chunk: longest }
+    }
+}
+
 impl Settings {
-    /// The longest non-preemptible command. Writes are never split: each piece would be forced and
-    /// lose a revolution.
-    pub fn longest_command(&self, worst: &WorstCase) -> DiskTime {
+    /// The longest non-preemptible command. Beside deadlines each piece of a write is forced and
+    /// loses a revolution: writes are split only where the tasks fit in no other way.
+    pub fn longest_command(&self, worst: &WorstCase) -> LongestCommand {
         let read = match self.execution {
             Execution::Preemptible(how) => how.chunk.unwrap_or(self.command_max),
             Execution::Whole { .. } => self.command_max,
         };
-        let read = worst.somewhere(read.min(self.command_max), TransferKind::Read);
-        let write = worst.somewhere(self.command_max, TransferKind::Write);
-        assert!(read.max(write) >= DiskTime::ZERO, "a worst case is not negative");
-        read.max(write)
+        let at = |len: Sectors, kind| worst.somewhere(len.min(self.command_max), kind);
+        let write = self.forced_chunk().unwrap_or(self.command_max);
+        let read = at(read, TransferKind::Read);
+        let whole = read.max(at(self.command_max, TransferKind::Write));
+        let chunk = read.max(at(write, TransferKind::Write));
+        assert!(chunk >= DiskTime::ZERO, "a worst case is not negative");
+        LongestCommand { whole, chunk: chunk.min(whole) }
+    }
+
+    /// The sectors of a piece of a write at [`Granularity::Chunks`]; `None` if writes are not
+    /// split beside deadlines: not where the profile gives the chunk, which is the shortest that
+    /// sustains the sequential rate through the drive's write buffer.
+    pub fn forced_chunk(&self) -> Option<Sectors> {
+        let how = self.execution.preemptible().filter(|how| how.preempt_writes)?;
+        debug_assert!(how.chunk.is_none_or(|chunk| chunk > Sectors::ZERO), "a chunk has sectors");
+        how.chunk.map(|chunk| chunk.min(self.command_max))
     }
 }
 
 impl Contract {
     /// What admission by deadlines takes this for; none for best effort. A reserve is a task whose
     /// cost is its share of `period`, in commands of at most `longest`.
-    pub fn task(&self, period: Duration, longest: DiskTime) -> Option<Task> {
+    pub fn task(&self, period: Duration, longest: LongestCommand) -> Option<Task> {
         match self.stream {
             Some(stream) => Some(stream.task),
             None => server_task(self.reserve, period, longest),
@@ -81,7 +112,7 @@ impl Contract {
 impl BestEffortServer {
     /// The task that admission counts for it, with commands of at most `longest`; `None` for a
     /// share that amounts to nothing.
-    pub fn task(&self, longest: DiskTime) -> Option<Task> {
+    pub fn task(&self, longest: LongestCommand) -> Option<Task> {
         server_task(self.share, self.period, longest)
     }
 }
@@ -100,24 +131,35 @@ impl BestEffortServer {
 pub fn reserve_task(
     reserved: Share,
     tasks: impl Iterator<Item = Task>,
-    longest: DiskTime,
+    longest: LongestCommand,
 ) -> Option<Task> {
-    debug_assert!(longest >= DiskTime::ZERO, "a worst case is not negative: {longest}");
-    let accrues = reserved.time_to_accrue(longest)?;
+    let LongestCommand { whole, chunk } = longest;
+    debug_assert!(whole >= chunk, "a chunk is a part of a command");
+    let accrues = reserved.time_to_accrue(whole)?;
     let deadline = |task: Task| {
         if task.has_implicit_deadline() { task.period() } else { LATENCY_MAX }
     };
     let longer = tasks.map(deadline).max().unwrap_or_default() + Duration::from_millis(1);
     let period = longer.max(accrues).min(STREAM_PERIOD_MAX);
-    Task::new(period, reserved.of(period).max(longest), longest).ok()
+    server_at(period, reserved.of(period).max(whole), longest)
 }
 
 /// A command that exceeds the budget is not the server's: its longest command is at most its cost.
-fn server_task(share: Share, period: Duration, longest: DiskTime) -> Option<Task> {
+fn server_task(share: Share, period: Duration, longest: LongestCommand) -> Option<Task> {
     let cost = share.of(period);
     debug_assert!(cost <= period.into(), "a share is at most the whole");
-    debug_assert!(longest >= DiskTime::ZERO, "a worst case is not negative: {longest}");
-    Task::new(period, cost, longest.min(cost)).ok()
+    server_at(period, cost, longest)
+}
+
+/// A server with `cost` in every `period`, in commands of at most `longest`.
+fn server_at(period: Duration, cost: DiskTime, longest: LongestCommand) -> Option<Task> {
+    let LongestCommand { whole, chunk } = longest;
+    debug_assert!(chunk >= DiskTime::ZERO, "a worst case is not negative: {chunk}");
+    let server = Task::new(period, cost, chunk.min(cost)).ok()?.as_server();
+    if whole == chunk {
+        return Some(server);
+    }
+    server.with_whole(RequestCost { total: cost, longest: whole.min(cost) }).ok()
 }
 
 impl Tasks {
@@ -134,8 +176,17 @@ impl Tasks {
             set.insert(BEST_EFFORT_TASK, server);
         }
         debug_assert!(set.len() <= 1, "without volumes the only task is best effort's server");
-        let tasks =
-            Self { set, beside, server: share, period, longest, changed: true, slack: None };
+        let granularity = Granularity::Chunks;
+        let tasks = Self {
+            set,
+            beside,
+            server: share,
+            period,
+            longest,
+            changed: true,
+            slack: None,
+            granularity,
+        };
         settings.policy.keeps_streams().then_some(tasks)
     }
 
@@ -262,12 +313,22 @@ impl Tasks {
         debug_assert!(self.set.len() <= count, "a change of the period adds no task");
     }
 
-    /// The static slack, if it may have changed since the last call.
-    pub(super) fn new_slack(&mut self, range: SlackRange) -> Option<DiskTime> {
+    /// The static slack beside reserves of `reserved` in all, if it may have changed since the last
+    /// call.
+    pub(super) fn new_slack(&mut self, range: SlackRange, reserved: Share) -> Option<DiskTime> {
         if !core::mem::take(&mut self.changed) {
             return None;
         }
-        self.slack = Some(self.set.slack_in(range));
+        self.granularity = if self.beside {
+            let mut set = self.set.clone();
+            if let Some(reserves) = self.reserves(&set, None, reserved) {
+                set.insert(RESERVES_TASK, reserves);
+            }
+            set.granularity()
+        } else {
+            self.set.granularity()
+        };
+        self.slack = Some(self.set.slack_at(range, self.granularity));
         debug_assert!(self.slack >= Some(DiskTime::ZERO), "slack is not negative");
         self.slack
     }
@@ -275,13 +336,12 @@ impl Tasks {
 
 #[cfg(test)]
 mod tests {
-    use units::Sectors;
-
     use super::*;
 
     #[test]
     fn a_long_command_does_not_enlarge_the_task_of_a_small_reserve() {
-        let (period, longest) = (Duration::from_secs(1), DiskTime::from_millis(120));
+        let period = Duration::from_secs(1);
+        let longest = LongestCommand::same(DiskTime::from_millis(120));
         let task = Contract::reserve(Share::from_percent(5)).task(period, longest).expect("a task");
         assert_eq!(
             (task.cost(), task.longest()),
@@ -291,12 +351,18 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_command_is_a_whole_write_even_where_reads_are_split() {
+    fn the_longest_command_is_a_whole_write_where_only_reads_are_split() {
         let chunk = Some(Sectors(16));
-        let execution = Execution::Preemptible(crate::Preemptible { chunk, ..Default::default() });
-        let settings = Settings { execution, ..Settings::default() };
-        let worst = WorstCase::Bound(settings.deadlines.worst);
+        let settings = |preempt_writes| {
+            let how = crate::Preemptible { chunk, preempt_writes, ..Default::default() };
+            Settings { execution: Execution::Preemptible(how), ..Settings::default() }
+        };
+        let worst = WorstCase::Bound(Settings::default().deadlines.worst);
         let whole = Settings::default().longest_command(&worst);
-        assert_eq!(settings.longest_command(&worst), whole);
+        assert_eq!(whole.whole, whole.chunk);
+        assert_eq!(settings(false).longest_command(&worst), whole);
+        let chunk = worst.somewhere(Sectors(16), TransferKind::Write);
+        let both = LongestCommand { chunk, ..whole };
+        assert_eq!(settings(true).longest_command(&worst), both);
     }
 }

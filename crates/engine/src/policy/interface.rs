@@ -8,6 +8,7 @@ use units::{DiskTime, Instant, Operation, Sectors};
 use super::switch_costs::Positioning;
 use crate::accounting::estimate::Class;
 use crate::request::{DeadlineStats, ServiceDemand};
+use crate::stream::Granularity;
 use crate::{Contract, LatencyStats, Settings, VolumeId};
 
 /// The volume whose head goes next.
@@ -104,6 +105,14 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         let _ = slack;
     }
 
+    /// Requests with deadlines, and all beside them, become commands in another way from now on, if
+    /// no released request is queued; the drive is idle. Returns whether that is so. The engine
+    /// tells the heads that are others then.
+    fn change_granularity(&mut self, granularity: Granularity, now: Instant) -> bool {
+        let _ = (granularity, now);
+        true
+    }
+
     /// The deadlines met and missed by a stream; `None` if the policy keeps none for it.
     fn deadline_stats(&self, volume: VolumeId) -> Option<DeadlineStats> {
         let _ = volume;
@@ -135,7 +144,7 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
     }
 
     /// The head of `volume`'s queue is another one from now on: guarantees by deadlines have begun
-    /// or ended, or a request has gone ahead.
+    /// or ended, the granularity has changed, or a request has gone ahead.
     fn head_changed(&mut self, volume: VolumeId, head: &Operation, now: Instant) {
         let _ = (volume, head, now);
     }

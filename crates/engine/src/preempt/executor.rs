@@ -7,6 +7,7 @@ use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 use super::arm::{Arm, continues_run};
 use super::execution::{Preemptible, PreemptionStats, Purpose};
 use super::positioning::{PositioningContext, PositioningStep};
+use super::read_segments::ReadSegments;
 use super::rotation::RotationTracker;
 use drive_profile::{PhysicalAddress, Profile};
 
@@ -69,6 +70,10 @@ pub(crate) struct Executor {
     profile: Arc<Profile>,
     phase: RotationTracker,
     arm: Option<Arm>,
+    /// What the drive's read buffer should hold.
+    segments: ReadSegments,
+    /// Whether the command in the drive is a read that it should serve.
+    is_hit: bool,
     /// Whether the drive may hold writes that it has not destaged yet: then its arm moves on its
     /// own.
     dirty: bool,
@@ -91,6 +96,8 @@ impl Executor {
         Self {
             settings,
             phase: RotationTracker::new(profile.rotation_period, profile.rotation_error_ppb),
+            segments: ReadSegments::new(&profile),
+            is_hit: false,
             profile,
             arm: None,
             dirty: false,
@@ -184,6 +191,7 @@ impl Executor {
         if !moves || !known || is_angle_unknown || continues_run(arm, head) {
             return None;
         }
+        let head = &self.on_media(head, now)?;
         let context = PositioningContext {
             profile: &self.profile,
             phase: &self.phase,
@@ -196,6 +204,17 @@ impl Executor {
             now,
         };
         context.next(head)
+    }
+
+    /// The part of `head` that needs the media; `None` if the drive's read buffer serves all of it.
+    fn on_media(&self, head: &Operation, now: Instant) -> Option<Operation> {
+        if head.op != Op::Read {
+            return Some(*head);
+        }
+        debug_assert!(!head.extent.is_empty(), "a read has sectors");
+        let missing = self.segments.missing(&self.profile, head.extent, now)?;
+        let (_, rest) = head.extent.split_at(head.extent.start.distance(missing));
+        Some(Operation { extent: rest, ..*head })
     }
 
     /// The extent after the last read that can be prefetched before `until`.
@@ -223,6 +242,15 @@ impl Executor {
     /// A command goes to the drive.
     pub(crate) fn issued(&mut self, operation: &Operation, purpose: Purpose, now: Instant) {
         self.prediction = None;
+        let is_known = operation.extent.end().0 <= self.profile.capacity().0;
+        self.is_hit = operation.op == Op::Read
+            && is_known
+            && !operation.fua
+            && (self.arm.as_ref().is_some_and(|arm| continues_run(arm, operation))
+                || self.on_media(operation, now).is_none());
+        if !self.is_hit && operation.op != Op::Flush && operation.op != Op::Trim {
+            self.segments.stop(&self.profile, now);
+        }
         match purpose {
             Purpose::Seek => self.done.seek_commands += 1,
             Purpose::Prefetch => self.done.prefetched += operation.extent.len,
@@ -241,7 +269,8 @@ impl Executor {
         // A write into the write buffer does not show the angle; in a sequential run the cache
         // answers.
         let writes = operation.op == Op::Write;
-        if continues_run(arm, operation) && !operation.fua || operation.op != Op::Read && !writes {
+        let is_hit = self.is_hit || continues_run(arm, operation) && !operation.fua;
+        if is_hit || operation.op != Op::Read && !writes {
             return None;
         }
         if writes && profile.write_cache && !operation.fua {
@@ -290,6 +319,15 @@ impl Executor {
         if extent.is_empty() || !known {
             return;
         }
+        if operation.op.writes() {
+            self.segments.written(extent);
+        } else if operation.op == Op::Read {
+            self.segments.read(&self.profile, extent, self.is_hit, now);
+            if self.is_hit && !self.continues(operation) {
+                // The arm is where it was.
+                return;
+            }
+        }
         let nothing = Extent::new(extent.end(), Sectors::ZERO);
         let on = match (&self.arm, operation.op) {
             (Some(arm), Op::Read) if continues_run(arm, operation) => arm.read,
@@ -316,9 +354,19 @@ impl Executor {
         self.arm = Some(Arm { cylinder, surface, arrived, read, written });
     }
 
+    /// Whether a read continues the last run.
+    fn continues(&self, operation: &Operation) -> bool {
+        debug_assert_eq!(operation.op, Op::Read, "a read");
+        self.arm.as_ref().is_some_and(|arm| continues_run(arm, operation))
+    }
+
     fn learn(&mut self, prediction: &Prediction, now: Instant) {
         if now < prediction.soonest {
-            // The completion came from the cache: it says nothing of the media.
+            // The completion came from the cache: it says nothing of the media. A seek that was
+            // timed for it, or would have been, waited in vain.
+            if prediction.expected.is_some() {
+                self.record_outcome(true);
+            }
             return;
         }
         let passed = now.saturating_sub(prediction.lag);

@@ -20,6 +20,7 @@ mod arm;
 mod execution;
 mod executor;
 mod positioning;
+mod read_segments;
 mod rotation;
 
 pub(crate) use arm::{Arm, continues_run};

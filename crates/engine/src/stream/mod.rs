@@ -60,6 +60,27 @@
 //! [`STREAM_WORK_MAX`](crate::limits::STREAM_WORK_MAX): a longer search is broken off with a safe
 //! answer.
 //!
+//! # Granularity
+//!
+//! A request that is served in chunks, with a decision between any two (limited preemption: Baruah
+//! 2005), blocks others for one chunk, q. While its chunks follow each other it is positioned for
+//! once. Each preemption costs one more positioning, p, at which the interrupted request goes on;
+//! and EDF preempts only for a request with an earlier deadline, which was released later, so that
+//! its relative deadline is shorter. A release preempts one request at most. So each request of a
+//! task pays for the preemption that it may cause: where some preemptible task has a longer
+//! deadline, its cost is C + p, in demand and utilization, and no task's own cost depends on how
+//! often it is preempted. Best effort that interrupts a request pays p out of the slack. (Bertogna
+//! and Baruah 2010 and Buttazzo et al. 2013 bound the number of preemptions by the same releases.)
+//!
+//! Chunks shorten q, and lengthen C by what each continuation costs. So a [`TaskSet`] is served
+//! *whole* where it fits so, and in chunks only where it fits in no other way
+//! ([`TaskSet::granularity`]): a disk that splits admits whatever one that does not split admits.
+//! The granularity changes with the set, at a moment at which the drive is idle and no released
+//! request waits. The proofs above begin at such a moment, and need one granularity from there on.
+//!
+//! A server's commands ([`Task::server`]) are charged for their positionings out of its budget:
+//! preempting it costs no other task anything.
+//!
 //! # Over time
 //!
 //! Where tasks begin and end, the test is made for each interval in which they stay the same, and
@@ -85,6 +106,6 @@ mod violation;
 pub use counter_offer::{CounterOffers, LatencyOffers, RequestedLatency, RequestedStream};
 pub use set::{SlackRange, TaskSet, Tightest};
 pub use span::Span;
-pub use task::{InvalidTask, Task, TaskId, Utilization};
+pub use task::{Granularity, InvalidTask, RequestCost, Task, TaskId, Utilization};
 pub use timetable::{Booking, Timetable, book_all};
 pub use violation::{BlockingTask, Violation};

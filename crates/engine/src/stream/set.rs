@@ -5,7 +5,7 @@ use core::cmp::Ordering;
 use units::{DiskTime, Duration};
 
 use super::demand_bound::{Candidate, DemandBound, HORIZON_MAX, Minimum, Searched, horizon};
-use super::{BlockingTask, Task, TaskId, Utilization, Violation};
+use super::{BlockingTask, Granularity, Task, TaskId, Utilization, Violation};
 use crate::limits::{STREAM_PERIOD_MAX, STREAM_TASKS_MAX, TASK_BURST_MAX};
 
 /// The most that a preemption costs: those of a burst cost at most a day.
@@ -46,8 +46,8 @@ pub struct Tightest {
 }
 
 impl TaskSet {
-    /// An empty set. Each preemption costs the preempting task `preemption`: the positioning for
-    /// the interrupted request.
+    /// An empty set. Each preemption costs the preempting task `preemption` at
+    /// [`Granularity::Chunks`]: the positioning for the interrupted request.
     pub fn new(preemption: DiskTime) -> Self {
         assert!(preemption >= DiskTime::ZERO, "a preemption has a cost");
         assert!(preemption <= PREEMPTION_MAX, "a positioning is short");
@@ -122,7 +122,23 @@ impl TaskSet {
     /// # Errors
     /// The constraint that is short by most.
     pub fn check(&self) -> Result<(), Violation> {
-        check(&self.demand())
+        self.check_at(self.granularity())
+    }
+
+    /// The granularity at which the tasks are served: whole while they fit so, else in chunks.
+    /// Where no task takes another time whole, there is nothing to choose; nor without tasks, where
+    /// nothing is split for their sake.
+    pub fn granularity(&self) -> Granularity {
+        if self.tasks.is_empty() {
+            return Granularity::Whole;
+        }
+        let has_whole = Task::may_be_whole(self.tasks.iter().map(|(task, _)| *task));
+        let fits = has_whole && self.check_at(Granularity::Whole).is_ok();
+        if fits { Granularity::Whole } else { Granularity::Chunks }
+    }
+
+    fn check_at(&self, granularity: Granularity) -> Result<(), Violation> {
+        check(&self.demand(granularity))
     }
 
     /// Whether every deadline would be met if `candidate` were in the set too.
@@ -142,7 +158,13 @@ impl TaskSet {
         if self.tasks.len() >= STREAM_TASKS_MAX {
             return Err(Violation::Full);
         }
-        check(&self.demand_with(candidate, counts))
+        let tasks = self.tasks.iter().map(|(task, _)| *task).chain([candidate]);
+        let has_whole = Task::may_be_whole(tasks);
+        let at = |granularity| check(&self.demand_with(candidate, counts, granularity));
+        if has_whole && at(Granularity::Whole).is_ok() {
+            return Ok(());
+        }
+        at(Granularity::Chunks)
     }
 
     /// ΔL: the disk time that best effort may take, in all, from one moment without a queued
@@ -154,10 +176,16 @@ impl TaskSet {
 
     /// The slack as it would be if only these intervals counted.
     pub fn slack_in(&self, range: SlackRange) -> DiskTime {
+        self.slack_at(range, self.granularity())
+    }
+
+    /// The slack of the tasks at `granularity`.
+    pub(crate) fn slack_at(&self, range: SlackRange, granularity: Granularity) -> DiskTime {
         if self.is_empty() {
             return STREAM_PERIOD_MAX.into();
         }
-        let slack = self.tightest(range).map_or(DiskTime::ZERO, |tightest| tightest.room);
+        let tightest = self.tightest_at(range, granularity);
+        let slack = tightest.map_or(DiskTime::ZERO, |tightest| tightest.room);
         debug_assert!(slack >= DiskTime::ZERO, "slack is not negative: {slack}");
         debug_assert!(slack <= STREAM_PERIOD_MAX.into(), "slack is at most the shortest deadline");
         slack
@@ -165,7 +193,11 @@ impl TaskSet {
 
     /// The interval with the minimum room; `None` for an empty set, or one that does not fit.
     pub fn tightest(&self, range: SlackRange) -> Option<Tightest> {
-        let demand = self.demand();
+        self.tightest_at(range, self.granularity())
+    }
+
+    fn tightest_at(&self, range: SlackRange, granularity: Granularity) -> Option<Tightest> {
+        let demand = self.demand(granularity);
         check(&demand).ok()?;
         let (least, exact) = least(&demand, range)?;
         debug_assert!(least.at > 0, "an interval has a length");
@@ -180,24 +212,40 @@ impl TaskSet {
 
     /// The demanded utilization, preemptions included.
     pub fn utilization(&self) -> Utilization {
-        self.demand().utilization()
+        self.demand(self.granularity()).utilization()
     }
 
-    fn demand(&self) -> DemandBound {
-        let tasks = self.tasks.iter().map(|&(task, id)| (BlockingTask::Task(id), task));
-        DemandBound::new(tasks, self.preemption, Candidate::Whole)
+    /// The cost of a preemption at `granularity`.
+    fn preemption_at(&self, granularity: Granularity) -> DiskTime {
+        debug_assert!(self.preemption >= DiskTime::ZERO, "a preemption has a cost");
+        match granularity {
+            Granularity::Whole => DiskTime::ZERO,
+            Granularity::Chunks => self.preemption,
+        }
     }
 
-    fn demand_with(&self, candidate: Task, counts: Candidate) -> DemandBound {
+    fn demand(&self, granularity: Granularity) -> DemandBound {
+        let task = |&(task, id): &(Task, TaskId)| (BlockingTask::Task(id), task.at(granularity));
+        let (tasks, preemption) = (self.tasks.iter().map(task), self.preemption_at(granularity));
+        DemandBound::new(tasks, preemption, Candidate::Whole)
+    }
+
+    fn demand_with(
+        &self,
+        candidate: Task,
+        counts: Candidate,
+        granularity: Granularity,
+    ) -> DemandBound {
         let index = self.tasks.partition_point(|(task, _)| *task <= candidate);
         let (before, after) = self.tasks.split_at(index);
-        let named = |&(task, id): &(Task, TaskId)| (BlockingTask::Task(id), task);
+        let named = |&(task, id): &(Task, TaskId)| (BlockingTask::Task(id), task.at(granularity));
+        let candidate = (BlockingTask::Candidate, candidate.at(granularity));
         let tasks = before
             .iter()
             .map(named)
-            .chain(core::iter::once((BlockingTask::Candidate, candidate)))
+            .chain(core::iter::once(candidate))
             .chain(after.iter().map(named));
-        DemandBound::new(tasks, self.preemption, counts)
+        DemandBound::new(tasks, self.preemption_at(granularity), counts)
     }
 }
 

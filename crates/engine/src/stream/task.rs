@@ -22,6 +22,31 @@ pub struct Task {
     cost: DiskTime,
     longest: DiskTime,
     burst: u32,
+    /// What a request takes at [`Granularity::Whole`], if it is another time.
+    whole: Option<RequestCost>,
+    /// Whether every command is charged for its own positioning.
+    is_server: bool,
+}
+
+/// How the requests of a disk's tasks become commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Granularity {
+    /// In commands that are as long as the disk takes them: each is charged for its positioning,
+    /// and no preemption is.
+    #[default]
+    Whole,
+    /// In chunks: a request is charged for one positioning, and a task for one more with each of
+    /// its requests that may preempt another task's.
+    Chunks,
+}
+
+/// What a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestCost {
+    /// All of its commands together.
+    pub total: DiskTime,
+    /// The longest of them.
+    pub longest: DiskTime,
 }
 
 /// The reason why a task is invalid.
@@ -88,7 +113,44 @@ impl Task {
             return Err(InvalidTask::Longest(longest));
         }
         assert!(longest <= cost, "a command is a part of its request");
-        Ok(Self { deadline: period, period, cost, longest, burst: 1 })
+        let (whole, is_server) = (None, false);
+        Ok(Self { deadline: period, period, cost, longest, burst: 1, whole, is_server })
+    }
+
+    /// The same task, a request of which takes `whole` at [`Granularity::Whole`].
+    ///
+    /// # Errors
+    /// See [`InvalidTask`].
+    pub fn with_whole(self, whole: RequestCost) -> Result<Self, InvalidTask> {
+        let RequestCost { total, longest } = whole;
+        Self::sporadic(self.period, self.deadline, self.burst, total, longest)?;
+        Ok(Self { whole: Some(whole), ..self })
+    }
+
+    /// Whether all of `tasks` may be served whole, and some of them take another time then. A
+    /// request of several commands of which only this is known may not.
+    pub(super) fn may_be_whole(tasks: impl Iterator<Item = Self>) -> bool {
+        let mut differs = false;
+        for task in tasks {
+            debug_assert!(task.longest <= task.cost, "a command is a part of its request");
+            differs |= task.whole.is_some();
+            if task.whole.is_none() && task.is_preemptible() {
+                return false;
+            }
+        }
+        differs
+    }
+
+    /// The task at `granularity`: its cost and its longest command.
+    #[must_use]
+    pub fn at(self, granularity: Granularity) -> Self {
+        debug_assert!(self.longest <= self.cost, "a command is a part of its request");
+        match (granularity, self.whole) {
+            (Granularity::Whole, Some(RequestCost { total, longest })) => {
+                Self { cost: total, longest, ..self }
+            }
+            _ => self,
+        }
     }
 
     /// A sporadic task: at most `burst` + ⌊t ÷ `period`⌋ requests in any t, each due `deadline`
@@ -136,7 +198,16 @@ impl Task {
         if period == Duration::ZERO || period > STREAM_PERIOD_MAX {
             return Err(InvalidTask::Period(period));
         }
-        Self::new(period, share.of(period).max(longest), longest)
+        let task = Self::new(period, share.of(period).max(longest), longest)?;
+        Ok(Self { is_server: true, ..task })
+    }
+
+    /// The same task, each of whose commands is charged for its own positioning: preempting it
+    /// costs no other task anything.
+    #[must_use]
+    pub(crate) fn as_server(self) -> Self {
+        debug_assert!(self.has_implicit_deadline(), "a server has one deadline a period");
+        Self { is_server: true, ..self }
     }
 
     /// T: the least mean time between two requests.
@@ -189,10 +260,11 @@ impl Task {
         Self { cost: self.cost + extra, ..self }
     }
 
-    /// Whether a decision falls between two commands of one request.
+    /// Whether a decision falls between two commands of one request, and a preemption there costs
+    /// a positioning for which the task is not charged.
     pub fn is_preemptible(&self) -> bool {
         debug_assert!(self.longest <= self.cost, "a command is a part of its request");
-        self.longest < self.cost
+        self.longest < self.cost && !self.is_server
     }
 }
 

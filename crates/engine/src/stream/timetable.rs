@@ -6,8 +6,8 @@ use super::demand_bound::Candidate;
 use super::handover::{BookedTask, busiest, excess, fits_around, reach, together, within};
 use super::span::Span;
 use super::{
-    BlockingTask, CounterOffers, LatencyOffers, RequestedLatency, RequestedStream, Task, TaskId,
-    TaskSet, Violation,
+    BlockingTask, CounterOffers, Granularity, LatencyOffers, RequestedLatency, RequestedStream,
+    Task, TaskId, TaskSet, Violation,
 };
 use crate::limits::{BOOKED_TIMES_MAX, BOOKINGS_MAX, STREAM_PERIOD_MAX};
 
@@ -66,7 +66,7 @@ impl Timetable {
     /// Removes the bookings that ended long enough before `now` to have no effect on the slack:
     /// eight of the longest deadlines, or more with bursts.
     pub fn remove_expired(&mut self, now: Instant) {
-        let reach = slack_reach(&self.present(None));
+        let reach = slack_reach(&self.present(None, self.granularity()));
         self.bookings.retain(|booking| booking.span.end + reach > now);
     }
 
@@ -86,8 +86,8 @@ impl Timetable {
     }
 
     /// Whether `candidate` fits over the whole of `span`: while the tasks beside it stay the same,
-    /// and where some end and others begin. Here every request pays for a preemption, whether it
-    /// preempts or not.
+    /// and where some end and others begin. At [`Granularity::Chunks`] each request of a task with
+    /// a shorter deadline than some preemptible task at any time pays for a preemption.
     ///
     /// # Errors
     /// The interval of time where it does not fit, and the violation.
@@ -100,7 +100,34 @@ impl Timetable {
     /// # Errors
     /// The interval of time where they do not fit, and the violation.
     pub fn check(&self) -> Result<(), (Span, Violation)> {
-        check_all(&self.present(None), Span::ALWAYS, Candidate::Whole)
+        self.check_as(None, Candidate::Whole)
+    }
+
+    /// The granularity at which all bookings fit: whole if they do, at all times, else in chunks.
+    fn granularity(&self) -> Granularity {
+        let has_whole = Task::may_be_whole(self.bookings.iter().map(|booking| booking.task));
+        let all = || self.present(None, Granularity::Whole);
+        if has_whole && check_all(&all(), Span::ALWAYS, Candidate::Whole).is_ok() {
+            Granularity::Whole
+        } else {
+            Granularity::Chunks
+        }
+    }
+
+    /// Whether all bookings, and the candidate over its span, fit at one granularity.
+    fn check_as(
+        &self,
+        candidate: Option<(Task, Span)>,
+        counts: Candidate,
+    ) -> Result<(), (Span, Violation)> {
+        let tasks = self.bookings.iter().map(|booking| booking.task);
+        let tasks = tasks.chain(candidate.map(|(task, _)| task));
+        let span = candidate.map_or(Span::ALWAYS, |(_, span)| span);
+        let at = |granularity| check_all(&self.present(candidate, granularity), span, counts);
+        if Task::may_be_whole(tasks) && at(Granularity::Whole).is_ok() {
+            return Ok(());
+        }
+        at(Granularity::Chunks)
     }
 
     /// What would fit over the whole of `span`: see [`CounterOffers::find`].
@@ -135,7 +162,7 @@ impl Timetable {
         if self.bookings.len() >= BOOKINGS_MAX {
             return Err((span, Violation::Full));
         }
-        check_all(&self.present(Some((candidate, span))), span, counts)
+        self.check_as(Some((candidate, span)), counts)
     }
 
     /// ΔL at `now`, with regard to tasks that ended shortly before and tasks that begin shortly
@@ -145,7 +172,7 @@ impl Timetable {
     /// It holds until [`Timetable::next_change`] without new bookings. For some time after a change
     /// it may be a lower bound, if the disk is nearly full.
     pub fn slack(&self, now: Instant) -> DiskTime {
-        let all = self.present(None);
+        let all = self.present(None, self.granularity());
         if all.is_empty() {
             return TaskSet::default().slack();
         }
@@ -169,22 +196,34 @@ impl Timetable {
         slack
     }
 
-    /// All bookings with their preemptions, and one more, sorted by deadline.
-    fn present(&self, candidate: Option<(Task, Span)>) -> Vec<BookedTask> {
+    /// All bookings at `granularity` with their preemptions, and one more, sorted by deadline.
+    fn present(
+        &self,
+        candidate: Option<(Task, Span)>,
+        granularity: Granularity,
+    ) -> Vec<BookedTask> {
         let count = self.bookings.len() + usize::from(candidate.is_some());
-        let booked = self.bookings.iter().map(|booking| BookedTask {
-            whose: BlockingTask::Task(booking.id),
-            task: booking.task.with_more(self.preemption),
-            span: booking.span,
-        });
-        let candidate = candidate.map(|(task, span)| BookedTask {
-            whose: BlockingTask::Candidate,
-            task: task.with_more(self.preemption),
+        let booked = self
+            .bookings
+            .iter()
+            .map(|booking| (BlockingTask::Task(booking.id), booking.task, booking.span));
+        let candidate = candidate.map(|(task, span)| (BlockingTask::Candidate, task, span));
+        let booked = booked.chain(candidate).map(|(whose, task, span)| BookedTask {
+            whose,
+            task: task.at(granularity),
             span,
         });
-        let mut all: Vec<BookedTask> = booked.chain(candidate).collect();
+        let mut all: Vec<BookedTask> = booked.collect();
         debug_assert_eq!(all.len(), count, "every booking is present, and the candidate");
         debug_assert!(all.iter().all(|present| !present.span.is_empty()), "a booking takes time");
+        if granularity == Granularity::Chunks {
+            let preempted = all.iter().filter(|present| present.task.is_preemptible());
+            let preempted = preempted.map(|present| present.task.deadline()).max();
+            let pays = |task: &Task| preempted.is_some_and(|longest| task.deadline() < longest);
+            for present in all.iter_mut().filter(|present| pays(&present.task)) {
+                present.task = present.task.with_more(self.preemption);
+            }
+        }
         all.sort_by_key(|present| present.task);
         all
     }

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use drive_profile::{Band, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew};
+use drive_profile::{
+    Band, CommandOverheads, Extremes, HeadOrder, Profile, ReadBuffer, SeekTable, Skew,
+};
 use spindle_engine::Command;
 use units::{Angle, Duration, Extent, Instant, Lba, Op, Sectors};
 
@@ -45,6 +47,7 @@ pub fn profile() -> Profile {
         completion: Duration::from_micros(3),
         seek_command: true,
         write_cache: true,
+        read_buffer: ReadBuffer::default(),
         extremes: Extremes::default(),
     }
 }

@@ -1,6 +1,6 @@
 //! The generated contracts and settings of the search.
 
-use engine::stream::Task;
+use engine::stream::{InvalidTask, RequestCost, Task};
 use engine::{
     BestEffortServer, CommandBound, Contract, Deadlines, Execution, LatencyContract, Preemptible,
     Settings, StreamContract,
@@ -14,17 +14,62 @@ use crate::SeededRng;
 #[derive(Debug)]
 pub(super) struct TaskDistribution {
     pub(super) chunk: Option<u64>,
+    /// Of a command that does not continue the last one, in ms.
     pub(super) positioning: u64,
+    /// Of one that does.
+    pub(super) overhead: u64,
+    /// The most sectors of a command, if tasks are admitted whole as well as in chunks.
+    command_max: Option<u64>,
     periods: (u64, u64),
     costs_max: u64,
 }
 
 impl TaskDistribution {
-    pub(super) fn new(rng: &mut SeededRng) -> Self {
+    pub(super) fn new(rng: &mut SeededRng, mut pieces: SeededRng, chunks: bool) -> Self {
         let chunk = (rng.below(5) == 0).then(|| 1 + rng.below(4));
         let positioning = if chunk.is_some() { rng.below(3) } else { 0 };
         let periods = one_of(rng, &[(10, 20), (10, 20), (14, 16), (10, 90), (5, 300), (40, 10)]);
-        Self { chunk, positioning, periods, costs_max: one_of(rng, &[3, 5, 8, 14, 40]) }
+        let costs_max = one_of(rng, &[3, 5, 8, 14, 40]);
+        let (overhead, command_max) = (0, None);
+        let tasks = Self { chunk, positioning, overhead, command_max, periods, costs_max };
+        if !chunks {
+            return tasks;
+        }
+        let positioning = pieces.below(5);
+        let chunk = 1 + pieces.below(6);
+        let overhead = pieces.below(positioning.min(2) + 1);
+        let command_max = one_of(&mut pieces, &[8, 12, 40]);
+        let periods =
+            one_of(&mut pieces, &[periods, periods, (5, 300), (20, 400), (10, 1_000), (40, 10)]);
+        Self {
+            chunk: Some(chunk),
+            positioning,
+            overhead,
+            command_max: Some(command_max),
+            periods,
+            costs_max: one_of(&mut pieces, &[costs_max, 14, 40, 60]),
+        }
+    }
+
+    /// What a request of `sectors` takes in pieces of `most`: their number of sectors in ms, a
+    /// positioning for the first, and for the others `between` each.
+    fn cost(&self, sectors: u64, most: u64, between: u64) -> RequestCost {
+        let pieces = sectors.div_ceil(most);
+        let total = disk_time(sectors + self.positioning + (pieces - 1) * between);
+        let longest = disk_time(sectors.min(most) + self.positioning);
+        RequestCost { total, longest: longest.min(total) }
+    }
+
+    /// `task`, for the cost of a request of `sectors` at each granularity.
+    fn task(
+        &self,
+        sectors: u64,
+        task: impl Fn(RequestCost) -> Result<Task, InvalidTask>,
+    ) -> Option<Task> {
+        let most = self.chunk.unwrap_or(sectors);
+        let chunks = task(self.cost(sectors, most, self.overhead)).ok()?;
+        let Some(most) = self.command_max else { return Some(chunks) };
+        chunks.with_whole(self.cost(sectors, most, self.positioning)).ok()
     }
 
     /// A stream's contract; its block's cost is its number of sectors in ms.
@@ -34,9 +79,7 @@ impl TaskDistribution {
         let odd = Duration::from_nanos(one_of(rng, &[0, 0, 1, 500_001]));
         let period = ms(least + rng.below(spread)) + odd;
         let sectors = 1 + rng.below(self.costs_max);
-        let cost = disk_time(sectors + self.positioning);
-        let longest = self.chunk.map_or(cost, |chunk| disk_time(chunk + self.positioning));
-        let task = Task::new(period, cost, longest.min(cost)).ok()?;
+        let task = self.task(sectors, |cost| Task::new(period, cost.total, cost.longest))?;
         Some(StreamContract { task, block: Sectors(sectors), range: None })
     }
 
@@ -46,10 +89,10 @@ impl TaskDistribution {
         let interval = ms((least + rng.below(spread)) * one_of(rng, &[1, 2, 5]));
         let within = ms(least + rng.below(2 * spread + 40));
         let sectors = 1 + rng.below(self.costs_max.min(8));
-        let cost = disk_time(sectors + self.positioning);
-        let longest = self.chunk.map_or(cost, |chunk| disk_time(chunk + self.positioning));
         let burst = one_of(rng, &[1, 1, 2, 4]);
-        let task = Task::sporadic(interval, within, burst, cost, longest.min(cost)).ok()?;
+        let task = self.task(sectors, |cost| {
+            Task::sporadic(interval, within, burst, cost.total, cost.longest)
+        })?;
         Some(LatencyContract { task, size: Sectors(sectors) })
     }
 
@@ -58,8 +101,9 @@ impl TaskDistribution {
             let share = Share::from_percent(one_of(rng, &[2, 5, 10]));
             BestEffortServer { share, period: ms(one_of(rng, &[100, 400])) }
         });
-        let preemption = disk_time(self.positioning);
-        let worst = CommandBound { positioning: preemption, sector: disk_time(1) };
+        let preemption = disk_time(self.positioning - self.overhead);
+        let positioning = disk_time(self.positioning);
+        let worst = CommandBound { positioning, sector: disk_time(1) };
         let chunk = self.chunk.map(Sectors);
         let how = Preemptible { chunk, jit: None, ..Preemptible::default() };
         let settings = Settings {
@@ -73,7 +117,13 @@ impl TaskDistribution {
             deadlines: Deadlines { worst, preemption, slack_range: parameters.range, best_effort },
             ..Settings::default()
         };
-        if parameters.policy.has_deadlines() { settings } else { beside_shares(&settings, rng) }
+        let settings = if parameters.policy.has_deadlines() {
+            settings
+        } else {
+            beside_shares(&settings, rng)
+        };
+        let command_max = self.command_max.map_or(settings.command_max, Sectors);
+        Settings { command_max, ..settings }
     }
 }
 

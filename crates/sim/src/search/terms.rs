@@ -16,6 +16,9 @@ pub struct SearchParameters {
     pub policy: PolicyName,
     /// The intervals that ΔL is computed over.
     pub range: SlackRange,
+    /// Whether requests are split into chunks in every case, with a positioning for each
+    /// preemption; else in some cases.
+    pub chunks: bool,
 }
 
 pub(super) const fn ms(n: u64) -> Duration {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use units::{DiskTime, Instant, Operation};
 
 use crate::StreamContract;
+use crate::stream::{Granularity, Task};
 
 #[derive(Clone, Copy, Debug)]
 struct QueuedRequest {
@@ -16,6 +17,8 @@ struct QueuedRequest {
 #[derive(Debug)]
 pub(in crate::policy) struct Blocks {
     pub(in crate::policy) stream: StreamContract,
+    /// At which its requests are served.
+    granularity: Granularity,
     /// The requests in the volume's queue.
     queue: VecDeque<QueuedRequest>,
     /// The release of the first of them, if it is a block and the stream is active.
@@ -31,9 +34,10 @@ pub(in crate::policy) struct Blocks {
 }
 
 impl Blocks {
-    pub(in crate::policy) fn new(stream: StreamContract) -> Self {
+    pub(in crate::policy) fn new(stream: StreamContract, granularity: Granularity) -> Self {
         Self {
             stream,
+            granularity,
             queue: VecDeque::new(),
             release: None,
             expected: Instant::ZERO,
@@ -41,6 +45,20 @@ impl Blocks {
             spent: None,
             interrupted: false,
         }
+    }
+
+    /// The task of its requests, as they are served.
+    pub(in crate::policy) fn task(&self) -> Task {
+        debug_assert!(self.stream.task.cost() > DiskTime::ZERO, "a request takes time");
+        self.stream.task.at(self.granularity)
+    }
+
+    /// Its requests are served at another granularity from now on. None is released.
+    pub(in crate::policy) fn set_granularity(&mut self, granularity: Granularity) {
+        debug_assert!(self.stream.task.cost() > DiskTime::ZERO, "a request takes time");
+        self.granularity = granularity;
+        // What the slack has served of a request says nothing of the rest at the other one.
+        self.spent = self.spent.map(|_| DiskTime::ZERO);
     }
 
     /// A request arrives in the queue.
@@ -124,7 +142,7 @@ impl Blocks {
     pub(in crate::policy) fn remaining(&self, head: DiskTime, preemption: DiskTime) -> DiskTime {
         debug_assert!(head >= DiskTime::ZERO, "a worst case is not negative: {head}");
         let return_cost = if self.interrupted { preemption } else { DiskTime::ZERO };
-        (self.stream.task.cost() - self.spent.unwrap_or_default() + return_cost).max(head)
+        (self.task().cost() - self.spent.unwrap_or_default() + return_cost).max(head)
     }
 
     /// When the first request is released.

@@ -10,6 +10,7 @@ use super::state::{ChargedTo, Deadline, Guarantee, InService};
 use super::worst_case::WorstCase;
 use crate::policy::interface::{Dispatch, DispatchRecord, Pick, Policy};
 use crate::request::DeadlineStats;
+use crate::stream::Granularity;
 use crate::{Contract, Settings, VolumeId};
 
 impl Policy for Deadline {
@@ -61,6 +62,34 @@ impl Policy for Deadline {
 
     fn set_static_slack(&mut self, slack: DiskTime) {
         self.slack.set_static(slack);
+    }
+
+    fn change_granularity(&mut self, granularity: Granularity, now: Instant) -> bool {
+        assert!(self.in_service.is_none(), "the drive is idle");
+        self.release(now);
+        if !self.real.is_empty() {
+            return false;
+        }
+        self.granularity = granularity;
+        self.slack.set_preemption(match granularity {
+            Granularity::Whole => DiskTime::ZERO,
+            Granularity::Chunks => self.preemption,
+        });
+        for entry in &mut self.volumes {
+            if let Guarantee::Stream(blocks) = &mut entry.guarantee {
+                blocks.set_granularity(granularity);
+            }
+        }
+        self.charge_preemptions();
+        true
+    }
+
+    fn head_changed(&mut self, volume: VolumeId, head: &Operation, now: Instant) {
+        let worst = self.worst.of(head);
+        let entry = self.volume(volume);
+        debug_assert!(entry.head.is_some(), "a queued request gives a head");
+        entry.head = Some(worst);
+        self.place(volume, now);
     }
 
     fn queued(

@@ -90,10 +90,8 @@ impl Deadline {
     pub(super) fn charge_preemptions(&mut self) {
         let preemption = self.slack.preemption();
         let preempted = |entry: &Volume| match &entry.guarantee {
-            Guarantee::Stream(blocks) if blocks.stream.task.is_preemptible() => {
-                blocks.stream.task.period()
-            }
-            Guarantee::Reserve(server) => server.period(),
+            Guarantee::Stream(blocks) if blocks.task().is_preemptible() => blocks.task().period(),
+            // Each command of a reserve pays for its own positioning.
             _ => Duration::ZERO,
         };
         let longest = if preemption == DiskTime::ZERO {
@@ -103,7 +101,7 @@ impl Deadline {
         };
         for entry in &mut self.volumes {
             let Guarantee::Stream(blocks) = &entry.guarantee else { continue };
-            let task = blocks.stream.task;
+            let task = blocks.task();
             entry.extra = if task.period() < longest { preemption } else { DiskTime::ZERO };
             entry.rate = Rate::of(task.cost() + entry.extra, task.period());
         }
@@ -126,7 +124,7 @@ impl Guarantees<'_> {
             debug_assert!(entry.due.is_none() || entry.head.is_some(), "what is due is queued");
             match &entry.guarantee {
                 Guarantee::Stream(blocks) if entry.is_active => {
-                    let task = blocks.stream.task;
+                    let task = blocks.task();
                     if let Some(due) = entry.due {
                         let head = entry.head.unwrap_or_default();
                         let rest = blocks.remaining(head, self.preemption);

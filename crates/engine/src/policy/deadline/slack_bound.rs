@@ -46,6 +46,12 @@ impl SlackBound {
         self.preemption
     }
 
+    /// A preemption costs `preemption` from now on. No request is real time.
+    pub(in crate::policy) fn set_preemption(&mut self, preemption: DiskTime) {
+        assert!(preemption >= DiskTime::ZERO, "a positioning takes time");
+        (self.preemption, self.known) = (preemption, None);
+    }
+
     /// The rest of ΔL since no request was real time.
     pub(in crate::policy) fn left(&self) -> DiskTime {
         debug_assert!(self.static_slack >= DiskTime::ZERO, "slack is not negative");

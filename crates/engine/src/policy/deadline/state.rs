@@ -12,7 +12,7 @@ use super::worst_case::WorstCase;
 use crate::accounting::usage::{DecayClock, RecentUsage};
 use crate::policy::indexed_heap::IndexedHeap;
 use crate::request::DeadlineStats;
-use crate::stream::Task;
+use crate::stream::{Granularity, Task};
 use crate::{Contract, PolicyName, Settings, VolumeId};
 
 /// The guarantee of a volume.
@@ -88,6 +88,9 @@ pub(crate) struct Deadline {
     pub(super) guaranteed: BTreeSet<VolumeId>,
     pub(super) activating: BTreeSet<VolumeId>,
     pub(super) slack: SlackBound,
+    /// The cost of a preemption at `Chunks`, and the granularity.
+    pub(super) preemption: DiskTime,
+    pub(super) granularity: Granularity,
     pub(super) burst: bool,
     pub(super) picked: Option<(VolumeId, ChargedTo)>,
     pub(super) in_service: Option<InService>,
@@ -113,6 +116,8 @@ impl Deadline {
             guaranteed: BTreeSet::new(),
             activating: BTreeSet::new(),
             slack: SlackBound::new(deadlines.preemption),
+            preemption: deadlines.preemption,
+            granularity: Granularity::Chunks,
             burst: false,
             picked: None,
             in_service: None,
@@ -125,7 +130,7 @@ impl Deadline {
 
     pub(super) fn fresh(&self, contract: Contract) -> Volume {
         let guarantee = match contract.stream {
-            Some(stream) => Guarantee::Stream(Box::new(Blocks::new(stream))),
+            Some(stream) => Guarantee::Stream(Box::new(Blocks::new(stream, self.granularity))),
             None => server_of(contract.reserve, self.period)
                 .map_or(Guarantee::BestEffort, |server| Guarantee::Reserve(Box::new(server))),
         };

@@ -41,6 +41,27 @@ impl WorstCase {
         self.within(whole, len.min(whole.len), transfer)
     }
 
+    /// The worst case of a command of `len` sectors inside `range` that begins where the drive's
+    /// last command ended: as [`WorstCase::within`] where no profile says less.
+    pub fn continuing(&self, range: Extent, len: Sectors, transfer: TransferKind) -> DiskTime {
+        debug_assert!(len <= range.len, "a command lies in its range");
+        match self {
+            Self::Profile(profile) if range.end().0 <= profile.capacity().0 => {
+                profile.worst_continuation(range, len, transfer).into()
+            }
+            Self::Profile(_) | Self::Bound(_) => self.within(range, len, transfer),
+        }
+    }
+
+    /// The most that a command takes longer than one that continues where the last one ended: the
+    /// cost of a preemption.
+    pub fn preemption(&self) -> DiskTime {
+        match self {
+            Self::Profile(profile) => profile.worst_preemption().into(),
+            Self::Bound(_) => DiskTime::ZERO,
+        }
+    }
+
     /// The worst case of a command of `len` sectors inside `range`.
     pub fn within(&self, range: Extent, len: Sectors, transfer: TransferKind) -> DiskTime {
         debug_assert!(len <= range.len, "a command lies in its range");

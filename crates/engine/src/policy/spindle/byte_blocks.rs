@@ -53,6 +53,7 @@ use self::ahead::Ahead;
 use self::turnaround::Turnaround;
 use crate::StreamContract;
 use crate::request::DeadlineStats;
+use crate::stream::{Granularity, Task};
 
 mod ahead;
 mod turnaround;
@@ -108,6 +109,8 @@ struct OpenBlock {
 #[derive(Debug)]
 pub(super) struct ByteBlocks {
     pub(super) stream: StreamContract,
+    /// At which its blocks are served.
+    granularity: Granularity,
     /// The longest command, and whether commands gather requests.
     command_max: Sectors,
     gathers: bool,
@@ -152,11 +155,16 @@ fn follows(last: &Operation, next: &Operation) -> bool {
 impl ByteBlocks {
     /// The bytes of `stream` in commands of at most `command_max`, which gather requests or belong
     /// to one each.
-    pub(super) fn new(stream: StreamContract, command_max: Sectors, gathers: bool) -> Self {
+    pub(super) fn new(
+        (stream, granularity): (StreamContract, Granularity),
+        command_max: Sectors,
+        gathers: bool,
+    ) -> Self {
         assert!(stream.block > Sectors::ZERO, "a block has sectors");
         assert!(command_max > Sectors::ZERO, "a command has sectors");
         Self {
             stream,
+            granularity,
             command_max,
             gathers,
             queue: VecDeque::new(),
@@ -173,6 +181,22 @@ impl ByteBlocks {
             run_sectors: 0,
             last_end: None,
             turnaround: Turnaround::new(),
+        }
+    }
+
+    /// The task of its blocks, as they are served.
+    pub(super) fn task(&self) -> Task {
+        debug_assert!(self.stream.task.cost() > DiskTime::ZERO, "a block takes time");
+        self.stream.task.at(self.granularity)
+    }
+
+    /// Its blocks are served at another granularity from now on. None is released.
+    pub(super) fn set_granularity(&mut self, granularity: Granularity) {
+        debug_assert!(self.in_drive.sent.is_empty(), "the drive is idle");
+        self.granularity = granularity;
+        // What has been served of a block says nothing of the rest at the other one.
+        if let Some(block) = &mut self.block {
+            block.spent = DiskTime::ZERO;
         }
     }
 
@@ -466,7 +490,7 @@ impl ByteBlocks {
     /// The sectors with which `block` continues; zero if it ends.
     fn continues(&self, block: OpenBlock, worst: impl Fn(&Operation) -> DiskTime) -> Sectors {
         debug_assert!(block.begun, "a block that has not begun does not end");
-        let fits = |head: &Operation| block.spent + worst(head) <= self.stream.task.cost();
+        let fits = |head: &Operation| block.spent + worst(head) <= self.task().cost();
         let Some(head) = self.head().filter(|_| block.left > Sectors::ZERO) else {
             return Sectors::ZERO;
         };
@@ -503,7 +527,7 @@ impl ByteBlocks {
         debug_assert!(head >= DiskTime::ZERO, "a worst case is not negative: {head}");
         let return_cost = if self.interrupted { preemption } else { DiskTime::ZERO };
         let spent = self.block.map_or(DiskTime::ZERO, |block| block.spent);
-        (self.stream.task.cost() - spent + return_cost).max(head)
+        (self.task().cost() - spent + return_cost).max(head)
     }
 
     /// When the first queued byte is released.

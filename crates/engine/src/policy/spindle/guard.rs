@@ -33,6 +33,8 @@
 //! Without streams and bounded latencies the guard is vacuous: nothing is looked up, and nothing
 //! has a worst case.
 
+mod granularity;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use units::{DiskTime, Duration, Instant, Operation, Sectors, Share};
@@ -45,7 +47,7 @@ use crate::policy::deadline::{BURST_COMMANDS, Rate, SlackBound, WorstCase};
 use crate::policy::indexed_heap::IndexedHeap;
 use crate::policy::interface::GuardedAs;
 use crate::request::DeadlineStats;
-use crate::stream::Task;
+use crate::stream::Granularity;
 use crate::{Contract, Execution, LatencyStats, Settings, VolumeId};
 
 /// In a burst the slack is computed again after this many real-time commands at the latest. It
@@ -82,6 +84,9 @@ pub(super) struct Guard {
     /// Streams that are not active yet.
     activating: BTreeSet<VolumeId>,
     slack: SlackBound,
+    /// The cost of a preemption at `Chunks`, and the granularity.
+    preemption: DiskTime,
+    granularity: Granularity,
     burst: bool,
     /// What the slack of a burst is at most, and the real-time commands for which that is believed.
     most: Option<(DiskTime, u32)>,
@@ -117,6 +122,8 @@ impl Guard {
             future: IndexedHeap::new(),
             activating: BTreeSet::new(),
             slack: SlackBound::new(settings.deadlines.preemption),
+            preemption: settings.deadlines.preemption,
+            granularity: Granularity::Chunks,
             burst: false,
             most: None,
             picked: None,
@@ -192,7 +199,7 @@ impl Guard {
             (in_service.is_covered, in_service.due) = (false, None);
         }
         if let Some(latency) = latency {
-            self.latencies.insert(volume, Latency::new(latency));
+            self.latencies.insert(volume, Latency::new(latency, self.granularity));
             self.latency_stats.entry(volume).or_default();
         }
         self.real.remove(volume);
@@ -203,10 +210,10 @@ impl Guard {
             self.activating.insert(volume);
         }
         if let Some(contract) = contract {
-            let blocks = ByteBlocks::new(contract, self.command_max, self.gathers);
-            let mut blocks = Box::new(blocks);
+            let served = (contract, self.granularity);
+            let mut blocks = Box::new(ByteBlocks::new(served, self.command_max, self.gathers));
             blocks.rebuild(queued as usize, now);
-            let rate = Rate::of(contract.task.cost(), contract.task.period());
+            let rate = Rate::of(blocks.task().cost(), blocks.task().period());
             let extra = DiskTime::ZERO;
             let (is_active, due, is_withheld) = (false, None, false);
             let stream =
@@ -539,26 +546,6 @@ impl Guard {
                 latency.forecast(forecast, preemption, now);
             }
         })
-    }
-
-    /// Charges each stream for preempting those that can be preempted, as admission does.
-    fn charge_preemptions(&mut self) {
-        let preemption = self.slack.preemption();
-        let streams = self.streams.values().map(|stream| stream.blocks.stream.task);
-        let tasks = streams.chain(self.latencies.values().map(|latency| latency.contract().task));
-        let preempted = tasks.filter(Task::is_preemptible);
-        let longest = preempted.map(|task| task.deadline()).max().unwrap_or_default();
-        let longest = if preemption == DiskTime::ZERO { Duration::ZERO } else { longest };
-        for stream in self.streams.values_mut() {
-            let task = stream.blocks.stream.task;
-            stream.extra = if task.period() < longest { preemption } else { DiskTime::ZERO };
-            stream.rate = Rate::of(task.cost() + stream.extra, task.period());
-        }
-        for latency in self.latencies.values_mut() {
-            let pays = latency.contract().within() < longest;
-            latency.charge(if pays { preemption } else { DiskTime::ZERO });
-        }
-        debug_assert!(longest == Duration::ZERO || self.promises() > 0, "a promise's deadline");
     }
 
     pub(super) fn invariants(&self) {

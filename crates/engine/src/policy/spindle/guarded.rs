@@ -5,6 +5,7 @@ use units::{DiskTime, Instant, Operation};
 use super::quantum::Switch;
 use super::{Spindle, State};
 use crate::policy::interface::{Dispatch, DispatchRecord, GuardedAs, Pick};
+use crate::stream::Granularity;
 use crate::{Contract, VolumeId};
 
 impl Spindle {
@@ -15,6 +16,16 @@ impl Spindle {
         self.guard.replace(volume, contract, queued, now);
         self.update_withheld(volume, now);
         debug_assert_eq!(self.guard.has_stream(volume), contract.stream.is_some(), "as agreed");
+    }
+
+    /// Promised requests, and all beside them, are served at `granularity` from now on, if none is
+    /// real time.
+    pub(super) fn change_promised(&mut self, granularity: Granularity, now: Instant) -> bool {
+        assert_eq!(self.in_drive, 0, "the drive is idle");
+        while let Some(volume) = self.guard.next_released(now) {
+            self.update_withheld(volume, now);
+        }
+        self.guard.change_granularity(granularity)
     }
 
     /// A request arrives while the disk has promises.

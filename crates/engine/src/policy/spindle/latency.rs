@@ -9,11 +9,14 @@ use std::collections::VecDeque;
 use units::{DiskTime, Instant, Op, Operation};
 
 use crate::policy::deadline::{DemandForecast, Rate, Releases};
+use crate::stream::{Granularity, Task};
 use crate::{LatencyContract, LatencyStats, Tokens};
 
 #[derive(Debug)]
 pub(super) struct Latency {
     contract: LatencyContract,
+    /// At which its requests are served.
+    granularity: Granularity,
     tokens: Tokens,
     /// The deadlines of the covered requests in the volume's queue: it begins with those.
     queue: VecDeque<Instant>,
@@ -32,10 +35,11 @@ pub(super) struct Latency {
 
 impl Latency {
     /// A bounded latency that covers nothing until it is activated.
-    pub(super) fn new(contract: LatencyContract) -> Self {
-        let rate = Rate::of(contract.cost(), contract.interval());
+    pub(super) fn new(contract: LatencyContract, granularity: Granularity) -> Self {
+        let rate = Rate::of(contract.task.at(granularity).cost(), contract.interval());
         Self {
             contract,
+            granularity,
             tokens: Tokens::default(),
             queue: VecDeque::new(),
             is_active: false,
@@ -62,7 +66,20 @@ impl Latency {
     pub(super) fn charge(&mut self, extra: DiskTime) {
         debug_assert!(extra >= DiskTime::ZERO, "a positioning takes time");
         self.extra = extra;
-        self.rate = Rate::of(self.contract.cost() + extra, self.contract.interval());
+        self.rate = Rate::of(self.task().cost() + extra, self.contract.interval());
+    }
+
+    /// The task of its requests, as they are served.
+    pub(super) fn task(&self) -> Task {
+        debug_assert!(self.contract.cost() > DiskTime::ZERO, "a request takes time");
+        self.contract.task.at(self.granularity)
+    }
+
+    /// Its requests are served at another granularity from now on. None is queued.
+    pub(super) fn set_granularity(&mut self, granularity: Granularity) {
+        debug_assert!(self.queue.is_empty(), "no covered request is queued");
+        self.granularity = granularity;
+        self.spent = self.spent.map(|_| DiskTime::ZERO);
     }
 
     pub(super) fn contract(&self) -> &LatencyContract {
@@ -141,7 +158,7 @@ impl Latency {
         now: Instant,
     ) {
         debug_assert!(self.is_active, "a bounded latency demands nothing before");
-        let cost = self.contract.cost();
+        let cost = self.task().cost();
         let return_cost = if self.interrupted { preemption } else { DiskTime::ZERO };
         let mut rest = (cost - self.spent.unwrap_or_default() + return_cost).max(self.head);
         for due in &self.queue {

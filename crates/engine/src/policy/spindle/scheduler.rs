@@ -15,6 +15,7 @@ use crate::limits::DEPTH_MAX;
 use crate::policy::deadline::WorstCase;
 use crate::policy::interface::{Dispatch, DispatchRecord, GuardedAs, Pick, Policy};
 use crate::request::DeadlineStats;
+use crate::stream::Granularity;
 use crate::{Contract, LatencyStats, ServiceDemand, Settings, VolumeId};
 
 /// The time whose share is the deepest debt that slack leaves.
@@ -403,6 +404,10 @@ impl Policy for Spindle {
 
     fn set_static_slack(&mut self, slack: DiskTime) {
         self.guard.set_static_slack(slack);
+    }
+
+    fn change_granularity(&mut self, granularity: Granularity, now: Instant) -> bool {
+        self.change_promised(granularity, now)
     }
 
     fn deadline_stats(&self, volume: VolumeId) -> Option<DeadlineStats> {

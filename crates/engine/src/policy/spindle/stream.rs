@@ -34,7 +34,7 @@ impl Stream {
         now: Instant,
     ) {
         debug_assert!(self.is_active, "a stream demands nothing before");
-        let task = self.blocks.stream.task;
+        let task = self.blocks.task();
         if let (Some(due), Some(head)) = (self.due, self.head) {
             let rest = self.blocks.remaining(head, preemption);
             forecast.add_pending(due, rest + self.extra);

@@ -28,7 +28,7 @@ fn blocks(block: u64, period: Duration, max: u64) -> ByteBlocks {
     let task = Task::new(period, cost.sum(), longest).expect("a task");
     let range = Some(Extent::new(Lba(0), Sectors(1 << 40)));
     let stream = StreamContract { task, block: Sectors(block), range };
-    let mut blocks = ByteBlocks::new(stream, Sectors(max), true);
+    let mut blocks = ByteBlocks::new((stream, Granularity::Chunks), Sectors(max), true);
     blocks.activate(Instant::ZERO);
     blocks
 }

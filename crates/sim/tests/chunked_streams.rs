@@ -1,0 +1,65 @@
+//! Streams on a disk that splits requests into chunks: it admits what a disk admits that does not,
+//! and more beside long commands; and what it admits is kept.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use config::Plan;
+use spindle_sim::Simulation;
+use units::{Duration, Instant};
+
+/// `count` streams of 64 KiB every 0.6 s, half reading and half writing, beside a best-effort share
+/// in requests of 1 MiB.
+fn plan(drive: &str, chunk: Option<&str>, count: usize) -> Option<Plan> {
+    let execution = chunk.map_or(String::new(), |chunk| {
+        format!("execution = \"preemptible\"\nchunk = \"{chunk}\"\n")
+    });
+    let mut text = format!(
+        "duration = \"20s\"\n[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\n{execution}\
+         best_effort = {{ share = \"25%\", period = \"2s\" }}\n"
+    );
+    let mut add = |name: &str, contract: &str, workload: &str| {
+        write!(
+            text,
+            "[[volume]]\nname = \"{name}\"\ndisk = \"d\"\nsize = \"8MiB\"\n{contract}\
+             [[workload]]\nvolume = \"{name}\"\n{workload}"
+        )
+        .expect("a string takes all");
+    };
+    for (index, op) in (0..count).zip(["read", "write"].into_iter().cycle()) {
+        let stream = "stream = { bandwidth = \"109KB/s\", block = \"64KiB\" }\n";
+        add(&format!("s{index}"), stream, &format!("op = \"{op}\"\naccess = \"stream\"\n"));
+    }
+    let random = "op = \"write\"\naccess = \"random\"\nblock = \"1MiB\"\noutstanding = 8\n";
+    add("rest", "", random);
+    Plan::parse(&text, "plan.toml", Path::new("")).ok()
+}
+
+fn admitted(drive: &str, chunk: Option<&str>) -> usize {
+    (1..64).take_while(|count| plan(drive, chunk, *count).is_some()).count()
+}
+
+#[test]
+fn chunks_admit_no_fewer_streams_and_more_beside_long_commands_and_none_is_late() {
+    let mut more = 0;
+    for drive in ["cheetah9LP", "hp_c3323a", "hgst-7k8"] {
+        let whole = admitted(drive, None);
+        for chunk in ["512KiB", "64KiB"] {
+            let count = admitted(drive, Some(chunk));
+            println!("{drive}: {whole} streams whole, {count} in chunks of {chunk}");
+            assert!(count >= whole, "{drive}, {chunk}: {count} of {whole}");
+            more += usize::from(count > whole);
+            let plan = plan(drive, Some(chunk), count).expect("it is admitted");
+            let mut simulation = Simulation::new(&plan);
+            simulation.run_until(Instant::ZERO + Duration::from_secs(20));
+            let mut met = 0;
+            for volume in simulation.report().volumes {
+                let Some(kept) = volume.deadlines else { continue };
+                assert_eq!(kept.missed, 0, "{drive}, {chunk}: {volume:?}");
+                met += kept.met;
+            }
+            assert!(met >= 30 * count as u64, "{drive}, {chunk}: {met} blocks of {count} streams");
+        }
+    }
+    assert_eq!(more, 4, "beside 1 MiB chunks help where the media are slow");
+}
