@@ -2,7 +2,9 @@
 
 use units::{Angle, Duration, Extent, Lba, Sectors};
 
-use crate::{Band, CommandOverheads, Extremes, HeadOrder, Profile, ReadBuffer, SeekTable, Skew};
+use crate::{
+    Band, BufferSegments, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew,
+};
 
 /// A disk of one zone for tests: 2 heads, 1,000 cylinders, 100 sectors per track, 10 ms per
 /// revolution.
@@ -41,7 +43,7 @@ pub fn example_profile() -> Profile {
         completion: Duration::from_micros(3),
         seek_command: true,
         write_cache: true,
-        read_buffer: ReadBuffer::default(),
+        read_buffer: BufferSegments::default(),
         extremes: Extremes::default(),
     }
 }

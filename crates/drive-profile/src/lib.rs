@@ -26,6 +26,6 @@ mod worst_case;
 pub use band::{Band, HeadOrder, Skew};
 pub use example::example_profile;
 pub use geometry::PhysicalAddress;
-pub use profile::{CommandOverheads, Extremes, Profile, ReadBuffer};
+pub use profile::{BufferSegments, CommandOverheads, Extremes, Profile};
 pub use seek::SeekTable;
 pub use worst_case::{SEEK_DEVIATIONS, TransferKind};

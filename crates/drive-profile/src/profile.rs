@@ -40,7 +40,7 @@ pub struct Profile {
     /// Whether writes are acknowledged from the write buffer.
     pub write_cache: bool,
     /// The memory for what was read and read ahead.
-    pub read_buffer: ReadBuffer,
+    pub read_buffer: BufferSegments,
     /// The inputs of [`Profile::worst_case`].
     pub extremes: Extremes,
 }
@@ -48,7 +48,7 @@ pub struct Profile {
 /// The drive's memory for what was read and read ahead. The default is a drive of which nothing is
 /// known: then no read is expected to be served from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReadBuffer {
+pub struct BufferSegments {
     /// The number of sequential runs that it holds.
     pub segments: u32,
     /// The most sectors of one run.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drive_profile::{
-    Band, CommandOverheads, Extremes, HeadOrder, Profile, ReadBuffer, SeekTable, Skew,
+    Band, BufferSegments, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew,
 };
 use engine::stream::SlackRange;
 use engine::{
@@ -58,7 +58,7 @@ fields! {
         overheads, bus_sector, completion, seek_command, write_cache, read_buffer, extremes,
     }
     CommandOverheads { hit, read, cached, write, seek }
-    ReadBuffer { segments, segment, read_ahead, read_ahead_max }
+    BufferSegments { segments, segment, read_ahead, read_ahead_max }
     Band {
         lbas, first_sector, first_cylinder, sectors_per_track, track_skew, cylinder_skew,
         first_angle, heads, chunk_read,

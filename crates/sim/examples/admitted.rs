@@ -1,5 +1,6 @@
-//! Streams admitted with requests served whole and in chunks, on twenty drives: `cargo run --release
-//! -p spindle-sim --example admitted [SERVE_SECONDS]`. Exit code 1 if chunks admit fewer anywhere.
+//! Streams admitted with requests served whole and in chunks, on twenty drives: `cargo run
+//! --release -p spindle-sim --example admitted [SERVE_SECONDS]`. Exit code 1 if chunks admit fewer
+//! anywhere.
 //!
 //! The loads, of each of which as many streams as fit are admitted:
 //!
@@ -11,7 +12,7 @@
 //! | server | 64 KiB every 0.6 s | a best-effort share of 25 %, in requests of up to 1 MiB |
 //! | brisk | 64 KiB every 0.125 s | a best-effort share of 5 %, in requests of up to 1 MiB |
 //!
-//! With `SERVE_SECONDS` what is admitted in chunks is also served: every stream reads and writes its
+//! With `SERVE_SECONDS` what is admitted in chunks is also served: every stream reads or writes its
 //! blocks at its rate, beside sixteen random writes of 1 MiB. A late block makes the exit code 1.
 
 use std::fmt::Write as _;

@@ -1,5 +1,6 @@
 //! The search for missed deadlines: `cargo run --release -p spindle-sim --example deadlines --
-//! POLICY FROM COUNT [chunks]`, with `chunks` in chunks in every case. The policy `paper` is `delta-l` with the range of intervals of Clockwise
+//! POLICY FROM COUNT [chunks]`, with `chunks` in chunks in every case. The policy `paper` is
+//! `delta-l` with the range of intervals of Clockwise
 //! (RTAS 2000). Exit code 1 if a policy that never misses has missed, or a reserve was short.
 
 use engine::PolicyName;
@@ -11,7 +12,8 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((name, parameters, from, count)) = read(&arguments) else {
         eprintln!(
-            "usage: deadlines POLICY FROM COUNT [chunks]: edf, lst, delta-l, delta-star, spindle or paper; \
+            "usage: deadlines POLICY FROM COUNT [chunks]: edf, lst, delta-l, delta-star, \
+             spindle or paper; \
              the first seed; the number of seeds"
         );
         std::process::exit(2);

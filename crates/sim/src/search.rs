@@ -3,8 +3,9 @@
 //!
 //! The disk takes one millisecond for each sector. In some cases a command that does not continue
 //! where the last one ended also takes a positioning time, and with
-//! [`SearchParameters::chunks`] one that does takes a shorter one; in some cases commands take less by
-//! a random amount. The disk has no geometry that could hide an error of the scheduler. Deadlines
+//! [`SearchParameters::chunks`] one that does takes a shorter one; in some cases commands take
+//! less by a random amount. The disk has no geometry that could hide an error of the scheduler.
+//! Deadlines
 //! are computed here a second time, from the arrivals alone, and compared with the engine's.
 //!
 //! Beside shares the drive takes several commands in some cases, and serves them in any order.

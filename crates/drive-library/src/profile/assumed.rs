@@ -3,7 +3,7 @@
 
 use ::drive::{Mapping, Model, ReadAhead, SeekCurve, WriteAhead, Zone};
 use drive_profile::{
-    Band, CommandOverheads, Extremes, HeadOrder, Profile, ReadBuffer, SeekTable, Skew,
+    Band, BufferSegments, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew,
 };
 use units::{Angle, Duration, Extent, FULL_REVOLUTION, Sectors};
 
@@ -60,7 +60,7 @@ pub fn assumed(model: &Model) -> Profile {
 }
 
 /// What is certain of the drive's read-ahead: half of a segment is free for it.
-fn read_buffer(model: &Model) -> ReadBuffer {
+fn read_buffer(model: &Model) -> BufferSegments {
     let (spec, firmware) = (model.spec(), &model.spec().firmware);
     let ::drive::ReadBuffer { segments, segment, read_ahead_max } = spec.read_buffer;
     let crosses = matches!(firmware.read_ahead, ReadAhead::Segment | ReadAhead::Fixed);
@@ -69,7 +69,7 @@ fn read_buffer(model: &Model) -> ReadBuffer {
     let read_ahead = if goes_on { most } else { Sectors::ZERO };
     let stops = segments == 0 || firmware.read_ahead == ReadAhead::Never;
     let read_ahead_max = if stops { Sectors::ZERO } else { read_ahead_max.min(segment) };
-    ReadBuffer { segments, segment, read_ahead, read_ahead_max }
+    BufferSegments { segments, segment, read_ahead, read_ahead_max }
 }
 
 /// The worst cases of this drive's commands, beyond what the rest of the profile contains.

@@ -3,7 +3,7 @@
 use units::{Duration, Extent, Lba, Sectors, Share};
 
 use super::figure::Figure;
-use crate::{Band, CommandOverheads, Extremes, HeadOrder, Profile, ReadBuffer, SeekTable};
+use crate::{Band, BufferSegments, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable};
 
 /// Consecutive logical blocks on tracks with equally many sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Geometry {
             completion: Duration::ZERO,
             seek_command: false,
             write_cache: false,
-            read_buffer: ReadBuffer::default(),
+            read_buffer: BufferSegments::default(),
             extremes: Extremes::default(),
         }
     }

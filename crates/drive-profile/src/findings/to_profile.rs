@@ -5,7 +5,7 @@ use units::{Duration, Sectors};
 use super::dynamics::{Dynamics, Overheads, Seeks};
 use super::figure::Figure;
 use super::number::{duration, ns, real, round};
-use crate::{Band, CommandOverheads, Profile, ReadBuffer, SeekTable};
+use crate::{Band, BufferSegments, CommandOverheads, Profile, SeekTable};
 
 /// The smallest and the largest useful chunk: a block of a file system, and the largest command
 /// that operating systems commonly issue.
@@ -75,7 +75,7 @@ impl Dynamics {
             let waits = buffer.waits == Some(true);
             let goes_on = waits && !buffer.ends_with_track && buffer.keeps != Some(false);
             let read_ahead = if goes_on { buffer.ahead.value } else { Sectors::ZERO };
-            profile.read_buffer = ReadBuffer {
+            profile.read_buffer = BufferSegments {
                 segments: buffer.segments.value,
                 segment: buffer.segment.value,
                 read_ahead: read_ahead.min(buffer.segment.value),

@@ -83,6 +83,7 @@ impl Engine {
     /// as soon as no released request is queued and the drive is idle: then nothing that was begun
     /// at the other one matters.
     pub(super) fn update_slack(&mut self, now: Instant) {
+        debug_assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
         let (range, reserved) = (self.settings.deadlines.slack_range, self.admission.reserved());
         let Some(tasks) = &mut self.tasks else { return };
         if let Some(slack) = tasks.new_slack(range, reserved) {
@@ -95,6 +96,7 @@ impl Engine {
         {
             return;
         }
+        debug_assert_eq!(now, self.now, "the time until now is charged");
         self.granularity = granularity;
         self.update_heads(now);
         debug_assert!(self.issued.is_empty(), "nothing is issued by a change");

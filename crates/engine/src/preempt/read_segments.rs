@@ -2,8 +2,8 @@
 //!
 //! A read that the buffer serves needs no positioning, and its command must not wait for one: the
 //! drive answers it while it goes on reading ahead for another run. The segments here are those of
-//! [`drive_profile::ReadBuffer`]: each holds consecutive sectors, the least recently used one is
-//! replaced, and the one of the last read from the media grows at the pace of the media until
+//! [`drive_profile::BufferSegments`]: each holds consecutive sectors, the least recently used one
+//! is replaced, and the one of the last read from the media grows at the pace of the media until
 //! another command moves the arm.
 //!
 //! A prediction that is wrong costs little one way and a revolution the other: a command that is
@@ -50,6 +50,7 @@ impl ReadSegments {
         let count = if buffer.segment > Sectors::ZERO { buffer.segments } else { 0 };
         let empty = Segment { start: Lba(0), end: Lba(0), used: 0 };
         let count = count.min(SEGMENTS_MAX) as usize;
+        debug_assert!(count <= SEGMENTS_MAX as usize, "segments are bounded");
         Self { segments: vec![empty; count], growth: None, reads: 0 }
     }
 
@@ -79,6 +80,7 @@ impl ReadSegments {
         let segment = &mut self.segments[growth.segment];
         segment.end = growth.reached(profile, now);
         segment.keep(profile.read_buffer.segment);
+        debug_assert!(self.growth.is_none(), "the read-ahead has ended");
     }
 
     /// A read of `extent` has completed at `now`; `is_hit`: without the media.
@@ -86,6 +88,7 @@ impl ReadSegments {
         if self.segments.is_empty() {
             return;
         }
+        debug_assert!(!extent.is_empty(), "a read has sectors");
         self.reads += 1;
         let used = self.reads;
         let ahead = profile.read_buffer.read_ahead_max;
@@ -139,6 +142,7 @@ impl ReadSegments {
 
     /// The segment that ends inside a read, or at its first sector.
     fn continued(&self, extent: Extent) -> Option<usize> {
+        debug_assert!(!extent.is_empty(), "a read has sectors");
         self.segments.iter().position(|segment| {
             segment.start < segment.end
                 && segment.start <= extent.start
@@ -181,7 +185,7 @@ impl Growth {
 
 #[cfg(test)]
 mod tests {
-    use drive_profile::{ReadBuffer, example_profile};
+    use drive_profile::{BufferSegments, example_profile};
     use units::Duration;
 
     use super::*;
@@ -195,7 +199,7 @@ mod tests {
     }
 
     fn profile() -> Profile {
-        let read_buffer = ReadBuffer {
+        let read_buffer = BufferSegments {
             segments: 2,
             segment: Sectors(400),
             read_ahead: Sectors(200),

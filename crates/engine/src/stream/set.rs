@@ -133,11 +133,13 @@ impl TaskSet {
             return Granularity::Whole;
         }
         let has_whole = Task::may_be_whole(self.tasks.iter().map(|(task, _)| *task));
+        debug_assert!(self.tasks.is_sorted(), "tasks are sorted by deadline");
         let fits = has_whole && self.check_at(Granularity::Whole).is_ok();
         if fits { Granularity::Whole } else { Granularity::Chunks }
     }
 
     fn check_at(&self, granularity: Granularity) -> Result<(), Violation> {
+        debug_assert!(self.tasks.is_sorted(), "tasks are sorted by deadline");
         check(&self.demand(granularity))
     }
 
@@ -176,6 +178,7 @@ impl TaskSet {
 
     /// The slack as it would be if only these intervals counted.
     pub fn slack_in(&self, range: SlackRange) -> DiskTime {
+        debug_assert!(self.tasks.is_sorted(), "tasks are sorted by deadline");
         self.slack_at(range, self.granularity())
     }
 
@@ -193,6 +196,7 @@ impl TaskSet {
 
     /// The interval with the minimum room; `None` for an empty set, or one that does not fit.
     pub fn tightest(&self, range: SlackRange) -> Option<Tightest> {
+        debug_assert!(self.tasks.is_sorted(), "tasks are sorted by deadline");
         self.tightest_at(range, self.granularity())
     }
 
@@ -225,6 +229,7 @@ impl TaskSet {
     }
 
     fn demand(&self, granularity: Granularity) -> DemandBound {
+        debug_assert!(self.tasks.len() <= STREAM_TASKS_MAX, "tasks are bounded");
         let task = |&(task, id): &(Task, TaskId)| (BlockingTask::Task(id), task.at(granularity));
         let (tasks, preemption) = (self.tasks.iter().map(task), self.preemption_at(granularity));
         DemandBound::new(tasks, preemption, Candidate::Whole)

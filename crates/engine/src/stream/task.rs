@@ -123,7 +123,9 @@ impl Task {
     /// See [`InvalidTask`].
     pub fn with_whole(self, whole: RequestCost) -> Result<Self, InvalidTask> {
         let RequestCost { total, longest } = whole;
+        debug_assert!(longest <= total, "a command is a part of its request");
         Self::sporadic(self.period, self.deadline, self.burst, total, longest)?;
+        debug_assert!(total > DiskTime::ZERO, "a request takes time");
         Ok(Self { whole: Some(whole), ..self })
     }
 

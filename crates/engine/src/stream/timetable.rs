@@ -106,6 +106,7 @@ impl Timetable {
     /// The granularity at which all bookings fit: whole if they do, at all times, else in chunks.
     fn granularity(&self) -> Granularity {
         let has_whole = Task::may_be_whole(self.bookings.iter().map(|booking| booking.task));
+        debug_assert!(self.bookings.len() <= BOOKINGS_MAX, "bookings are bounded");
         let all = || self.present(None, Granularity::Whole);
         if has_whole && check_all(&all(), Span::ALWAYS, Candidate::Whole).is_ok() {
             Granularity::Whole
@@ -123,6 +124,7 @@ impl Timetable {
         let tasks = self.bookings.iter().map(|booking| booking.task);
         let tasks = tasks.chain(candidate.map(|(task, _)| task));
         let span = candidate.map_or(Span::ALWAYS, |(_, span)| span);
+        debug_assert!(!span.is_empty(), "a check covers time");
         let at = |granularity| check_all(&self.present(candidate, granularity), span, counts);
         if Task::may_be_whole(tasks) && at(Granularity::Whole).is_ok() {
             return Ok(());

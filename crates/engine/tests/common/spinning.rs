@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use drive_profile::{
-    Band, CommandOverheads, Extremes, HeadOrder, Profile, ReadBuffer, SeekTable, Skew,
+    Band, BufferSegments, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew,
 };
 use spindle_engine::Command;
 use units::{Angle, Duration, Extent, Instant, Lba, Op, Sectors};
@@ -47,7 +47,7 @@ pub fn profile() -> Profile {
         completion: Duration::from_micros(3),
         seek_command: true,
         write_cache: true,
-        read_buffer: ReadBuffer::default(),
+        read_buffer: BufferSegments::default(),
         extremes: Extremes::default(),
     }
 }

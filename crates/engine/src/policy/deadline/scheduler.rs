@@ -81,11 +81,13 @@ impl Policy for Deadline {
             }
         }
         self.charge_preemptions();
+        debug_assert!(self.real.is_empty(), "no released request is queued");
         true
     }
 
     fn head_changed(&mut self, volume: VolumeId, head: &Operation, now: Instant) {
         let worst = self.worst.of(head);
+        debug_assert!(worst >= DiskTime::ZERO, "a worst case is not negative: {worst}");
         let entry = self.volume(volume);
         debug_assert!(entry.head.is_some(), "a queued request gives a head");
         entry.head = Some(worst);

@@ -56,10 +56,12 @@ impl WorstCase {
     /// The most that a command takes longer than one that continues where the last one ended: the
     /// cost of a preemption.
     pub fn preemption(&self) -> DiskTime {
-        match self {
+        let cost = match self {
             Self::Profile(profile) => profile.worst_preemption().into(),
             Self::Bound(_) => DiskTime::ZERO,
-        }
+        };
+        debug_assert!(cost >= DiskTime::ZERO, "a positioning takes time");
+        cost
     }
 
     /// The worst case of a command of `len` sectors inside `range`.

@@ -31,6 +31,8 @@ impl Guard {
         }
         self.charge_preemptions();
         self.most = None;
+        debug_assert_eq!(self.in_drive(), 0, "nothing goes to the drive by a change");
+        debug_assert_eq!(self.real.len(), 0, "no block becomes real time by a change");
         true
     }
 
