@@ -52,13 +52,15 @@ determinism: build
 	@echo "debug and release give the same JSON"
 
 # ext4 in a Linux guest: on an exported volume, on one of a pool that grows and is relocated, on one
-# whose daemon restarts, on one that is attached to the kernel, on a vhost-user-blk device, and
-# under SQLite beside a backup.
+# whose daemon restarts, on one that is attached to the kernel, by NBD and by ublk, on a
+# vhost-user-blk device, and under SQLite beside a backup.
 guest: build clients
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/run.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/pool.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/restart.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/attach.sh
+	SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) \
+	  bash tests/guest/ublk.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/vhost_user.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/clients.sh sample
 

@@ -50,7 +50,7 @@ pub use resources::pool::{
 };
 pub use resources::stream::{Stream, StreamBytes, StreamSpec};
 pub use resources::trace::LiveQuery;
-pub use resources::volume::{Volume, VolumeAnswer, VolumesAnswer};
+pub use resources::volume::{BlockDevice, Volume, VolumeAnswer, VolumesAnswer};
 pub use resources::volume_spec::{ContractSpec, VolumeChange, VolumeSpec};
 pub use routes::description;
 pub use server::{Bound, Server, Token, TokenError};

@@ -216,6 +216,22 @@ impl From<ChangeError> for Problem {
                      `force`"
                 ),
             ),
+            ChangeError::Attached { name, device } => conflict(
+                "in_use",
+                format!(
+                    "volume \"{name}\" is {device}: expected one that is no block device \
+                     (`spindle detach {device}`)"
+                ),
+            ),
+            ChangeError::BlockDevice(error) if error.is_in_use() => {
+                conflict("in_use", error.to_string())
+            }
+            ChangeError::BlockDevice(error) if error.is_correctable() => {
+                conflict("refused", error.to_string())
+            }
+            ChangeError::BlockDevice(error) => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", error.to_string())
+            }
             ChangeError::Edited { file } => conflict(
                 "edited",
                 format!(

@@ -88,8 +88,16 @@ impl Devices {
     /// # Errors
     /// If there is no such file.
     pub fn read(&self, device: Device, file: &str) -> io::Result<String> {
+        self.read_of(&device.name(), file)
+    }
+
+    /// A setting or a number of the block device of this name, such as `ublkb0`.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn read_of(&self, block: &str, file: &str) -> io::Result<String> {
         let mut text = String::new();
-        let path = self.block.join(device.name()).join(file);
+        let path = self.block.join(block).join(file);
         File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
         text.truncate(text.trim_end().len());
         Ok(text)
@@ -104,9 +112,9 @@ impl Devices {
         File::options().write(true).open(path)?.write_all(value.to_string().as_bytes())
     }
 
-    /// The names that stand in a directory of the device; none if it is absent.
-    pub(crate) fn names(&self, device: Device, directory: &str) -> Vec<String> {
-        let entries = std::fs::read_dir(self.block.join(device.name()).join(directory));
+    /// The names that stand in a directory of a block device; none if it is absent.
+    pub(crate) fn names(&self, block: &str, directory: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.block.join(block).join(directory));
         let names = entries.into_iter().flatten().flatten();
         let mut names: Vec<_> =
             names.filter_map(|entry| entry.file_name().into_string().ok()).collect();

@@ -30,4 +30,4 @@ pub use control::{Control, Event, Events};
 pub use device::{Device, NoDeviceName, Use};
 pub use devices::{Attached, Devices};
 pub use error::AttachError;
-pub use mounts::uses;
+pub use mounts::{uses, uses_of};

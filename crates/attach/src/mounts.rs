@@ -14,24 +14,28 @@ use crate::limits::FILE_BYTES_MAX;
 
 /// The uses of a device that are visible to this process.
 pub fn uses(devices: &Devices, device: Device) -> Vec<Use> {
-    let name = device.name();
-    let names = devices.names(device, "");
+    uses_of(devices, &device.name())
+}
+
+/// The uses of the block device of this name, such as `ublkb0`, that are visible to this process.
+pub fn uses_of(devices: &Devices, name: &str) -> Vec<Use> {
+    let names = devices.names(name, "");
     let partitions = names.into_iter().filter(|part| {
-        let number = part.strip_prefix(&name).and_then(|rest| rest.strip_prefix('p'));
+        let number = part.strip_prefix(name).and_then(|rest| rest.strip_prefix('p'));
         number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     });
-    let mut blocks = vec![(String::new(), name.clone())];
+    let mut blocks = vec![(String::new(), name.to_owned())];
     blocks.extend(partitions.map(|part| (format!("{part}/"), part)));
     let (mountinfo, swaps) = (procfs("/proc/self/mountinfo"), procfs("/proc/swaps"));
     let mut found = Vec::new();
     for (directory, block) in blocks {
-        let number = devices.read(device, &format!("{directory}dev")).unwrap_or_default();
+        let number = devices.read_of(name, &format!("{directory}dev")).unwrap_or_default();
         let path = format!("/dev/{block}");
         found.extend(mounts(&mountinfo, &number, &path).map(Use::Mounted));
         if is_swap(&swaps, &path) {
             found.push(Use::Swap);
         }
-        let holders = devices.names(device, &format!("{directory}holders"));
+        let holders = devices.names(name, &format!("{directory}holders"));
         found.extend(holders.into_iter().map(Use::Held));
     }
     found

@@ -1,8 +1,9 @@
 //! `spindle emulate`: a drive of the library as a block device of this machine, for software that
 //! is to be tried on a slow disk.
 //!
-//! The drive is served over NBD by this process, first come, first served, with its own queue: no
-//! contract changes what the drive would do. The kernel's NBD driver has the other end.
+//! The drive is served by this process, first come, first served, with its own queue: no contract
+//! changes what the drive would do. The kernel's ublk driver has the other end, or its NBD driver
+//! where there is no ublk.
 
 use std::path::Path;
 
@@ -19,9 +20,10 @@ use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use stats::SCHEMA;
+use ublk::UblkError;
 use units::{Bytes, Duration};
 
-use crate::attach::{print_attached, reported};
+use crate::attach::{print_attached, print_device, reported, reported_ublk, shown_ublk};
 use crate::notify;
 
 /// How often a signal is looked for, and whether the device is attached.
@@ -39,7 +41,8 @@ pub(crate) struct Emulate {
     /// A measured profile, from which the drive is made.
     #[arg(long, value_name = "FILE")]
     profile: Option<String>,
-    /// The device, such as /dev/nbd0. Default: one that is free.
+    /// The device of the kernel's NBD driver, such as /dev/nbd0. Default: one of its ublk driver,
+    /// or a free one of the NBD driver where there is no ublk.
     #[arg(long)]
     device: Option<Device>,
     /// The size of the device, from the drive's outer zone on. Default: the whole drive.
@@ -74,6 +77,9 @@ pub(crate) fn run(args: &Emulate, json: bool) -> anyhow::Result<ExitStatus> {
         daemon.stop().context("the sockets")?;
         return Ok(ExitStatus::Success);
     }
+    if args.device.is_none() && ublk::Control::open().is_ok() {
+        return by_ublk(&plan, &mut signals, json);
+    }
     // Without a driver nothing is started.
     let mut control = Control::open().map_err(|error| match error {
         AttachError::NoDriver => bad_input(format!("{error}; or `--nbd`, without a device")),
@@ -89,6 +95,34 @@ pub(crate) fn run(args: &Emulate, json: bool) -> anyhow::Result<ExitStatus> {
     print_attached(&attached, json)?;
     notify::tell(notify::READY);
     hold(&mut control, (&attached, &backend), &mut signals)?;
+    notify::tell(notify::STOPPING);
+    daemon.stop().context("the sockets")?;
+    Ok(ExitStatus::Success)
+}
+
+/// Serves the drive by the kernel's ublk driver.
+fn by_ublk(plan: &Plan, signals: &mut Signals, json: bool) -> anyhow::Result<ExitStatus> {
+    let directory = tempfile::tempdir().context("no place for the socket")?;
+    let server = Address::Unix(directory.path().join("nbd.sock"));
+    let daemon = Daemon::start(plan, core::slice::from_ref(&server)).map_err(bad_input)?;
+    let device = daemon.emulate_block_device(VOLUME).map_err(reported_ublk)?;
+    print_device(shown_ublk(device, VOLUME, plan.volumes[0].size.0), json)?;
+    notify::tell(notify::READY);
+    loop {
+        if !daemon.has_block_device(VOLUME) {
+            eprintln!("{device} is detached");
+            break;
+        }
+        if signals.pending().next().is_none() {
+            pause(LOOK_PERIOD);
+            continue;
+        }
+        match daemon.remove_block_device(VOLUME) {
+            Ok(()) => break,
+            Err(error @ UblkError::InUse(_)) => eprintln!("{error}"),
+            Err(error) => return Err(reported_ublk(error)),
+        }
+    }
     notify::tell(notify::STOPPING);
     daemon.stop().context("the sockets")?;
     Ok(ExitStatus::Success)

@@ -119,10 +119,15 @@ pub(crate) fn run(args: &args::Serve, json: bool) -> anyhow::Result<ExitStatus> 
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen to signals")?;
     let bind = || Bound::listen(&api_addresses, token.as_ref());
     let (daemon, bound) = Daemon::start_with(&plan, &addresses, bind).map_err(bad_input)?;
+    let operator = daemon.operator(document);
+    // Devices that a former daemon has left wait for this.
+    if let Err(error) = operator.open_block_devices() {
+        daemon.stop().context("the sockets")?;
+        return Err(bad_input(error));
+    }
     for address in bound.addresses().context("the API's sockets")? {
         eprintln!("API on {address}");
     }
-    let operator = daemon.operator(document);
     let slow = SlowLog::start(&plan.log, json, operator.clone()).context("the log's thread")?;
     let api = Api::new(operator);
     let server = Server::start(bound, api).context("the API")?;

@@ -106,6 +106,24 @@ fn a_priority_is_set_and_reset_and_is_admitted_with_its_limit() {
 }
 
 #[test]
+fn a_block_device_is_a_key_that_is_written_and_removed() {
+    let before = document("ublk.toml");
+    let ublk = |ublk| VolumeEdit { ublk: Some(ublk), ..VolumeEdit::default() };
+    let with = before.set("v", &ublk(true)).expect("it is a key");
+    assert!(with.plan().volumes[0].ublk && with.text().contains("ublk = true"));
+    let without = with.set("v", &ublk(false)).expect("it is a key");
+    assert_eq!((without.text(), without.plan().volumes[0].ublk), (before.text(), false));
+    let pooled = document("ublk-pooled.toml");
+    let with = pooled.set_pool_volume("films", &ublk(true)).expect("it is a key");
+    assert!(with.pool_volume("films").expect("it is there").1.ublk);
+    // A change of something else keeps it.
+    let weight = VolumeEdit { weight: Some(3), ..VolumeEdit::default() };
+    assert!(
+        with.set_pool_volume("films", &weight).expect("it fits").text().contains("ublk = true")
+    );
+}
+
+#[test]
 fn each_disk_of_a_pool_s_volume_reserves_its_whole_rate_in_runs_within_a_block() {
     let before = document("pooled.toml");
     let after = before.set_pool_volume("films", &rate("10/s", 1_000)).expect("it fits");

@@ -88,6 +88,7 @@ fn volumes() -> Vec<Volume> {
         stream: None,
         write_buffer: engine::limits::WRITE_BUFFER,
         labels: BTreeMap::new(),
+        ublk: false,
         same_as: None,
         clients: None,
         line,

@@ -96,6 +96,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 write_buffer: engine::limits::WRITE_BUFFER,
                 source: None,
                 labels: Labels::new(),
+                ublk: false,
                 line: 17,
             },
             PoolVolume {
@@ -116,6 +117,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 write_buffer: engine::limits::WRITE_BUFFER,
                 source: None,
                 labels: Labels::new(),
+                ublk: false,
             },
         ],
         line: 13,

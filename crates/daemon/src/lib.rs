@@ -22,6 +22,7 @@
 //! ([`backend::Disk::completes_synchronously`]) or has a completion file
 //! ([`backend::Disk::completion_fd`]), also a server thread.
 
+mod block_devices;
 mod changes;
 mod disk;
 mod observe;
@@ -34,6 +35,7 @@ mod state;
 mod stop_signal;
 
 pub use backend::{Health, HealthState as DiskState};
+pub use block_devices::VolumeDevice;
 pub use changes::admission::{PoolDiskSpace, PoolSpace};
 pub use changes::error::ChangeError;
 pub use changes::operator::Operator;

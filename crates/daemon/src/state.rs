@@ -10,6 +10,7 @@ use host::Clock;
 use nbd::{Connections, ExportId};
 use units::Instant;
 
+use crate::block_devices::BlockDevices;
 use crate::changes::error::ChangeError;
 use crate::disk::inbox::Inbox;
 use crate::disk::message::{Message, StatsDetail};
@@ -31,6 +32,8 @@ pub(crate) struct DaemonState {
     /// The disks' names, in the config's order.
     pub(crate) disks: Vec<String>,
     pub(crate) pool: Option<Arc<PoolService>>,
+    /// The volumes that are block devices of this machine.
+    pub(crate) block_devices: BlockDevices,
     /// The thread that completes relocations, once there is an operator.
     pub(crate) maintenance: Mutex<Option<JoinHandle<()>>>,
     /// The thread that watches the streams, once there is an operator, and its end.

@@ -13,6 +13,7 @@
 //! | [`circles`] | a circle of imports between the files of one crate |
 //! | [`copies`] | a run of lines that stands in two places |
 //! | [`assertions`] | a crate with fewer assertions than functions |
+//! | [`unsafe_code`] | unsafe code outside of the files that may have it, or without a reason |
 
 pub mod assertions;
 pub mod circles;
@@ -22,6 +23,7 @@ pub mod links;
 pub mod names;
 pub mod syntax;
 pub mod tree;
+pub mod unsafe_code;
 pub mod width;
 pub mod words;
 

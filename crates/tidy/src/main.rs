@@ -4,11 +4,13 @@
 
 use std::process::ExitCode;
 
-use tidy::{Finding, Tree, assertions, circles, copies, links, names, syntax, width, words};
+use tidy::{
+    Finding, Tree, assertions, circles, copies, links, names, syntax, unsafe_code, width, words,
+};
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-const CHECKS: [(&str, Check); 8] = [
+const CHECKS: [(&str, Check); 9] = [
     ("width", width::check),
     ("words", words::check),
     ("links", links::check),
@@ -17,6 +19,7 @@ const CHECKS: [(&str, Check); 8] = [
     ("circles", circles::check),
     ("copies", copies::check),
     ("assertions", assertions::check),
+    ("unsafe", unsafe_code::check),
 ];
 
 fn main() -> ExitCode {

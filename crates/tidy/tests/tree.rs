@@ -50,3 +50,8 @@ fn no_run_of_lines_stands_in_two_places() {
 fn the_engine_and_the_volumes_have_an_assertion_a_function() {
     holds(tidy::assertions::check);
 }
+
+#[test]
+fn unsafe_code_is_in_the_files_that_may_have_it() {
+    holds(tidy::unsafe_code::check);
+}

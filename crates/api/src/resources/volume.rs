@@ -84,6 +84,9 @@ pub struct Volume {
     /// Its bounded latency, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// Its block device on the daemon's machine, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_device: Option<BlockDevice>,
     /// Connections that have it open.
     pub connections: usize,
     /// Of these, the number by each transport that has some: `nbd`, `kernel-nbd`, `ublk` or
@@ -147,6 +150,23 @@ pub struct LatencyMs {
     pub max: f64,
 }
 
+/// A block device of the daemon's machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BlockDevice {
+    /// Its path.
+    #[schema(example = "/dev/ublkb0")]
+    pub path: String,
+    /// Its size. It is less than the volume's if that has grown and the kernel cannot resize the
+    /// device.
+    pub size_bytes: u64,
+}
+
+impl From<daemon::VolumeDevice> for BlockDevice {
+    fn from(there: daemon::VolumeDevice) -> Self {
+        Self { path: there.device.to_string(), size_bytes: there.size.0 }
+    }
+}
+
 answers! {
     /// One volume.
     VolumeAnswer {
@@ -163,7 +183,8 @@ answers! {
 /// All volumes. One that is created or removed between the two queries is left out.
 pub(super) fn all_volumes(operator: &Operator) -> Vec<Volume> {
     let (document, status) = (operator.document(), operator.accounts());
-    volumes_of((&document, operator.pool()), &status, &operator.connections(), false)
+    let volumes = volumes_of((&document, operator.pool()), &status, &operator.connections(), false);
+    volumes.into_iter().map(|volume| with_device(operator, volume)).collect()
 }
 
 /// One volume, with its latencies.
@@ -176,8 +197,13 @@ fn one_volume(operator: &Operator, name: &str) -> Result<Volume, Problem> {
     let mut status = operator.status_of(name);
     status.volumes.retain(|volume| volume.name == name);
     let volume = volumes_of((&document, pool), &status, &operator.connections(), true).pop();
+    let volume = volume.map(|volume| with_device(operator, volume));
     // It was removed between the two queries.
     volume.ok_or_else(|| Problem::new(axum::http::StatusCode::NOT_FOUND, "missing", "it is gone"))
+}
+
+fn with_device(operator: &Operator, volume: Volume) -> Volume {
+    Volume { block_device: operator.block_device(&volume.name).map(BlockDevice::from), ..volume }
 }
 
 fn volumes_of(
@@ -312,6 +338,7 @@ fn one(
         latency: latency.map(|(requested, on_disk)| {
             latency_of(requested, &on_disk, volume_status.bounded.unwrap_or_default())
         }),
+        block_device: None,
         connections: connections.total(),
         transports: by_transport(connections),
         disk_time_s: volume_status.account.disk_time.as_secs_f64(),

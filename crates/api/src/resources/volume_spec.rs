@@ -154,6 +154,10 @@ body_with_contract! {
         /// All of its labels, in place of those that it has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub labels: Option<BTreeMap<String, String>>,
+        /// Whether it is a block device of the daemon's machine too, by the kernel's ublk driver. A
+        /// device that is mounted or otherwise in use is not removed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub ublk: Option<bool>,
         /// Remove its stream: it becomes best effort.
         #[serde(default)]
         pub drop_stream: bool,
@@ -183,6 +187,7 @@ impl ContractSpec {
             stream: stream.map(stream_edit),
             latency: latency.map(latency_edit),
             labels,
+            ublk: None,
         }
     }
 }
@@ -230,7 +235,7 @@ fn missing_disk() -> Problem {
 impl VolumeChange {
     /// The change as the operator takes it.
     pub(super) fn setting(mut self) -> Result<Setting, Problem> {
-        let Self { drop_stream, drop_latency, force, .. } = self;
+        let Self { drop_stream, drop_latency, force, ublk, .. } = self;
         for (key, drops, contract, is_given) in [
             ("drop_stream", drop_stream, "stream", self.stream.is_some()),
             ("drop_latency", drop_latency, "latency", self.latency.is_some()),
@@ -242,6 +247,7 @@ impl VolumeChange {
         }
         let (size, labels) = (self.size.take(), self.labels.take());
         let mut edit = ContractSpec::from(self).edit(size, labels);
+        edit.ublk = ublk;
         edit.stream = edit.stream.or(drop_stream.then_some(StreamEdit::Drop));
         edit.latency = edit.latency.or(drop_latency.then_some(LatencyEdit::Drop));
         Ok(Setting { edit, force })

@@ -2,6 +2,7 @@
 
 mod answer;
 mod supervise;
+mod ublk;
 
 use std::path::Path;
 
@@ -14,10 +15,11 @@ use serde::Serialize;
 use stats::SCHEMA;
 use units::Duration;
 
+use crate::daemon_api::ApiSocket;
 use crate::listen::LISTEN;
 
 use answer::{ShownDevice, shown};
-pub(crate) use answer::{print_attached, reported};
+pub(crate) use answer::{print_attached, print_device, reported, reported_ublk, shown_ublk};
 
 #[derive(Debug, Args)]
 pub(crate) struct Attach {
@@ -40,6 +42,13 @@ pub(crate) struct Attach {
     /// How long requests wait for a daemon that is absent before they fail.
     #[arg(long, value_name = "TIME", default_value_t = DEAD_TIMEOUT)]
     dead_timeout: Duration,
+    /// Have the daemon serve the device by ublk, without a socket: it sets `ublk` in its config. The
+    /// device is there until it is detached, over all restarts of the daemon.
+    #[arg(long, conflicts_with_all = ["device", "server", "supervise"])]
+    #[arg(conflicts_with_all = ["connections", "dead_timeout"])]
+    ublk: bool,
+    #[command(flatten)]
+    api: ApiSocket,
     /// List the devices that are attached.
     #[arg(long, conflicts_with_all = ["volume", "device", "supervise"])]
     list: bool,
@@ -47,8 +56,10 @@ pub(crate) struct Attach {
 
 #[derive(Debug, Args)]
 pub(crate) struct Detach {
-    /// The device, such as /dev/nbd0, or the volume.
+    /// The device, such as /dev/nbd0 or /dev/ublkb0, or the volume.
     target: String,
+    #[command(flatten)]
+    api: ApiSocket,
 }
 
 #[derive(Debug, Serialize)]
@@ -64,7 +75,10 @@ struct DetachedAnswer {
 }
 
 pub(crate) fn attach(args: &Attach, json: bool) -> anyhow::Result<ExitStatus> {
-    let Some(volume) = &args.volume else { return list(json) };
+    let Some(volume) = &args.volume else { return list(&args.api, json) };
+    if args.ublk {
+        return ublk::attach(volume, &args.api, json);
+    }
     if !(1..=CONNECTIONS_MAX).contains(&args.connections) {
         let found = args.connections;
         let words = format!("--connections: found `{found}`, expected 1 to {CONNECTIONS_MAX}");
@@ -90,8 +104,15 @@ pub(crate) fn attach(args: &Attach, json: bool) -> anyhow::Result<ExitStatus> {
 }
 
 pub(crate) fn detach(args: &Detach, json: bool) -> anyhow::Result<ExitStatus> {
+    if let Some(device) = ublk::detach(&args.target, &args.api)? {
+        return detached(&device, json);
+    }
     let device = detached_device(&args.target).map_err(reported)?;
     Control::open().and_then(|mut control| control.detach(device)).map_err(reported)?;
+    detached(&device, json)
+}
+
+fn detached(device: &dyn core::fmt::Display, json: bool) -> anyhow::Result<ExitStatus> {
     if json {
         let answer = DetachedAnswer { schema: SCHEMA, detached: device.to_string() };
         println!("{}", serde_json::to_string(&answer)?);
@@ -123,10 +144,11 @@ fn detached_device(target: &str) -> Result<Device, AttachError> {
     }
 }
 
-fn list(json: bool) -> anyhow::Result<ExitStatus> {
+fn list(api: &ApiSocket, json: bool) -> anyhow::Result<ExitStatus> {
     let devices = Devices::default();
     let found = devices.list().map_err(reported)?;
-    let attached: Vec<_> = found.iter().map(|one| shown(&devices, one)).collect();
+    let by_ublk = ublk::list(api);
+    let attached: Vec<_> = found.iter().map(|one| shown(&devices, one)).chain(by_ublk).collect();
     if json {
         println!("{}", serde_json::to_string(&DevicesAnswer { schema: SCHEMA, attached })?);
         return Ok(ExitStatus::Success);
@@ -138,7 +160,7 @@ fn list(json: bool) -> anyhow::Result<ExitStatus> {
             or_dash(&one.volume),
             units::Bytes(one.size_bytes).to_string(),
             if one.read_only { "read-only".to_owned() } else { "-".to_owned() },
-            or_dash(&one.server),
+            one.server.clone().unwrap_or_else(|| one.driver.to_owned()),
             if one.uses.is_empty() { "-".to_owned() } else { one.uses.join(", ") },
         ]
     };

@@ -18,7 +18,8 @@ pub(super) fn tables_in<'a>(within: &'a mut Table, key: &str) -> Option<&'a mut 
 const NO_RATE: RateEdit = RateEdit { iops: None, bandwidth: None, run: None, block: None };
 
 pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
-    let VolumeEdit { size, reserve, limit, weight, priority, rate, stream, latency, labels } = edit;
+    let VolumeEdit { size, reserve, limit, weight, priority, rate, .. } = edit;
+    let VolumeEdit { stream, latency, labels, ublk, .. } = edit;
     let streams = matches!(stream, Some(StreamEdit::Put { .. }));
     let bounds = matches!(latency, Some(LatencyEdit::Put { .. }));
     if reserve.is_some() || rate.is_some() {
@@ -63,6 +64,11 @@ pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
         if let Some(text) = text {
             put(table, key, text);
         }
+    }
+    match ublk {
+        Some(true) => put(table, "ublk", true),
+        Some(false) => drop(table.remove("ublk")),
+        None => {}
     }
     for (key, number) in [("weight", weight), ("run", &rate.run)] {
         if let Some(number) = number {

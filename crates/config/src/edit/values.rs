@@ -25,6 +25,8 @@ pub struct VolumeEdit {
     pub latency: Option<LatencyEdit>,
     /// Labels replace all others.
     pub labels: Option<Labels>,
+    /// Whether it is a block device of the daemon's machine too.
+    pub ublk: Option<bool>,
 }
 
 /// The keys of a rate from which a reserve is derived. Each key that is `None` is removed.

@@ -75,6 +75,12 @@ fn labels() -> Key {
         .or("none")
 }
 
+fn ublk() -> Key {
+    let about = "Whether the volume is a block device of the daemon's machine too, by the kernel's \
+                 ublk driver.";
+    Key::new("ublk", BOOLEAN, about).or("false")
+}
+
 fn write_buffer() -> Key {
     let about = "The bound of what clients have written and the disk has not; \"0\": a write is \
                  on the disk when it is answered.";
@@ -108,7 +114,7 @@ pub(crate) static VOLUME: Lazy = Lazy::new(|| {
     ];
     keys.extend(rate());
     keys.extend(contract());
-    keys.extend([write_buffer(), labels()]);
+    keys.extend([write_buffer(), labels(), ublk()]);
     TableKeys::new("[[volume]]", "A volume on one disk, with its contract.", keys)
 });
 
@@ -229,7 +235,7 @@ pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {
     ];
     keys.extend(rate());
     keys.extend(contract());
-    keys.extend([write_buffer(), labels()]);
+    keys.extend([write_buffer(), labels(), ublk()]);
     TableKeys::new("[[pool.volume]]", "A volume of the pool, with its contract.", keys)
 });
 

@@ -173,6 +173,7 @@ fn parse_volume(
         write_buffer,
         source,
         labels: labels(table)?,
+        ublk: single_disk::ublk(table)?,
         line,
     })
 }

@@ -91,11 +91,17 @@ pub(crate) fn check<'a>(
             stream,
             write_buffer,
             labels: labels(table)?,
+            ublk: ublk(table)?,
             line,
         });
     }
     write_buffer::shared(tables, &mut volumes)?;
     Ok(volumes)
+}
+
+/// Whether the volume is a block device of the daemon's machine too.
+pub(crate) fn ublk(table: &Table<'_>) -> Result<bool, InputError> {
+    table.value("ublk").map_or(Ok(false), |value| value.boolean())
 }
 
 /// The volume above it whose sectors it shares.

@@ -40,6 +40,8 @@ pub struct Volume {
     pub write_buffer: Sectors,
     /// What it is for, in the words of its user.
     pub labels: Labels,
+    /// Whether it is a block device of the daemon's machine too.
+    pub ublk: bool,
     /// The line of its table, from 1.
     pub line: usize,
 }

@@ -3,6 +3,7 @@
 use std::{fmt, io};
 
 use config::ConfigError;
+use ublk::UblkError;
 use volume::pool::Failure;
 
 /// Why a change was not made.
@@ -25,6 +26,15 @@ pub enum ChangeError {
         /// The number of connections.
         connections: usize,
     },
+    /// It is a block device. Remedy: detach it.
+    Attached {
+        /// The volume.
+        name: String,
+        /// The device.
+        device: String,
+    },
+    /// Its block device could not be made or removed. Remedy: as the error says.
+    BlockDevice(UblkError),
     /// The config was edited since it was read. Remedy: restart to apply the edit, or undo it.
     Edited {
         /// The config.
@@ -58,6 +68,8 @@ impl fmt::Display for ChangeError {
             Self::InUse { name, connections } => {
                 write!(f, "volume \"{name}\" is open on {connections} connections")
             }
+            Self::Attached { name, device } => write!(f, "volume \"{name}\" is {device}"),
+            Self::BlockDevice(error) => error.fmt(f),
             Self::Edited { file } => write!(f, "{file} was edited since it was read"),
             Self::Io { file, error } => write!(f, "{file} cannot be written: {error}"),
             Self::Disk(failure) => write!(f, "the disk cannot erase the space: {failure:?}"),

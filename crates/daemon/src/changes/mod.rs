@@ -19,6 +19,7 @@
 
 pub(crate) mod admission;
 mod backend;
+mod block_device;
 mod disk_volume;
 mod disks;
 pub(crate) mod error;

@@ -100,6 +100,7 @@ impl Operator {
         export: ExportId,
         force: bool,
     ) -> Result<(), ChangeError> {
+        self.refuse_block_device(name)?;
         let withdrawn = self.state.handle.withdraw(export, force);
         withdrawn.map_err(|_| ChangeError::Stopping)?.map_err(|in_use| ChangeError::InUse {
             name: name.to_owned(),

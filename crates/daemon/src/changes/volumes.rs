@@ -1,6 +1,6 @@
 //! Volumes are created, changed and removed, wherever they lie.
 
-use config::{PoolVolumeEdit, VolumeEdit};
+use config::{Document, PoolVolumeEdit, VolumeEdit};
 
 use super::backend::{NewVolumeBackend, VolumeBackend};
 use super::disk_volume::{DiskVolume, NewDiskVolume};
@@ -90,14 +90,23 @@ impl Operator {
     pub fn set(&self, name: &str, setting: &Setting) -> Result<(), ChangeError> {
         let _lock = self.lock();
         let before = self.document();
+        let Some(_) = setting.edit.ublk else { return self.apply(name, setting, &before) };
+        let after = self.backend(name)?.edit_in(&before, &setting.edit);
+        after.and_then(|_| self.change_block_device(name, setting.edit.ublk, &before))?;
+        let applied = self.apply(name, setting, &before);
+        applied.inspect_err(|_| self.undo_block_device(name, &before))
+    }
+
+    /// Changes a volume's size and contract, and the config.
+    fn apply(&self, name: &str, setting: &Setting, before: &Document) -> Result<(), ChangeError> {
         let volume = self.backend(name)?;
-        let (after, size) = volume.edit_in(&before, &setting.edit)?;
+        let (after, size) = volume.edit_in(before, &setting.edit)?;
         let (export, route) = self.route(name)?;
         let shrinks = size < volume.size();
         if shrinks {
             self.withdraw(name, export, setting.force)?;
         }
-        if let Err(error) = volume.resize(&before, &after, size) {
+        if let Err(error) = volume.resize(before, &after, size) {
             if shrinks {
                 self.state.routes.publish(export, route);
             }
@@ -107,6 +116,7 @@ impl Operator {
         if size != volume.size() {
             let route = volume.resized_route(&after, route)?;
             self.state.routes.publish(export, route);
+            self.state.block_devices.resize(name, size);
         }
         Ok(())
     }
@@ -122,6 +132,7 @@ impl Operator {
         let volume = self.backend(name)?;
         let after = volume.remove_from(&before)?;
         let (export, route) = self.route(name)?;
+        self.remove_block_device(name, force)?;
         self.withdraw(name, export, force)?;
         volume.remove(&before, &after).inspect_err(|_| self.state.routes.publish(export, route))
     }

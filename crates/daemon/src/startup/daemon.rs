@@ -8,11 +8,13 @@ use backend::{Disk, HealthMonitor};
 use config::{DiskIndex, Document, Plan};
 use host::Clock;
 use nbd::{Address, Server};
+use ublk::{DeviceId, UblkError};
 use units::Instant;
 
 use super::error::StartError;
 use super::pool::{self, OpenedDisk};
 use super::server::{listen, thread_count};
+use crate::block_devices::BlockDevices;
 use crate::changes::operator::Operator;
 use crate::changes::{maintenance, stream_watch};
 use crate::disk::handle::{DiskHandle, SharedDisk};
@@ -88,6 +90,9 @@ impl Daemon {
         layer: Layer<'_>,
         also: impl FnOnce() -> io::Result<T>,
     ) -> Result<(Self, T), StartError> {
+        // What serves block devices must not wait for them to get memory: threads inherit this. It
+        // takes a privilege (CAP_SYS_RESOURCE), without which memory may be short under pressure.
+        let _ = rustix::process::configure_io_flusher_behavior(true);
         let clock = Clock::start();
         let server = listen(plan, addresses, thread_count())?;
         let recorder = start_recorder(plan)?;
@@ -116,6 +121,7 @@ impl Daemon {
             inboxes,
             disks: names,
             pool,
+            block_devices: BlockDevices::default(),
             maintenance,
             stream_watch: Mutex::default(),
             stop_stream_watch: StopSignal::default(),
@@ -164,6 +170,27 @@ impl Daemon {
     /// If a disk's thread has panicked.
     pub fn status(&self) -> Status {
         self.state.status(StatsDetail::All)
+    }
+
+    /// Serves a volume as a block device that ends with this process. Returns its path.
+    ///
+    /// # Errors
+    /// See [`ublk::UblkError`]; no device was added then.
+    pub fn emulate_block_device(&self, volume: &str) -> Result<DeviceId, UblkError> {
+        self.state.block_devices.emulate(volume, (&self.state.routes, &self.state.handle))
+    }
+
+    /// Whether a volume's block device is there: not removed by another process.
+    pub fn has_block_device(&self, volume: &str) -> bool {
+        self.state.block_devices.is_there(volume)
+    }
+
+    /// Removes a volume's block device, unless it is in use.
+    ///
+    /// # Errors
+    /// See [`ublk::UblkError`]; the device stays then.
+    pub fn remove_block_device(&self, volume: &str) -> Result<(), UblkError> {
+        self.state.block_devices.close(volume, false)
     }
 
     /// An operator of this daemon, which serves `document`. It is used before [`Daemon::stop`].

@@ -37,6 +37,15 @@ pub enum StartError {
         /// The reason.
         error: ChangeError,
     },
+    /// A volume of the config has no block device. Remedy: as the error says.
+    BlockDevice {
+        /// The config's file, and the line of the volume's table.
+        place: String,
+        /// The volume's name.
+        name: String,
+        /// The reason.
+        error: ChangeError,
+    },
     /// The config's TLS files cannot be used. Remedy: as the reason says.
     Tls(TlsError),
     /// Flight records cannot be written to the config's directory. Remedy: as the reason says.
@@ -66,6 +75,9 @@ impl fmt::Display for StartError {
             Self::Volume { place, name, error } => {
                 let problem = "is not in the pool, and cannot be made";
                 write!(f, "{place}: volume \"{name}\" {problem}: {error}")
+            }
+            Self::BlockDevice { place, name, error } => {
+                write!(f, "{place}: volume \"{name}\": field `ublk`: {error}")
             }
             Self::Listen(error) => write!(f, "listen: {error}"),
             Self::VhostUser(error) => write!(f, "[listen]: field `vhost_user`: {error}"),

@@ -1,0 +1,222 @@
+# Runs in the guest: the daemon, a volume as a ublk device, a file system on it. The daemon is
+# stopped, killed and replaced meanwhile. $ARGS: how often it ends.
+set -eu
+restarts=$ARGS
+config=/tmp/plan.toml
+api=/tmp/spindle-api.sock
+
+fail() {
+  echo "FAILED: $*"
+  tail -n 20 /tmp/daemon 2> /dev/null || true
+  dmesg | tail -20
+  exit 1
+}
+
+# refused WORDS COMMAND...: the command ends with 2, and its one line has these words.
+refused() {
+  words=$1
+  shift
+  code=0
+  "$@" > /tmp/out 2> /tmp/err || code=$?
+  [ "$code" -eq 2 ] || fail "$* ends with $code: $(cat /tmp/err)"
+  [ "$(wc -l < /tmp/err)" -eq 1 ] || fail "$*: more than one line: $(cat /tmp/err)"
+  grep -q -- "$words" /tmp/err || fail "$*: $(cat /tmp/err)"
+}
+
+# awaited SECONDS COMMAND...: repeats a command until it succeeds.
+awaited() {
+  left=$(($1 * 10))
+  shift
+  until "$@"; do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || fail "in vain: $*"
+    sleep 0.1
+  done
+}
+
+if ! modinfo ublk_drv > /dev/null 2>&1; then
+  echo "SKIPPED: ublk: this kernel ($(uname -r)) has no ublk driver: KERNEL=6.12"
+  exit 0
+fi
+
+cat > "$config" <<'TOML'
+[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+write_buffer = "auto"
+backing = "disk.img"
+
+[[volume]]
+name = "data"
+disk = "d0"
+size = "128MiB"
+reserve = "50%"
+
+[[volume]]
+name = "second"
+disk = "d0"
+size = "64MiB"
+TOML
+
+# start [PROGRAM]: a daemon, until it serves.
+start() {
+  rm -f /tmp/words
+  mkfifo /tmp/words
+  "${1:-spindle}" serve "$config" --listen unix:/tmp/nbd.sock > /dev/null 2> /tmp/words &
+  daemon=$!
+  (while read -r line; do
+    echo "$line" >> /tmp/daemon
+    case $line in "second: "*) touch /tmp/serves ;; esac
+  done < /tmp/words) &
+  awaited 60 [ -e /tmp/serves ]
+  rm /tmp/serves
+}
+stop() {
+  kill "-$1" "$daemon"
+  wait "$daemon" || [ "$1" = KILL ] || fail "the daemon ended badly"
+}
+state() { cat "/sys/block/${device#/dev/}/size"; }
+
+# Without the driver, and without the right.
+rmmod ublk_drv
+start
+refused 'modprobe ublk_drv' spindle attach --ublk data --socket "$api"
+grep -q ublk "$config" && fail "a device that could not be made is in the config"
+stop TERM
+echo "ublk = true" >> "$config"
+refused 'modprobe ublk_drv' spindle serve "$config" --listen unix:/tmp/nbd.sock
+modprobe ublk_drv
+refused 'CAP_SYS_ADMIN' unshare -U spindle serve "$config" --listen unix:/tmp/nbd.sock
+sed -i '/^ublk/d' "$config"
+
+start
+refused 'one of the volumes' spindle attach --ublk absent --socket "$api"
+refused 'found no /dev/ublkb7' spindle detach /dev/ublkb7 --socket "$api"
+device=$(spindle attach --ublk data --socket "$api")
+[ "$device" = /dev/ublkb0 ] || fail "$device"
+[ "$(spindle attach --ublk data --socket "$api")" = "$device" ] || fail "another device"
+grep -q '^ublk = true' "$config" || fail "the config does not say it"
+[ "$(blockdev --getsize64 "$device")" -eq 134217728 ] || fail "another size"
+[ "$(cat "/sys/block/${device#/dev/}/queue/rotational")" = 1 ] || fail "it does not rotate"
+[ "$(cat "/sys/block/${device#/dev/}/queue/write_cache")" = "write back" ] || fail "no flushes"
+spindle attach --list --socket "$api" > /tmp/list
+grep -q "$device.*data.*ublk" /tmp/list || fail "the list: $(cat /tmp/list)"
+
+/bin/mke2fs -q -F -t ext4 "$device" || fail "mke2fs"
+mount -t ext4 "$device" /mnt || fail "mount"
+refused 'in use' spindle detach data --socket "$api"
+refused 'in use' spindle detach "$device" --socket "$api"
+code=0
+spindle vol rm data --socket "$api" > /tmp/out 2> /tmp/err || code=$?
+[ "$code" -eq 1 ] || fail "a volume with a device is removed: $code"
+grep -q "detach $device" /tmp/err || fail "$(cat /tmp/err)"
+
+# Random writes that are read back and verified, and files whose sums are compared, all the time.
+writes() {
+  while [ ! -e /tmp/enough ]; do
+    fio --name=verified --filename=/mnt/verified --size=8m --rw=randwrite --bsrange=4k-64k \
+      --direct=1 --ioengine=libaio --iodepth=8 --verify=crc32c --verify_fatal=1 \
+      > /tmp/fio 2>&1 || { cp /tmp/fio /tmp/failed; return; }
+    echo >> /tmp/rounds
+  done
+}
+: > /tmp/rounds
+writes &
+writer=$!
+head -c 2097152 /dev/urandom > /tmp/data
+sum=$(sha256sum < /tmp/data)
+restart=0
+program=spindle
+while [ "$restart" -lt "$restarts" ]; do
+  restart=$((restart + 1))
+  for part in 1 2 3; do
+    dd if=/tmp/data of="/mnt/$part" bs=64k conv=fsync 2> /dev/null || fail "a write"
+  done &
+  parts=$!
+  case $((restart % 3)) in
+    0) stop TERM ;;
+    1) stop KILL ;;
+    # An upgrade: the next daemon is another build.
+    2)
+      stop TERM
+      if [ "$program" = spindle ]; then program=spindle-other; else program=spindle; fi
+      ;;
+  esac
+  start "$program"
+  wait "$parts" || fail "a write over restart $restart"
+  for part in 1 2 3; do
+    [ "$(sha256sum < "/mnt/$part")" = "$sum" ] || fail "$part is another"
+  done
+  [ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
+done
+touch /tmp/enough
+wait "$writer"
+[ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
+[ -s /tmp/rounds ] || fail "fio verified nothing"
+
+umount /mnt || fail "umount"
+/bin/e2fsck -fn "$device" > /tmp/checked 2>&1 || fail "e2fsck: $(cat /tmp/checked)"
+echo 3 > /proc/sys/vm/drop_caches
+mount -t ext4 "$device" /mnt || fail "mount again"
+for part in 1 2 3; do
+  [ "$(sha256sum < "/mnt/$part")" = "$sum" ] || fail "$part is another"
+done
+fstrim /mnt 2> /dev/null || true
+umount /mnt || fail "last umount"
+
+# A volume that has grown: the device too where the kernel can, else the daemon says so.
+spindle vol resize second 96MiB --socket "$api" > /dev/null || fail "resize"
+other=$(spindle attach --ublk second --socket "$api")
+spindle vol resize second 128MiB --socket "$api" > /dev/null || fail "resize of a device"
+if [ "$(blockdev --getsize64 "$other")" -ne 134217728 ]; then
+  awaited 10 grep -q "$other keeps 96MiB" /tmp/daemon
+  echo "SKIPPED: a device that grows in use: this kernel's ublk driver cannot resize"
+fi
+spindle detach second --socket "$api" > /dev/null || fail "detach second"
+[ "$(spindle attach --ublk second --socket "$api")" = "$other" ] || fail "another device"
+[ "$(blockdev --getsize64 "$other")" -eq 134217728 ] || fail "a device of the old size"
+
+# A device whose daemon is gone is removed without one.
+stop KILL
+awaited 20 spindle detach "$other" --socket "$api" > /tmp/out
+[ ! -e "$other" ] || fail "$other is there still"
+start "$program"
+[ -e "$other" ] || fail "a daemon does not make the device that its config asks for"
+spindle detach second --socket "$api" > /dev/null || fail "detach second again"
+spindle detach "$device" --socket "$api" > /tmp/out || fail "detach"
+[ ! -e "$device" ] || fail "the device is there still"
+grep -q ublk "$config" && fail "the config keeps a device that is detached"
+stop TERM
+if dmesg | grep -iE 'I/O error|EXT4-fs (error|warning)'; then fail "the kernel saw an error"; fi
+echo "ublk: $(wc -l < /tmp/rounds) verified rounds over $restarts ends of the daemon, no error"
+
+# A drive of the library as a device, which is not taken away while it is mounted.
+rm -f /tmp/device
+mkfifo /tmp/device
+spindle emulate hgst-7k8 --size 64MiB > /tmp/device 2> /tmp/emulated &
+emulator=$!
+read -r device < /tmp/device || fail "not emulated: $(cat /tmp/emulated)"
+case $device in /dev/ublkb*) ;; *) fail "emulated by another driver: $device" ;; esac
+[ "$(blockdev --getsize64 "$device")" -eq 67108864 ] || fail "an emulated drive of another size"
+/bin/mke2fs -q -F -t ext4 "$device" || fail "mke2fs on an emulated drive"
+mount -t ext4 "$device" /mnt || fail "mount an emulated drive"
+cp /tmp/data /mnt/data
+kill -TERM "$emulator"
+awaited 60 grep -q 'in use' /tmp/emulated
+[ "$(sha256sum < /mnt/data)" = "$sum" ] || fail "an emulated drive holds something else"
+umount /mnt || fail "umount an emulated drive"
+kill -TERM "$emulator"
+ended=0
+wait "$emulator" || ended=$?
+[ "$ended" -eq 0 ] || fail "emulate ended with $ended: $(cat /tmp/emulated)"
+[ ! -e "$device" ] || fail "the emulated device is there still"
+# One that is killed takes its device along; the next one cleans up.
+for how in KILL TERM; do
+  spindle emulate hgst-7k8 --size 64MiB > /tmp/device 2> /tmp/emulated &
+  emulator=$!
+  read -r device < /tmp/device || fail "not emulated: $(cat /tmp/emulated)"
+  kill "-$how" "$emulator"
+  wait "$emulator" || [ "$how" = KILL ] || fail "emulate ended badly"
+  awaited 20 [ ! -e "$device" ]
+done
+echo "an emulated drive: written and read; kept while mounted; gone with its process"
