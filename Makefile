@@ -14,10 +14,11 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 SPINDLE := $(TARGET)/release/spindle
 LAB := $(TARGET)/release/spindle-lab
 # The clients of the live tests.
-CLIENTS := fio libnbd-bin nbd-client openssl qemu-system-common qemu-utils sqlite3
+CLIENTS := fio libnbd-bin nbd-client openssl qemu-system-common qemu-utils sqlite3 systemd
 LENGTH ?= 20
 
-.PHONY: demo test unit determinism guest clients bench shares preempt pool clockwise connections \
+.PHONY: demo test unit units determinism guest clients bench shares preempt pool clockwise \
+  connections \
   live-clients soak fuzz fuzz-guided ci format lint doc deny clean build
 
 demo: build
@@ -27,10 +28,14 @@ demo: build
 build:
 	$(CARGO) build --release --locked -p spindle -p spindle-lab
 
-test: clients unit determinism guest
+test: clients unit units determinism guest
 
 unit: clients
 	$(CARGO) test --workspace --locked --no-fail-fast
+
+# The systemd units.
+units: clients
+	bash tests/units.sh
 
 # One seed, one result, in debug and in release. Each output goes to a file, so that a run that
 # fails (an experiment whose check does not hold, too) fails here with its exit code.
@@ -58,7 +63,8 @@ guest: build clients
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/run.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/pool.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/restart.sh
-	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/attach.sh
+	SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) \
+	  bash tests/guest/attach.sh
 	SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) \
 	  bash tests/guest/ublk.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/vhost_user.sh

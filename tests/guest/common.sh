@@ -46,6 +46,15 @@ serve() {
   cat <&3 > "$dir/rest" &
 }
 
+# Sets $other: another build of the program, or, with a notice, the same.
+another_build() {
+  other=${OTHER:-$spindle}
+  if [ ! -x "$other" ] || cmp -s "$other" "$spindle"; then
+    echo "SKIPPED: a replacement by another build: OTHER=path/to/another/spindle does it"
+    other=$spindle
+  fi
+}
+
 # boot SCRIPT VOLUME: runs a script in a guest whose disk is that volume.
 boot() {
   status=0

@@ -16,11 +16,7 @@ if [ "$restarts" -lt 30 ]; then
   echo "SKIPPED: $((30 - restarts)) of 30 restarts: RESTARTS=30 runs ten of each kind"
 fi
 
-other=${OTHER:-$spindle}
-if [ ! -x "$other" ] || cmp -s "$other" "$spindle"; then
-  echo "SKIPPED: a replacement by another build: OTHER=path/to/another/spindle does it"
-  other=$spindle
-fi
+another_build
 mkdir "$dir/bin"
 # Without symbols, which the guest has no memory for.
 strip -o "$dir/bin/spindle" "$spindle"

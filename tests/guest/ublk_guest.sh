@@ -220,3 +220,50 @@ for how in KILL TERM; do
   awaited 20 [ ! -e "$device" ]
 done
 echo "an emulated drive: written and read; kept while mounted; gone with its process"
+
+# Two volumes of one disk at 50 % each, one by the kernel's NBD driver, one by ublk.
+cat > "$config" <<'TOML'
+[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+backing = "ram"
+
+[[volume]]
+name = "by-nbd"
+disk = "d0"
+size = "256MiB"
+reserve = "50%"
+
+[[volume]]
+name = "second"
+disk = "d0"
+size = "256MiB"
+reserve = "50%"
+ublk = true
+TOML
+disk_time() {
+  spindle vol show "$1" --socket "$api" --json | sed 's/.*"disk_time_s":\([0-9.]*\).*/\1/'
+}
+start
+by_nbd=$(spindle attach by-nbd --server unix:/tmp/nbd.sock 2> /dev/null)
+by_ublk=/dev/ublkb0
+[ -e "$by_ublk" ] || fail "no device for a volume of the config"
+load() {
+  fio --name=load --filename="$1" --rw=randread --bs=4k --direct=1 --ioengine=libaio --iodepth=8 \
+    --time_based --runtime=30 > /dev/null 2>&1
+}
+load "$by_nbd" &
+first=$!
+load "$by_ublk" &
+sleep 5
+before="$(disk_time by-nbd) $(disk_time second)"
+sleep 20
+after="$(disk_time by-nbd) $(disk_time second)"
+wait "$first"
+wait "$!" || true
+echo "$before $after" | awk '{ a = $3 - $1; b = $4 - $2; s = 100 * a / (a + b)
+  printf "two fronts at 50/50: %.1f %% by NBD, %.1f %% by ublk, of %.1f s\n", s, 100 - s, a + b
+  exit !(a + b > 10 && s > 48 && s < 52) }' || fail "the shares of two fronts: $before $after"
+spindle detach by-nbd > /dev/null || fail "detach by-nbd"
+spindle detach "$by_ublk" --socket "$api" > /dev/null || fail "detach $by_ublk"
+stop TERM
