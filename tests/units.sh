@@ -20,7 +20,7 @@ for program in usr/bin/spindle sbin/modprobe; do
   chmod +x "$root/$program"
 done
 
-# exposes UNIT TENTHS: at most so much of systemd's scale from 0 to 10.
+# exposes UNIT TENTHS: at most this on systemd's scale from 0 to 10.
 exposes() {
   systemd-analyze security --offline=true --threshold="$2" "$units/$1" > "$root/exposure" \
     || { tail -n 1 "$root/exposure"; echo "FAILED: at most $2 tenths are expected"; exit 1; }

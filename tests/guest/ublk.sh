@@ -3,10 +3,10 @@
 # to a file system on it while the daemon is stopped, killed and replaced by another build
 # (ublk_guest.sh).
 #   SPINDLE=path/to/spindle tests/guest/ublk.sh
-# SPINDLE is target/release/spindle unless given, OTHER another build of it. RESTARTS is the number of times that the daemon ends (6: two of
-# each kind): 30 for ten of each. KERNEL is the guest's kernel (6.12; Debian 12's 6.1 has no ublk).
-# Exit status: 0 if all checks hold, or without a guest to boot or a ublk driver in its kernel; else
-# not 0.
+# SPINDLE is target/release/spindle unless given, OTHER another build of it. RESTARTS is the number
+# of times that the daemon ends (6: two of each kind; 30 for ten of each). KERNEL is the guest's
+# kernel (6.12; Debian 12's 6.1 has no ublk). Exit status: 0 if all checks hold, or without a guest
+# to boot or a ublk driver in its kernel; else not 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export KERNEL=${KERNEL-6.12}

@@ -5,10 +5,10 @@
 //!  operator ─▶ Control: adds, starts, recovers, resizes and removes devices (/dev/ublk-control)
 //! ```
 //!
-//! A device is a client of one event loop ([`nbd::QueueClient`]). The loop's thread fetches requests from
-//! the driver and commits their results on an io_uring; the data are copied by `pread` and `pwrite`
-//! on the device's control node (`UBLK_F_USER_COPY`), so that the driver touches no memory of this
-//! process but that of the ring.
+//! A device is a client of one event loop ([`nbd::QueueClient`]). The loop's thread fetches
+//! requests from the driver and commits their results on an io_uring; the data are copied by
+//! `pread` and `pwrite` on the device's control node (`UBLK_F_USER_COPY`), so that the driver
+//! touches no memory of this process but that of the ring.
 //!
 //! A device outlives the daemon. The driver keeps its requests while no daemon serves it
 //! (`UBLK_F_USER_RECOVERY`), and gives those that were under way to the next one

@@ -145,8 +145,8 @@ impl Descriptors {
         let place = self.start.as_ptr().wrapping_byte_add(at).cast::<[u8; DESCRIPTOR_BYTES]>();
         // SAFETY: the place lies within the mapping, by the assertion above; bytes need no
         // alignment and have no invalid values. The driver writes a tag's descriptor before it
-        // completes the tag's fetch, and not again until the tag's result is committed: the reader
-        // is the one who has taken the completion and has not committed.
+        // completes the tag's fetch, and not again until the tag's result is committed: the queue
+        // reads it between the two.
         let bytes = unsafe { place.read_volatile() };
         Descriptor::from_bytes(&bytes)
     }

@@ -42,8 +42,8 @@ pub(crate) struct Attach {
     /// How long requests wait for a daemon that is absent before they fail.
     #[arg(long, value_name = "TIME", default_value_t = DEAD_TIMEOUT)]
     dead_timeout: Duration,
-    /// Have the daemon serve the device by ublk, without a socket: it sets `ublk` in its config. The
-    /// device is there until it is detached, over all restarts of the daemon.
+    /// Have the daemon serve the device by ublk, without a socket: it sets `ublk` in its config.
+    /// The device is there until it is detached, over all restarts of the daemon.
     #[arg(long, conflicts_with_all = ["device", "server", "supervise"])]
     #[arg(conflicts_with_all = ["connections", "dead_timeout"])]
     ublk: bool,
