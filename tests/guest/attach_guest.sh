@@ -138,12 +138,6 @@ dd if=/tmp/data of="$device" bs=64k oflag=direct conv=fsync 2> /dev/null || fail
 spindle detach "$device" > /dev/null || fail "detach $device"
 echo "two connections: what was written is read"
 
-# One that another program has connected.
-/bin/nbd-client "${server%:*}" "${server##*:}" /dev/nbd5 -N second > /tmp/out 2>&1 \
-  || fail "nbd-client: $(cat /tmp/out)"
-refused 'connected by another program' spindle attach data /dev/nbd5 --server "$server"
-/bin/nbd-client -d /dev/nbd5 > /tmp/out 2>&1 || fail "nbd-client -d: $(cat /tmp/out)"
-
 # A drive of the library as a device, which is not taken away while it is mounted.
 rm -f /tmp/device
 mkfifo /tmp/device

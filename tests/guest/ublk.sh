@@ -5,7 +5,8 @@
 #   SPINDLE=path/to/spindle tests/guest/ublk.sh
 # SPINDLE is target/release/spindle unless given, OTHER another build of it. RESTARTS is the number
 # of times that the daemon ends (6: two of each kind; 30 for ten of each). KERNEL is the guest's
-# kernel (6.12; Debian 12's 6.1 has no ublk). Exit status: 0 if all checks hold, or without a guest
+# kernel (6.12; Debian 12's 6.1 has no ublk). FRONTS=1 measures the shares of two volumes at 50 %
+# each, one used by NBD and one by ublk. Exit status: 0 if all checks hold, or without a guest
 # to boot or a ublk driver in its kernel; else not 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -17,11 +18,14 @@ if [ "$restarts" -lt 30 ]; then
 fi
 
 another_build
+if [ -z "${FRONTS:-}" ]; then
+  echo "SKIPPED: shares of two fronts at 50/50: FRONTS=1 measures them (30 s)"
+fi
 mkdir "$dir/bin"
 # Without symbols, which the guest has no memory for.
 strip -o "$dir/bin/spindle" "$spindle"
 strip -o "$dir/bin/spindle-other" "$other"
-export EXTRA="$dir/bin/spindle $dir/bin/spindle-other" ARGS=$restarts MEM=1536
+export EXTRA="$dir/bin/spindle $dir/bin/spindle-other" ARGS="$restarts ${FRONTS:-0}" MEM=1536
 export TMO=$((240 + 30 * restarts))
 status=0
 bash "$guest" run "$here/ublk_guest.sh" > "$dir/said" 2>&1 || status=$?

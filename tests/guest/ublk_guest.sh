@@ -1,7 +1,9 @@
 # Runs in the guest: the daemon, a volume as a ublk device, a file system on it. The daemon is
-# stopped, killed and replaced meanwhile. $ARGS: how often it ends.
+# stopped, killed and replaced meanwhile. $ARGS: how often it ends, and whether the shares of two
+# fronts are measured (1).
 set -eu
-restarts=$ARGS
+restarts=${ARGS% *}
+fronts=${ARGS#* }
 config=/tmp/plan.toml
 api=/tmp/spindle-api.sock
 
@@ -221,6 +223,7 @@ for how in KILL TERM; do
 done
 echo "an emulated drive: written and read; kept while mounted; gone with its process"
 
+[ "$fronts" = 1 ] || exit 0
 # Two volumes of one disk at 50 % each, one by the kernel's NBD driver, one by ublk.
 cat > "$config" <<'TOML'
 [[disk]]
