@@ -56,7 +56,8 @@ fn without_reason(source: &Source) -> Vec<Finding> {
         !code.starts_with("//") && (code.contains("unsafe {") || code.starts_with("unsafe impl"))
     });
     let without = uses.filter(|(at, _)| {
-        let before = lines[..*at].iter().rev();
+        // The statement may begin on the line before.
+        let before = lines[..*at].iter().rev().skip_while(|line| line.ends_with(" ="));
         let comment = before.take_while(|line| line.trim_start().starts_with("//"));
         !comment.clone().any(|line| line.contains(REASON))
     });
@@ -91,8 +92,9 @@ mod tests {
 
     #[test]
     fn each_use_has_its_reason() {
-        let text = "// SAFETY: it is.\n// Two lines.\nlet a = unsafe { b() };\n\nunsafe { c() };\n";
+        let text =
+            "// SAFETY: it is.\n// Two lines.\nlet a =\n    unsafe { b() };\n\nunsafe { c() };\n";
         let found = check(&Tree::of(&[(FILES[1], text)]));
-        assert_eq!(lines(&found), [5]);
+        assert_eq!(lines(&found), [6]);
     }
 }
