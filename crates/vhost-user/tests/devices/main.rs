@@ -136,7 +136,8 @@ fn a_queue_that_breaks_the_rules_stops_and_the_next_connection_is_served() {
             machine.put_descriptor(0, (0, 16), INDIRECT, 0);
             machine.offer(0);
         }),
-        ("more requests than the queue holds", |machine| machine.set_available(1_000)),
+        // The index jumps with the request that follows.
+        ("more requests than the queue holds", |machine| machine.available += 999),
     ];
     for (what, breaks) in all {
         let mut machine = Machine::running(&server);
