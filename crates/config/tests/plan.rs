@@ -37,8 +37,8 @@ fn disks() -> Vec<Disk> {
         policy: PolicyName::Spindle,
         unkept_contracts: false,
         depth: 1,
-        depth_source: spindle_config::DepthSource::Default,
-        chooser: engine::ChooserName::Arrival,
+        depth_source: spindle_config::DepthSource::Queue,
+        chooser: engine::ChooserName::Predicted,
         period: Duration::from_secs(1),
         batch: Duration::from_millis(250),
         linger: Duration::from_millis(8),
@@ -61,6 +61,7 @@ fn disks() -> Vec<Disk> {
     let written = Disk {
         name: "d1".to_owned(),
         depth_source: spindle_config::DepthSource::Config,
+        chooser: engine::ChooserName::Arrival,
         backing: Backing::File(PathBuf::from("plans/d1.img")),
         policy: PolicyName::Utilization,
         period: Duration::from_millis(500),

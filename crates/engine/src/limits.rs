@@ -27,6 +27,13 @@ pub const CANDIDATES_MAX: usize = 512;
 /// preemption.
 pub const COMMAND_MAX: Sectors = Sectors(2_048);
 
+/// The most that requests which are merged into one command transfer. Beyond it a drive gains
+/// little: 128 KiB take longer to transfer than the command's overheads.
+pub const MERGED_MAX: Sectors = Sectors(256);
+
+/// The requests of a volume's queue that are looked at for a neighbour to merge.
+pub const MERGE_CANDIDATES_MAX: usize = 128;
+
 /// The most that one trim covers. It moves no data, so its bound is only that of a map to walk.
 pub const TRIM_MAX: Sectors = Sectors(2_048 * 1_024);
 
@@ -115,6 +122,8 @@ pub const READ_AHEAD_MEMORY_MIN: Sectors = Sectors(1 << 11);
 pub const READ_AHEAD_MEMORY_MAX: Sectors = Sectors(4 << 21);
 
 const _: () = assert!(COMMAND_MAX.0 <= TRIM_MAX.0);
+const _: () = assert!(MERGED_MAX.0 <= COMMAND_MAX.0);
+const _: () = assert!(MERGE_CANDIDATES_MAX <= CANDIDATES_MAX);
 /// The memory for the write buffers of a disk, by default.
 pub const WRITE_BUFFER_MEMORY: Sectors = Sectors(256 << 11);
 

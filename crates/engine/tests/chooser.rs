@@ -193,17 +193,19 @@ fn each_request_is_answered_once_and_those_that_conflict_begin_in_order() {
             while let Some(action) = engine.poll(now) {
                 match action {
                     Action::Issue(command) => {
-                        let place = queued.iter().position(|(id, _)| *id == command.request.0);
-                        let place = place.expect("it was queued");
-                        let (_, operation) = queued.remove(place);
-                        let overlaps = |other: &Operation| {
-                            let (a, b) = (operation.extent, other.extent);
-                            a.start < b.end()
-                                && b.start < a.end()
-                                && (operation.op.writes() || other.op.writes())
-                        };
-                        let before = queued[..place].iter();
-                        assert!(!before.into_iter().any(|(_, o)| overlaps(o)), "seed {seed}");
+                        for piece in engine.command_pieces(&command) {
+                            let place = queued.iter().position(|(id, _)| *id == piece.request.0);
+                            let place = place.expect("it was queued");
+                            let (_, operation) = queued.remove(place);
+                            let overlaps = |other: &Operation| {
+                                let (a, b) = (operation.extent, other.extent);
+                                a.start < b.end()
+                                    && b.start < a.end()
+                                    && (operation.op.writes() || other.op.writes())
+                            };
+                            let before = queued[..place].iter();
+                            assert!(!before.into_iter().any(|(_, o)| overlaps(o)), "seed {seed}");
+                        }
                         running.push(command.id);
                     }
                     Action::Reply(_) => answered += 1,

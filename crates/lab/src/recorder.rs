@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Recorder, json: bool) -> anyhow::Result<ExitStatus> {
 /// Replaces the disk's policy. Under a policy that keeps no streams they become best effort.
 fn set_policy(plan: &mut Plan, policy: Option<PolicyName>) {
     let Some(policy) = policy else { return };
-    plan.disks[0].policy = policy;
+    plan.disks[0].set_policy(policy);
     if policy.keeps_streams() {
         return;
     }

@@ -17,8 +17,8 @@
 //! a case, volumes come and go, and the oracle of reserves checks each volume that has one.
 
 use engine::{
-    Action, Command, Contract, DeadlineStats, Engine, Event, Outcome, Request, RequestId, Settings,
-    VolumeId,
+    Action, ChooserName, Command, Contract, DeadlineStats, Engine, Event, Execution, Outcome,
+    Request, RequestId, Settings, VolumeId,
 };
 use units::{DiskTime, Duration, Extent, Instant, Lba, Operation, Sectors, Share};
 
@@ -101,6 +101,9 @@ impl Case {
         let mut order = SeededRng::new(seed, STREAM + 3);
         if !settings.policy.has_deadlines() {
             settings.depth = one_of(&mut order, &[1, 1, 2, 3, 8]);
+            if settings.execution == (Execution::Whole { split: None }) && order.below(2) == 0 {
+                settings.chooser = ChooserName::Sweep;
+            }
         }
         let shorter = rng.below(3) == 0;
         let mut case = Self {

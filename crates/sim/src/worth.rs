@@ -63,7 +63,10 @@ pub fn measure(plan: &Plan, warm_up: Duration) -> Vec<Measured> {
 pub fn alone(plan: &Plan, volume: VolumeIndex, share: Share) -> Plan {
     let mut plan = plan.clone();
     for disk in &mut plan.disks {
-        disk.policy = PolicyName::Fcfs;
+        let depth = disk.depth;
+        disk.set_policy(PolicyName::Fcfs);
+        // As many commands as the drive had: what it makes of its own queue is the reference.
+        disk.depth = depth;
         disk.execution = Execution::Whole { split: None };
         disk.best_effort = None;
         disk.read_ahead = Sectors::ZERO;

@@ -46,7 +46,7 @@ pub struct Disk {
     pub policy: String,
     /// The largest number of commands in flight.
     pub depth: u32,
-    /// Where that number comes from: `config`, `default`, or `auto:` and the reason.
+    /// Where that number comes from: `config`, or `auto:` and the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required, value_type = String)]
     pub depth_source: Option<String>,

@@ -75,7 +75,7 @@ fn depth() -> Key {
         "Commands in flight inside the drive. `auto`: as many as keep each promise at the most \
          throughput; `spindle disk ls` says how many, and why.",
     )
-    .or("1")
+    .or("\"auto\"")
 }
 
 fn chooser() -> Key {
@@ -88,7 +88,7 @@ fn chooser() -> Key {
          \"spindle\", with preemptible or split execution, and on drives without an arm, \
          \"arrival\".",
     )
-    .or("\"arrival\"")
+    .or("\"auto\"")
 }
 
 fn disk_schedule() -> Vec<Key> {

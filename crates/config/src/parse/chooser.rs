@@ -6,7 +6,7 @@ use input::{InputError, Table, list};
 
 use super::real;
 
-/// The chooser; `auto` is the one with the most throughput that the policy, the drive and the
+/// The chooser; `auto`, the default, is the one with the most throughput that the policy, the drive and the
 /// execution allow.
 pub(crate) fn check(
     table: &Table<'_>,
@@ -19,7 +19,7 @@ pub(crate) fn check(
         (None, Some(_)) => ChooserName::Predicted,
         (None, None) => ChooserName::Sweep,
     };
-    let Some(value) = table.value("chooser") else { return Ok(ChooserName::Arrival) };
+    let Some(value) = table.value("chooser") else { return Ok(auto) };
     let expected = format!("\"auto\" or one of {}", list(ChooserName::ALL.iter(), '"'));
     if value.text(&expected)? == "auto" {
         return Ok(auto);

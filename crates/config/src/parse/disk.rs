@@ -79,7 +79,7 @@ fn disk(
         }
     };
     let batch = table.duration("batch", batches, up_to_period, batch)?;
-    let terms = DepthTerms { model: &drive.model, policy: policy(table)?, execution, batch };
+    let terms = DepthTerms::of((&drive.model, &backing), (policy(table)?, execution, batch));
     let QueueDepth { commands: depth, from: depth_source } = depth(table, terms)?;
     let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
     // No bucket holds more than one period's worth: a request with a larger estimate could never be
@@ -148,7 +148,7 @@ fn nominal_worst_case(
 
 /// Commands in flight inside the drive: at most its own queue.
 fn depth(table: &Table<'_>, terms: DepthTerms<'_>) -> Result<QueueDepth, InputError> {
-    let Some(value) = table.value("depth") else { return Ok(QueueDepth::DEFAULT) };
+    let Some(value) = table.value("depth") else { return Ok(terms.auto()) };
     if value.text("").is_ok_and(|text| text == "auto") {
         return Ok(terms.auto());
     }

@@ -6,10 +6,14 @@ use drive::AnyModel;
 use engine::{Execution, PolicyName};
 use units::Duration;
 
+use super::backing::Backing;
 use crate::limits::DEPTH_MAX;
 
 /// The queue of a rotating drive that was not measured: what NCQ allows.
 const ROTATING_DEPTH: u32 = 32;
+
+/// The commands in a flash drive, if its queue takes more: enough for the dies of one drive.
+const FLASH_DEPTH: u32 = 128;
 
 /// Commands in flight inside a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,16 +24,9 @@ pub(crate) struct QueueDepth {
     pub(crate) from: DepthSource,
 }
 
-impl QueueDepth {
-    /// That of a config which names none.
-    pub(crate) const DEFAULT: Self = Self { commands: 1, from: DepthSource::Default };
-}
-
 /// Why a disk has its queue depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DepthSource {
-    /// The config names none.
-    Default,
     /// The config says so.
     Config,
     /// The policy keeps its contracts with one command at a time, or is that of a publication.
@@ -40,21 +37,23 @@ pub enum DepthSource {
     NoBatches,
     /// Volumes have the drive in turn, each with as many commands as the drive's queue takes.
     Queue,
-    /// The places of a flash drive's queue are not divided among volumes.
+    /// The places of the drive's queue are divided among the volumes that use it.
     Flash,
+    /// The disk has no service times: its commands complete at once.
+    Memory,
 }
 
 impl DepthSource {
     /// As the documents and the API write it.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Default => "default",
             Self::Config => "config",
             Self::Policy => "auto: the policy's",
             Self::Pieces => "auto: requests are executed in pieces",
             Self::NoBatches => "auto: no batches",
             Self::Queue => "auto: the drive's queue, one volume at a time",
-            Self::Flash => "auto: flash",
+            Self::Flash => "auto: the drive's queue, divided by share",
+            Self::Memory => "auto: commands complete at once",
         }
     }
 }
@@ -69,12 +68,23 @@ impl fmt::Display for DepthSource {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DepthTerms<'a> {
     pub(crate) model: &'a AnyModel,
-    pub(crate) policy: PolicyName,
-    pub(crate) execution: Execution,
-    pub(crate) batch: Duration,
+    /// Whether commands take no time.
+    is_memory: bool,
+    policy: PolicyName,
+    execution: Execution,
+    batch: Duration,
 }
 
-impl DepthTerms<'_> {
+impl<'a> DepthTerms<'a> {
+    /// The terms of a disk with this drive, its data, its policy, execution and batches.
+    pub(crate) fn of(
+        (model, backing): (&'a AnyModel, &Backing),
+        (policy, execution, batch): (PolicyName, Execution, Duration),
+    ) -> Self {
+        let is_memory = matches!(backing, Backing::Memory | Backing::Null);
+        Self { model, is_memory, policy, execution, batch }
+    }
+
     /// The depth that keeps each promise which can be made on this disk, at the most throughput.
     pub(crate) fn auto(self) -> QueueDepth {
         let one = |from| QueueDepth { commands: 1, from };
@@ -84,14 +94,19 @@ impl DepthTerms<'_> {
         if !matches!(self.execution, Execution::Whole { split: None }) {
             return one(DepthSource::Pieces);
         }
+        if self.is_memory {
+            return one(DepthSource::Memory);
+        }
+        let queue = self.model.queue_depth_max();
         if !self.model.rotational() {
-            return one(DepthSource::Flash);
+            let commands = if self.batch == Duration::ZERO { queue.min(FLASH_DEPTH) } else { 1 };
+            return QueueDepth { commands, from: DepthSource::Flash };
         }
         if self.batch == Duration::ZERO {
             return one(DepthSource::NoBatches);
         }
         let most = if self.model.mechanical().is_some() { DEPTH_MAX } else { ROTATING_DEPTH };
-        let commands = self.model.queue_depth_max().clamp(1, most);
+        let commands = queue.clamp(1, most);
         QueueDepth { commands, from: DepthSource::Queue }
     }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{
-    BestEffortServer, ChooserName, EstimatorName, Execution, PolicyName, WriteBufferSettings,
+    BestEffortServer, ChooserName, EstimatorName, Execution, Feature, PolicyName,
+    WriteBufferSettings,
 };
 use units::{Duration, Rate, Sectors, Share};
 
@@ -86,6 +87,21 @@ pub struct Disk {
     pub faults: Option<Faults>,
     /// The line of its table, from 1.
     pub line: usize,
+}
+
+impl Disk {
+    /// Changes the policy of a disk that was checked under another: with it the order of requests,
+    /// and the depth unless the config says it.
+    pub fn set_policy(&mut self, policy: PolicyName) {
+        self.policy = policy;
+        if !policy.keeps(Feature::Chooser) {
+            self.chooser = ChooserName::Arrival;
+        }
+        if self.depth_source != DepthSource::Config && !policy.has_exclusive_quanta() {
+            (self.depth, self.depth_source) = (1, DepthSource::Policy);
+        }
+        debug_assert!(self.depth > 0, "the drive takes a command");
+    }
 }
 
 /// Where a daemon logs what its write buffers hold, so that the next one has it after a kill.

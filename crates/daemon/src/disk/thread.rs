@@ -475,6 +475,8 @@ impl DiskThread {
                 self.gathered.put_back(data);
                 Outcome::Done
             }
+            // The outcome of each request is that of its part, which is issued again.
+            Err(_) if self.scheduler.engine.is_retried_in_parts(command) => Outcome::Failed,
             Err(failure) => {
                 for piece in pieces {
                     self.requests.get_mut(piece.request.0).failure = Some(failure);

@@ -128,11 +128,20 @@ pub(crate) struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Considers a request. `false`: no further one is considered.
-    pub(crate) fn consider(&mut self, candidate: Candidate, operation: &Operation) -> bool {
+    /// Considers a request, which may be chosen if it `fits`. `false`: no further one is
+    /// considered.
+    pub(crate) fn consider(
+        &mut self,
+        candidate: Candidate,
+        operation: &Operation,
+        fits: bool,
+    ) -> bool {
         debug_assert!(self.left > 0, "candidates are bounded");
         self.left -= 1;
         self.changes |= operation.op.writes();
+        if !fits {
+            return self.left > 0;
+        }
         let note = &self.notes[candidate.slot as usize];
         let key = self.key(note, operation);
         if self.best.is_none_or(|(best, _)| key < best) {
@@ -265,6 +274,12 @@ impl Chooser {
             changes: false,
             left: CANDIDATES_MAX,
         }
+    }
+
+    /// Whether the last command of `volume` ended at `start`.
+    pub(crate) fn ends_at(&self, volume: VolumeId, start: Lba) -> bool {
+        debug_assert!((volume.0 as usize) < self.backlogs.len(), "the volume has a queue");
+        self.backlogs[volume.0 as usize].last_end == Some(start)
     }
 
     /// A command of `volume` goes to the drive.

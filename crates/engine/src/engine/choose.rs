@@ -9,9 +9,11 @@
 //! then    │ D │ A │ B │ C │ E │
 //! ```
 //!
-//! Beside guarantees by deadlines requests go in the order of arrival.
+//! Beside guarantees by deadlines, a request goes in the place of the oldest one if it is of the
+//! same kind and no longer: the slack that pays for the worst case of the one, wherever it is, pays
+//! for the other. Requests of a volume with such a guarantee go in the order of arrival.
 
-use units::{Instant, Sectors};
+use units::{Instant, Operation, Sectors};
 
 use super::pending::Slot;
 use super::{Engine, NO_SLOT};
@@ -38,18 +40,26 @@ impl Engine {
 
     /// Makes the request of `volume` that goes next the head of its queue.
     pub(super) fn choose_request(&mut self, volume: VolumeId, now: Instant) {
-        let Some(chooser) = self.chooser.as_deref().filter(|_| !self.guarded) else { return };
+        let Some(chooser) = self.chooser.as_deref() else { return };
+        let contract = &self.contracts[volume.0 as usize];
+        if contract.stream.is_some() || contract.latency.is_some() {
+            return;
+        }
         let first = self.volumes[volume.0 as usize].first;
         debug_assert_ne!(first, NO_SLOT, "a selected volume has a head");
         let head = self.pending(first);
         if head.issued > Sectors::ZERO || head.next_in_queue.is_none() {
             return;
         }
+        let (oldest, guarded) = (head.request.operation, self.guarded);
+        let fits = |other: &Operation| {
+            !guarded || other.op == oldest.op && other.extent.len <= oldest.extent.len
+        };
         let charged = self.volumes[volume.0 as usize].account.disk_time;
         let mut scan = chooser.scan(volume, charged, now);
         let mut candidate = Candidate { before: None, slot: first };
         let mut operation = head.request.operation;
-        while scan.consider(candidate, &operation) {
+        while scan.consider(candidate, &operation, fits(&operation)) {
             let Some((next, of_next)) = self.pending(candidate.slot).next_in_queue else { break };
             candidate = Candidate { before: Some(candidate.slot), slot: next };
             operation = of_next;
@@ -58,7 +68,9 @@ impl Engine {
         if changes {
             chosen = self.unblocked(first, chosen);
         }
-        if let Some(before) = chosen.before {
+        if let Some(before) = chosen.before
+            && fits(&self.pending(chosen.slot).request.operation)
+        {
             self.make_head(volume, (before, chosen.slot));
             let head = self.next_piece(chosen.slot);
             self.policy.head_changed(volume, &head, now);

@@ -123,8 +123,7 @@ impl Engine {
         if self.guarded && !is_whole {
             return 1;
         }
-        let chooser = self.chooser.as_ref().filter(|_| !self.guarded);
         let depth = self.settings.depth as usize;
-        chooser.map_or(depth, |chooser| chooser.depth(depth))
+        self.chooser.as_ref().map_or(depth, |chooser| chooser.depth(depth))
     }
 }

@@ -95,6 +95,9 @@ impl Engine {
             // No request holds the disk between two commands, but one that a flush ends, and none
             // is preempted.
             self.choose_request(selection.volume, now);
+            if self.line_up(selection.volume) {
+                return None;
+            }
             let slot = self.volumes[selection.volume.0 as usize].first;
             if self.pending(slot).owes_flush {
                 self.set_active_request(selection.volume, slot);

@@ -6,10 +6,12 @@
 //! next       ░░░░░░░░░░░░░░░░░░░░░░░░ │ ▒▒▒▒▒▒ │      the rest of C, and D
 //! ```
 //!
-//! A policy lets the commands of a volume gather ([`Policy::gather`](crate::policy::Policy)): then
+//! A policy lets the commands of a volume gather ([`Policy::gather`](crate::policy::Policy)), or its
+//! neighbours are [merged](super::merge): then
 //! one command covers queued requests of one kind that follow each other on the disk, in the order
 //! of the queue, and may end inside one. A request is answered when all of its pieces have
-//! completed. A command that fails fails every request that it covers.
+//! completed. A command that fails fails every request that it covers, or its parts are issued
+//! again ([`super::merge`]).
 //!
 //! Requests of one command stay linked in the order of the queue until they are answered, so that
 //! nothing is allocated for a command. With preemptible or split execution nothing is gathered:
@@ -19,6 +21,7 @@ use units::{DiskTime, Extent, Instant, Op, Operation, Sectors};
 
 use super::pending::{Remainder, Slot};
 use super::{Engine, Issued};
+use crate::limits::MERGED_MAX;
 use crate::request::{Command, Outcome};
 use crate::{Execution, Purpose, VolumeId};
 
@@ -123,13 +126,17 @@ impl Engine {
     pub(super) fn gather(&self, volume: VolumeId, slot: Slot) -> (Operation, u32) {
         let piece = self.next_piece(slot);
         let Execution::Whole { split: None } = self.settings.execution else { return (piece, 1) };
-        let Some(limit) = self.policy.gather(volume) else { return (piece, 1) };
+        let first = self.pending(slot);
+        let cut = self.policy.gather(volume);
+        let limit = match cut {
+            Some(limit) => limit.min(self.settings.command_max),
+            None if self.merges() && !first.owes_flush => MERGED_MAX.max(piece.extent.len),
+            None => return (piece, 1),
+        };
         if !matches!(piece.op, Op::Read | Op::Write) {
             return (piece, 1);
         }
         assert!(limit > Sectors::ZERO, "a command has sectors");
-        let limit = limit.min(self.settings.command_max);
-        let first = self.pending(slot);
         let (op, fua) = (first.request.operation.op, first.request.operation.fua);
         let (mut extent, _) = piece.extent.split_at(limit.min(piece.extent.len));
         let (mut covered, mut end) = (1, first.request.operation.extent.end());
@@ -141,6 +148,10 @@ impl Engine {
             && operation.extent.start == end
         {
             let len = operation.extent.len.min(limit - extent.len);
+            if cut.is_none() && len < operation.extent.len {
+                // A merged command ends with a request.
+                break;
+            }
             extent = Extent::new(extent.start, extent.len + len);
             (covered, end) = (covered + 1, operation.extent.end());
             link = self.pending(next).next_in_queue;

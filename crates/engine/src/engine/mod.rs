@@ -26,6 +26,7 @@ mod deadlines;
 mod dispatch;
 mod gather;
 mod idle;
+mod merge;
 pub(crate) mod pending;
 mod tasks;
 mod volumes;
@@ -50,7 +51,8 @@ struct Issued {
     offset: Sectors,
     operation: Operation,
     purpose: Purpose,
-    /// What the policy noted at the dispatch; `None` for an auxiliary command.
+    /// What the policy noted at the dispatch; `None` for an auxiliary command, and for a part of a
+    /// merged one that is issued again.
     record: Option<DispatchRecord>,
 }
 
@@ -122,6 +124,8 @@ pub struct Engine {
     granularity: Granularity,
     /// The last request of each volume's queue that goes ahead of others.
     ahead: Vec<Slot>,
+    /// The parts of merged commands that failed.
+    retries: VecDeque<merge::Retry>,
 }
 
 impl Engine {
@@ -160,6 +164,7 @@ impl Engine {
             guarded: settings.policy.has_deadlines(),
             granularity: Granularity::Chunks,
             ahead: Vec::new(),
+            retries: VecDeque::new(),
         }
     }
 
@@ -275,6 +280,9 @@ impl Engine {
         if self.issued.len() >= self.depth() || self.is_overtaken(now) {
             return None;
         }
+        if !self.retries.is_empty() {
+            return self.issue_retry(now).map(Action::Issue);
+        }
         match self.choose(now) {
             Ok(selection) => self.execute(selection, now).map(Action::Issue),
             Err(wakeup) => {
@@ -314,7 +322,8 @@ impl Engine {
     pub fn invariants(&self) {
         let running = self.pending.iter().flatten().map(|pending| usize::from(pending.running));
         let covered = self.issued.iter().map(|issued| issued.covered as usize);
-        assert_eq!(running.sum::<usize>(), covered.sum::<usize>(), "commands belong to requests");
+        let in_parts = covered.sum::<usize>() + self.retries.len();
+        assert_eq!(running.sum::<usize>(), in_parts, "commands belong to requests");
         assert_eq!(
             self.issued.len(),
             self.meter.running(),
@@ -349,7 +358,7 @@ impl Engine {
         for issued in &self.issued {
             self.invariants_of(issued);
             let is_transfer = issued.purpose == Purpose::Transfer;
-            assert_eq!(issued.record.is_some(), is_transfer, "a transfer has a record");
+            assert!(issued.record.is_none() || is_transfer, "a transfer alone has a record");
         }
         for pending in self.pending.iter().flatten() {
             let len = pending.request.operation.extent.len;
@@ -552,6 +561,8 @@ impl Engine {
         if let Some(chooser) = &mut self.chooser {
             chooser.completed((command, volume), charge, now);
         }
+        let is_retried = outcome == Outcome::Failed && self.is_retried(&issued);
+        let outcome = if is_retried { Outcome::Done } else { outcome };
         self.share_service(&issued, charge, outcome);
         let slack = issued.record.as_ref().is_some_and(|record| record.from_slack);
         let charge = if let Some(record) = issued.record {
@@ -567,7 +578,11 @@ impl Engine {
             let slack = self.slack[volume.0 as usize];
             debug_assert!(slack <= self.total_slack, "a part of the slack of all volumes");
         }
-        self.reply_ended(&issued, now);
+        if is_retried {
+            self.retry_in_parts(&issued);
+        } else {
+            self.reply_ended(&issued, now);
+        }
     }
 
     fn reply(&mut self, slot: Slot, now: Instant) {

@@ -36,6 +36,8 @@ pub(crate) struct DispatchRecord {
     pub(crate) positioning: Positioning,
     /// What it is to the guarantees by deadlines of `spindle`.
     pub(crate) guarded: GuardedAs,
+    /// When it was dispatched.
+    pub(crate) at: Instant,
     /// Whether the disk is held for the rest of its request: no other volume is served before.
     /// The engine says so.
     pub(crate) holds: bool,
@@ -59,7 +61,8 @@ impl DispatchRecord {
         assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");
         let (class, positioning) = (Class::default(), Positioning::OwnCost);
         let guarded = GuardedAs::Nothing;
-        Self { estimate, from_slack, class, positioning, guarded, holds: false }
+        let at = Instant::ZERO;
+        Self { estimate, from_slack, class, positioning, guarded, at, holds: false }
     }
 }
 

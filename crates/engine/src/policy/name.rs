@@ -124,6 +124,13 @@ impl PolicyName {
         buffers
     }
 
+    /// Whether queued requests of a volume that follow each other on the disk become one command.
+    pub const fn merges_neighbours(self) -> bool {
+        let merges = matches!(self, Self::Spindle);
+        debug_assert!(!merges || self.keeps_contracts(), "a merged command is a volume's");
+        merges
+    }
+
     /// Whether the policy knows deadlines. Such a policy serves streams; reserves are tasks to it,
     /// without limits or priorities; it has one command in flight at a time, and every write goes
     /// through to the media.

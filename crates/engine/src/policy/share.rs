@@ -9,7 +9,9 @@
 //! ```text
 //!             queued           limit spent
 //!   (empty) ─────────▶ ready ◀────────────▶ throttled      ready: in the order of usage, and in
-//!                                                           the order of deadlines with a reserve
+//!                        ▲                                  the order of deadlines with a reserve
+//!                        └────────────────▶ full            full: its places are taken
+//!                          a command ends
 //! ```
 //!
 //! Invariant: a volume is in exactly the orders that its state and its reserve call for.
@@ -29,6 +31,8 @@ pub(super) enum State {
     Empty,
     Ready,
     Throttled,
+    /// It has a request, and as many commands in the drive as it may.
+    Full,
 }
 
 /// Whether, and from when on, a volume's head may be served.
@@ -38,10 +42,22 @@ pub(super) enum Eligibility {
     Empty,
     /// The volume is at its limit until then.
     Throttled(SignedInstant),
+    /// The volume's places in the drive are taken, until one of its commands completes.
+    Full,
     /// The reserve pays for the head at this deadline.
     Due(SignedInstant),
     /// The volume has no reserve and is served from the slack.
     BestEffort,
+}
+
+impl Eligibility {
+    /// The same for a volume whose places in the drive are taken.
+    pub(super) fn full(self) -> Self {
+        match self {
+            Self::Due(_) | Self::BestEffort => Self::Full,
+            Self::Empty | Self::Throttled(_) | Self::Full => self,
+        }
+    }
 }
 
 /// The buckets and the recent usage of one volume.
@@ -256,6 +272,7 @@ impl ShareOrders {
             Eligibility::BestEffort => (None, None, State::Ready),
             Eligibility::Due(deadline) => (Some(deadline), None, State::Ready),
             Eligibility::Throttled(until) => (None, Some(until), State::Throttled),
+            Eligibility::Full => (None, None, State::Full),
         };
         let put = |heap: &mut IndexedHeap<SignedInstant>, at: Option<SignedInstant>| match at {
             Some(at) => heap.set(volume, at),

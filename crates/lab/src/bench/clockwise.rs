@@ -78,7 +78,7 @@ pub(crate) fn clockwise(args: &args::Clockwise, json: bool) -> anyhow::Result<Ex
         for policy in POLICIES {
             eprintln!("{mb_per_s:.1} MB/s, {policy}");
             let mut plan = plan.clone();
-            plan.disks[0].policy = policy;
+            plan.disks[0].set_policy(policy);
             let simulated = simulate(&plan, length);
             let (live, lateness_us) = serve(&plan, length)?;
             rows.push(Row::of(mb_per_s, policy, &simulated, &live, lateness_us));

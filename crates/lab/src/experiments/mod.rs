@@ -18,6 +18,7 @@ mod insulation;
 mod known_misses;
 mod models;
 mod sample;
+mod speed;
 mod spio;
 mod starvation;
 mod throughput;
@@ -35,7 +36,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 37] = [
+pub(crate) const ALL: [Experiment; 38] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -73,6 +74,7 @@ pub(crate) const ALL: [Experiment; 37] = [
     worth::WORTH_GRID,
     worth_clients::WORTH_CLIENTS,
     depth::DEPTH,
+    speed::SPEED,
 ];
 
 /// The experiments that take options, by name.

@@ -84,7 +84,7 @@ pub(super) fn twenty_inside(plan: &Plan) -> Plan {
 fn by_rate(plan: &Plan, per_second: u32) -> Plan {
     let mut plan = twenty_inside(plan);
     let disk = &mut plan.disks[0];
-    disk.policy = PolicyName::Throughput;
+    disk.set_policy(PolicyName::Throughput);
     disk.nominal = Rate { interval: interval(per_second) };
     plan
 }

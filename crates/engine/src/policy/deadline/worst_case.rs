@@ -31,6 +31,19 @@ impl WorstCase {
         worst
     }
 
+    /// The worst case of `operation` at any location.
+    pub(crate) fn anywhere(&self, operation: &Operation) -> DiskTime {
+        let transfer = if operation.op.writes() { TransferKind::Write } else { TransferKind::Read };
+        let worst = match operation.op {
+            Op::Read | Op::Write | Op::WriteZeroes => {
+                self.somewhere(operation.extent.len, transfer)
+            }
+            Op::Flush | Op::Trim | Op::Seek => self.of(operation),
+        };
+        debug_assert!(worst >= self.of(operation), "no location is worse than the worst");
+        worst
+    }
+
     /// The worst case of a command of `len` sectors at any location.
     pub(crate) fn somewhere(&self, len: Sectors, transfer: TransferKind) -> DiskTime {
         debug_assert!(len > Sectors::ZERO, "a command has sectors");

@@ -54,7 +54,13 @@ impl Spindle {
     /// The worst case of `volume`'s next command.
     fn head_cost(&self, volume: VolumeId) -> Option<DiskTime> {
         let head = self.volumes[volume.0 as usize].head?;
-        let worst = self.worst.of(&self.guard.gathered(volume).unwrap_or(head));
+        let operation = self.guard.gathered(volume).unwrap_or(head);
+        // Another request, of the same kind and no longer, may go in its place.
+        let worst = if self.reorders && !self.guard.has_promise(volume) {
+            self.worst.anywhere(&operation)
+        } else {
+            self.worst.of(&operation)
+        };
         debug_assert!(worst >= DiskTime::ZERO, "a worst case is not negative: {worst}");
         Some(worst)
     }

@@ -38,6 +38,7 @@ use units::{DiskTime, Duration, Instant, Lba};
 
 use self::guard::Guard;
 use self::learned::{Mean, WaitTerms};
+use self::places::Places;
 use self::positioning::{Distance, PositioningCosts};
 use self::quantum::{End, Quantum, Switch};
 use self::switches::{Prepaid, SwitchLedger};
@@ -50,7 +51,7 @@ use super::share::{Eligibility, ShareOrders, State};
 use crate::accounting::bucket::SignedInstant;
 use crate::accounting::estimate::{Estimates, Estimator};
 use crate::limits::LINGER_MAX;
-use crate::{Settings, VolumeId};
+use crate::{ChooserName, Settings, VolumeId};
 
 mod activity;
 mod byte_blocks;
@@ -59,6 +60,7 @@ mod guard;
 mod guarded;
 mod latency;
 mod learned;
+mod places;
 mod positioning;
 mod quantum;
 mod scheduler;
@@ -66,8 +68,6 @@ mod stream;
 mod switches;
 mod volume;
 
-/// The drive has one command at a time for this long after a shallow volume was served.
-const SHALLOW_ACTIVE_FOR: Duration = Duration::from_secs(1);
 /// The longest quantum of a deep volume on its reserve while another one waits, so that two halves
 /// of a disk alternate twice a second: half of that costs two sequential readers on hgst-7k8
 /// another 5 % of their throughput, twice of that makes their 99th percentile half a second.
@@ -92,6 +92,8 @@ pub(crate) struct Spindle {
     /// Commands in the drive at a time at most, and now.
     queue_depth: u32,
     in_drive: u32,
+    /// The division of the drive's places where there are no quanta.
+    places: Places,
     /// The constants: a deep volume's head is due when its reserve holds this much.
     estimates: Estimates,
     estimator: Estimator,
@@ -124,6 +126,8 @@ pub(crate) struct Spindle {
     /// The streams and bounded latencies.
     guard: Guard,
     worst: WorstCase,
+    /// Whether the requests of a volume go in another order than that of their arrival.
+    reorders: bool,
     /// A real-time block was served since the current quantum's last command.
     displaced: bool,
 }
@@ -138,6 +142,7 @@ impl Spindle {
             linger: settings.linger,
             queue_depth: settings.depth,
             in_drive: 0,
+            places: Places::new(settings.depth),
             estimates: settings.estimates,
             estimator: Estimator::new(&settings.estimates),
             volumes: Vec::new(),
@@ -159,6 +164,7 @@ impl Spindle {
             held: DiskTime::ZERO,
             guard: Guard::new(settings),
             worst: WorstCase::Bound(settings.deadlines.worst),
+            reorders: settings.chooser != ChooserName::Arrival,
             displaced: false,
         }
     }
@@ -178,7 +184,12 @@ impl Spindle {
         let allowance = self.ledger.allowance(now);
         let entry = &mut self.volumes[volume.0 as usize];
         let deep_cost = self.estimates.of(entry.sequential && is_current);
-        let eligibility = entry.eligibility((deep_cost, allowance, self.estimates.random), now);
+        let mut eligibility = entry.eligibility((deep_cost, allowance, self.estimates.random), now);
+        let (running, kept) = (entry.running, entry.outstanding());
+        if running > 0 && self.divides() && running >= self.places.most(volume, kept, now) {
+            eligibility = eligibility.full();
+        }
+        let entry = &mut self.volumes[volume.0 as usize];
         self.orders.place(volume, eligibility, &mut entry.account);
         match eligibility {
             Eligibility::Due(at) if entry.is_shallow() && !is_current => {
@@ -355,7 +366,7 @@ impl Spindle {
             // With its last request in the drive, a volume has not ended its quantum.
             State::Empty if exclusive && running > 0 => Ok(Pick::Nothing),
             State::Empty if running == 0 => self.linger(quantum, now).ok_or(End::Client),
-            State::Empty | State::Throttled => Err(End::Client),
+            State::Empty | State::Throttled | State::Full => Err(End::Client),
         }
     }
 
@@ -412,16 +423,6 @@ impl Spindle {
     /// How long the disk idles for the next request of a deep volume's sequential run.
     fn run_linger(&self) -> Duration {
         Duration::from_nanos(self.linger.as_nanos() / RUN_LINGER_DIVISOR)
-    }
-
-    /// Whether the drive has one command at a time, as long as one is in it: a shallow volume was
-    /// served a moment ago, whose client should wait for no more, and another volume may be.
-    fn is_limited_to_one(&self, now: Instant) -> bool {
-        let Some((shallow, at)) = self.last_shallow else { return false };
-        if now.since(at) > SHALLOW_ACTIVE_FOR {
-            return false;
-        }
-        self.quantum.is_none_or(|quantum| quantum.volume != shallow || self.has_rival(shallow))
     }
 
     /// Ends the current quantum.

@@ -61,13 +61,6 @@ impl Spindle {
         due.or(self.orders.least_used())
     }
 
-    /// A quantum does not overlap other volumes' commands in the drive.
-    fn after_drain(&self, volume: VolumeId, running: usize) -> Pick {
-        let own = self.volumes[volume.0 as usize].running as usize;
-        debug_assert!(own <= running, "a volume's commands are in the drive");
-        if self.positions() && running > own { Pick::Nothing } else { Pick::Volume(volume) }
-    }
-
     /// Starts a quantum of `volume`, or goes on with its interrupted one.
     fn start_quantum(&mut self, volume: VolumeId, now: Instant) {
         if let Some(before) = self.quantum {
@@ -238,6 +231,7 @@ impl Spindle {
         entry.update_quantum(own_part);
         if entry.outstanding() == 0 {
             entry.idle_level = entry.account.reserve_level(now);
+            self.places.on_idle(volume, now);
         }
     }
 
@@ -245,7 +239,8 @@ impl Spindle {
     pub(super) fn select(&mut self, running: usize, now: Instant) -> Pick {
         self.scale_back(now);
         self.release(now);
-        if running > 0 && self.is_limited_to_one(now) {
+        self.places.expire(now);
+        if running > 0 && self.keeps_to_one(now) {
             return Pick::Nothing;
         }
         let mut ended = None;
@@ -331,7 +326,7 @@ impl Spindle {
         if next.is_none() || !one_at_a_time || self.quantum_of(volume).is_none() {
             self.place(volume, now);
         }
-        DispatchRecord { class, ..DispatchRecord::new(estimate, from_slack) }
+        DispatchRecord { class, at: now, ..DispatchRecord::new(estimate, from_slack) }
     }
 }
 
@@ -340,6 +335,7 @@ impl Policy for Spindle {
         let fresh = self.fresh(contract, now);
         let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
         self.volumes.push(fresh);
+        self.places.set_contract(volume, &contract);
         self.round_robin.add();
         if is_promised(&contract) {
             self.replace_promises(volume, contract, now);
@@ -363,6 +359,7 @@ impl Policy for Spindle {
         self.round_robin.reset(volume);
         let fresh = self.fresh(contract, now);
         *self.volume(volume) = fresh;
+        self.places.set_contract(volume, &contract);
         self.guard.forget(volume, now);
         if is_promised(&contract) {
             self.replace_promises(volume, contract, now);
@@ -389,6 +386,7 @@ impl Policy for Spindle {
         let entry = self.volume(volume);
         entry.account.change_contract(with_stream_share(contract), period, now);
         entry.update_quantum(own_part);
+        self.places.set_contract(volume, &contract);
         if self.guard.has_promises_of(volume, &contract) {
             self.guard.set_reserved(volume, !contract.reserve.is_none());
         } else {
@@ -444,6 +442,7 @@ impl Policy for Spindle {
         head: Option<&Operation>,
         now: Instant,
     ) {
+        self.note_arrival(volume, now);
         let (linger, run_linger) = (self.linger, self.run_linger());
         let (is_current, positions) = (self.quantum_of(volume).is_some(), self.positions());
         let entry = self.volume(volume);
@@ -527,6 +526,7 @@ impl Policy for Spindle {
         {
             quantum.last = actual;
         }
+        self.note_time(volume, now.since(record.at), now);
         self.leave_drive(volume, now);
         self.place(volume, now);
         let paid = self.paid.take_if(|(payer, _)| *payer == volume);
@@ -575,6 +575,7 @@ impl Policy for Spindle {
     fn invariants(&self) {
         self.ledger.invariants();
         self.guard.invariants();
+        self.places.invariants();
         for (volume, entry) in (0_u32..).map(VolumeId).zip(&self.volumes) {
             self.orders.invariants_of(volume, &entry.account);
             assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");

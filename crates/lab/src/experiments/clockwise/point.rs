@@ -82,7 +82,7 @@ impl Load {
     /// Runs the load under a policy.
     pub(super) fn under(&self, policy: PolicyName) -> Measured {
         let mut plan = self.plan.clone();
-        plan.disks.iter_mut().for_each(|disk| disk.policy = policy);
+        plan.disks.iter_mut().for_each(|disk| disk.set_policy(policy));
         let mut simulation = Simulation::new(&plan);
         simulation.run_until(Instant::ZERO + plan.duration.expect("`new` sets it"));
         let report = simulation.report();

@@ -1,0 +1,334 @@
+//! The places in a drive that serves commands in parallel, divided among the volumes that use it.
+//!
+//! Flash has no arm: a command costs its neighbours what they wait for the same die or channel. A
+//! volume that keeps many requests would fill the drive's queue, and each request of a volume that
+//! keeps few would wait for those. So a volume has at most its part of the *divided places* in the
+//! drive: its reserve, and by weight what the volumes that use the drive have not reserved. It has
+//! at least one.
+//!
+//! ```text
+//! volume   reserve   outstanding   of 8 places          of 16
+//! a        50 %      32            ▒▒▒▒                 ▒▒▒▒▒▒▒▒
+//! b        50 %      1             ▒ + 3 that it leaves ▒ + 7
+//! ```
+//!
+//! The number of divided places is learnt. A volume is *light* while it keeps at most its part of
+//! the [least](Places::least) places. Light volumes leave places unused; these are lent to others,
+//! by dividing more places than the drive has, as long as the commands of light volumes take no
+//! more than one part in [`SLOWER_MAX`] longer than beside few commands of others. That time is
+//! measured again from time to time, with few commands in the drive.
+//!
+//! Where no light volume uses the drive, its whole queue is divided. The parts are rounded up:
+//! between volumes that keep many requests the order of their deadlines decides, as ever.
+
+use units::{DiskTime, Duration, Instant, Share};
+
+use super::Spindle;
+use super::activity::{Activity, SHARED_FOR};
+use super::learned::Mean;
+use crate::policy::indexed_heap::IndexedHeap;
+use crate::{Contract, VolumeId};
+
+/// The commands of light volumes take no more than one part in this number longer.
+const SLOWER_MAX: i64 = 16;
+/// The commands of light volumes after which the number of divided places is changed.
+const WINDOW: u32 = 64;
+/// The windows after which the time of light commands is measured again.
+const WINDOWS: u32 = 32;
+/// The EWMA divisor of the time of light commands beside few others.
+const UNDISTURBED_DIVISOR: i64 = 64;
+/// The least places are the drive's divided by this.
+const LEAST_DIVISOR: u32 = 4;
+/// The most that are divided, in times of the drive's: a volume with a sixteenth may then fill it.
+const MOST_FACTOR: u32 = 16;
+/// One, as a ratio of times.
+const ONE: i64 = 1 << 10;
+
+/// A volume's claim to places.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    reserve: Share,
+    weight: u32,
+    /// Whether it is counted: the volume uses the drive.
+    uses: bool,
+    /// The time of its commands while others have few in the drive.
+    undisturbed: Mean,
+}
+
+/// The places of one drive.
+#[derive(Debug)]
+pub(super) struct Places {
+    depth: u32,
+    claims: Vec<Claim>,
+    /// The sums over the volumes that use the drive.
+    reserved: u64,
+    weights: u64,
+    /// Those of them that have no request, by when they stop to count.
+    quiet: IndexedHeap<Instant>,
+    /// The number of divided places while light volumes use the drive.
+    divided: u32,
+    /// The light volumes that had a request last.
+    light: Activity,
+    /// The commands of light volumes in this window, and the sum of their times relative to the
+    /// undisturbed ones.
+    commands: u32,
+    slower: i64,
+    windows: u32,
+}
+
+impl Places {
+    /// The places of a drive that takes `depth` commands.
+    pub(super) fn new(depth: u32) -> Self {
+        assert!(depth > 0, "a drive takes a command");
+        Self {
+            depth,
+            claims: Vec::new(),
+            reserved: 0,
+            weights: 0,
+            quiet: IndexedHeap::new(),
+            divided: depth.div_ceil(LEAST_DIVISOR),
+            light: Activity::default(),
+            commands: 0,
+            slower: 0,
+            windows: 0,
+        }
+    }
+
+    /// `volume` has this contract from now on.
+    pub(super) fn set_contract(&mut self, volume: VolumeId, contract: &Contract) {
+        let index = volume.0 as usize;
+        debug_assert!(index <= self.claims.len(), "volumes are numbered in order");
+        let (reserve, weight) = (contract.reserve, contract.weight.as_u32());
+        let fresh = Claim { reserve, weight, uses: false, undisturbed: Mean::default() };
+        if index == self.claims.len() {
+            self.claims.push(fresh);
+            return;
+        }
+        let uses = self.claims[index].uses;
+        self.count(volume, false);
+        let claim = &mut self.claims[index];
+        (claim.reserve, claim.weight) = (reserve, weight);
+        self.count(volume, uses);
+    }
+
+    /// Counts `volume` among those that use the drive, or does not.
+    fn count(&mut self, volume: VolumeId, uses: bool) {
+        let claim = &mut self.claims[volume.0 as usize];
+        if core::mem::replace(&mut claim.uses, uses) == uses {
+            return;
+        }
+        let (reserve, weight) = (u64::from(claim.reserve.ppb()), u64::from(claim.weight));
+        if uses {
+            (self.reserved, self.weights) = (self.reserved + reserve, self.weights + weight);
+        } else {
+            (self.reserved, self.weights) = (self.reserved - reserve, self.weights - weight);
+        }
+        debug_assert!(self.weights > 0 || self.reserved == 0, "each claim has a weight");
+    }
+
+    /// `volume` has a request.
+    pub(super) fn on_arrival(&mut self, volume: VolumeId, outstanding: u32, now: Instant) {
+        self.quiet.remove(volume);
+        self.count(volume, true);
+        if self.is_light(volume, outstanding) {
+            self.light.note(volume, now);
+        }
+    }
+
+    /// `volume` has no request left.
+    pub(super) fn on_idle(&mut self, volume: VolumeId, now: Instant) {
+        if self.claims[volume.0 as usize].uses {
+            self.quiet.set(volume, now + SHARED_FOR);
+        }
+        debug_assert!(self.quiet.len() <= self.claims.len(), "a volume is quiet once");
+    }
+
+    /// Stops to count volumes that have had no request for long.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while let Some((_, volume)) = self.quiet.first().filter(|(at, _)| *at <= now) {
+            self.quiet.remove(volume);
+            self.count(volume, false);
+        }
+    }
+
+    /// The part of `places` that is `volume`'s, rounded up; at least one.
+    fn part(&self, volume: VolumeId, places: u32) -> u32 {
+        const ALL: u64 = Share::ALL.ppb() as u64;
+        let claim = &self.claims[volume.0 as usize];
+        let (weight, weights) = (u64::from(claim.weight), self.weights.max(1));
+        let unreserved = ALL.saturating_sub(self.reserved) * weight / weights;
+        let share = (u64::from(claim.reserve.ppb()) + unreserved).min(ALL);
+        let part = (share * u64::from(places)).div_ceil(ALL).max(1);
+        debug_assert!(part <= u64::from(places.max(1)), "a part is at most the whole");
+        u32::try_from(part).expect("at most all places")
+    }
+
+    /// The places that are divided when light volumes are to be disturbed least.
+    fn least(&self) -> u32 {
+        self.depth.div_ceil(LEAST_DIVISOR)
+    }
+
+    /// Whether a volume with this many requests uses no more than its part of the least places.
+    fn is_light(&self, volume: VolumeId, outstanding: u32) -> bool {
+        outstanding <= self.part(volume, self.least())
+    }
+
+    /// Whether a light volume beside `volume` uses the drive.
+    fn is_beside_light(&self, volume: VolumeId, now: Instant) -> bool {
+        let at = self.light.of_others(volume);
+        debug_assert!(at.is_none_or(|at| at <= now), "requests came in the past");
+        at.is_some_and(|at| now.since(at) < SHARED_FOR)
+    }
+
+    /// Whether the time of light commands is being measured.
+    fn is_measuring(&self) -> bool {
+        self.windows == 0
+    }
+
+    /// The most commands that `volume`, which keeps `outstanding` requests, has in the drive now.
+    pub(super) fn most(&self, volume: VolumeId, outstanding: u32, now: Instant) -> u32 {
+        let divided = if !self.is_beside_light(volume, now) || self.is_light(volume, outstanding) {
+            self.depth
+        } else if self.is_measuring() {
+            1
+        } else {
+            self.divided
+        };
+        self.part(volume, divided).min(self.depth)
+    }
+
+    /// A command of `volume`, which kept `outstanding` requests, was in the drive for `time`.
+    pub(super) fn on_completion(
+        &mut self,
+        volume: VolumeId,
+        (outstanding, time): (u32, Duration),
+        now: Instant,
+    ) {
+        if !self.is_light(volume, outstanding) {
+            return;
+        }
+        self.light.note(volume, now);
+        let is_measuring = self.is_measuring();
+        let undisturbed = &mut self.claims[volume.0 as usize].undisturbed;
+        if is_measuring {
+            undisturbed.learn(DiskTime::from(time), UNDISTURBED_DIVISOR);
+        }
+        let usual = undisturbed.time().map_or(0, DiskTime::as_nanos).max(1);
+        let ratio = DiskTime::from(time).as_nanos().saturating_mul(ONE) / usual;
+        self.slower = self.slower.saturating_add(ratio);
+        self.commands += 1;
+        if self.commands < WINDOW {
+            return;
+        }
+        let mean = self.slower / i64::from(self.commands);
+        (self.commands, self.slower) = (0, 0);
+        self.windows = (self.windows + 1) % WINDOWS;
+        if is_measuring {
+            return;
+        }
+        let holds = mean <= ONE + ONE / SLOWER_MAX;
+        let step = (self.divided / 4).max(1);
+        let divided = if holds { self.divided + step } else { self.divided - step };
+        self.divided = divided.clamp(1, self.depth * MOST_FACTOR);
+    }
+
+    /// Panics if the sums are not those of the volumes that use the drive.
+    pub(super) fn invariants(&self) {
+        let used = || self.claims.iter().filter(|claim| claim.uses);
+        let reserved: u64 = used().map(|claim| u64::from(claim.reserve.ppb())).sum();
+        let weights: u64 = used().map(|claim| u64::from(claim.weight)).sum();
+        assert_eq!((reserved, weights), (self.reserved, self.weights), "claims are counted once");
+        assert!(self.divided > 0, "a place is divided");
+    }
+}
+
+impl Spindle {
+    /// Whether the places in the drive are divided: where there are no quanta.
+    pub(super) fn divides(&self) -> bool {
+        debug_assert!(self.queue_depth > 0, "a drive takes a command");
+        self.queue_depth > 1 && !self.positions()
+    }
+
+    /// A request of `volume` arrives, which is not counted yet.
+    pub(super) fn note_arrival(&mut self, volume: VolumeId, now: Instant) {
+        if !self.divides() {
+            return;
+        }
+        let outstanding = self.volumes[volume.0 as usize].outstanding() + 1;
+        debug_assert!(outstanding > 0, "the request is one");
+        self.places.on_arrival(volume, outstanding, now);
+    }
+
+    /// A command of `volume` leaves the drive, which had it for `time`.
+    pub(super) fn note_time(&mut self, volume: VolumeId, time: Duration, now: Instant) {
+        if !self.divides() {
+            return;
+        }
+        let outstanding = self.volumes[volume.0 as usize].outstanding();
+        debug_assert!(outstanding > 0, "it had a command in the drive");
+        self.places.on_completion(volume, (outstanding, time), now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANY: u32 = 100;
+
+    fn places(depth: u32, reserves: &[u32]) -> Places {
+        let mut places = Places::new(depth);
+        for (volume, percent) in (0..).map(VolumeId).zip(reserves) {
+            places.set_contract(volume, &Contract::reserve(Share::from_percent(*percent)));
+        }
+        places
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn places_are_divided_by_share_among_the_volumes_that_use_the_drive() {
+        let mut places = places(32, &[50, 20, 0]);
+        let most = |places: &Places, volume| places.most(VolumeId(volume), MANY, at(1));
+        places.on_arrival(VolumeId(0), MANY, at(0));
+        assert_eq!(most(&places, 0), 32);
+        places.on_arrival(VolumeId(1), MANY, at(0));
+        // A half and a fifth, and a half each of what is not reserved.
+        assert_eq!([most(&places, 0), most(&places, 1)], [21, 12]);
+        places.on_arrival(VolumeId(2), MANY, at(0));
+        assert_eq!([0, 1, 2].map(|volume| most(&places, volume)), [20, 10, 4]);
+        places.invariants();
+        places.on_idle(VolumeId(0), at(1));
+        places.expire(at(100));
+        assert_eq!(most(&places, 1), 10, "a pause gives no place away");
+        places.expire(at(101));
+        assert_eq!(most(&places, 1), 20);
+        places.invariants();
+    }
+
+    /// The places of a volume with many requests beside one whose commands take `time` with as many
+    /// commands in the drive, after many of them.
+    fn lent(time: impl Fn(u32) -> Duration) -> u32 {
+        let mut places = places(32, &[50, 50]);
+        let (many, few) = (VolumeId(0), VolumeId(1));
+        places.on_arrival(many, MANY, at(0));
+        for millis in 0..4_000 {
+            places.on_arrival(few, 1, at(millis));
+            let inside = places.most(many, MANY, at(millis));
+            places.on_completion(few, (1, time(inside)), at(millis));
+        }
+        places.most(many, MANY, at(4_000))
+    }
+
+    #[test]
+    fn places_are_lent_as_long_as_light_volumes_are_not_slowed_down() {
+        let micros = Duration::from_micros;
+        assert_eq!(lent(|_| micros(100)), 32);
+        // A command of the other volume costs a hundredth: six of them a sixteenth.
+        let slowed = lent(|inside| micros(100) + micros(1) * u64::from(inside));
+        assert!((4..=8).contains(&slowed), "{slowed}");
+        assert_eq!(lent(|inside| micros(100) * u64::from(inside)), 1);
+    }
+}
