@@ -65,7 +65,7 @@ pub fn alone(plan: &Plan, volume: VolumeIndex, share: Share) -> Plan {
     for disk in &mut plan.disks {
         let depth = disk.depth;
         disk.set_policy(PolicyName::Fcfs);
-        // As many commands as the drive had: what it makes of its own queue is the reference.
+        // As many commands as the drive had, in its own order.
         disk.depth = depth;
         disk.execution = Execution::Whole { split: None };
         disk.best_effort = None;
@@ -84,6 +84,17 @@ pub fn alone(plan: &Plan, volume: VolumeIndex, share: Share) -> Plan {
     plan
 }
 
+/// The same with one command at a time: the reference of what a reserve is worth, whatever the
+/// drive makes of its own queue.
+///
+/// # Panics
+/// If the share is zero.
+pub fn alone_in_order(plan: &Plan, volume: VolumeIndex, share: Share) -> Plan {
+    let mut plan = alone(plan, volume, share);
+    plan.disks.iter_mut().for_each(|disk| disk.depth = 1);
+    plan
+}
+
 /// The worth of each volume's reserve; `None` for a volume without a reserve, or with another load
 /// than generated closed loops. The start of both runs up to `warm_up` is not measured.
 ///
@@ -96,7 +107,7 @@ pub fn worths(plan: &Plan, warm_up: Duration) -> Vec<Option<WorthReport>> {
         if reserve.is_none() || !is_closed(plan, VolumeIndex(index)) {
             return None;
         }
-        let reference = alone(plan, VolumeIndex(index), reserve);
+        let reference = alone_in_order(plan, VolumeIndex(index), reserve);
         let reference = measure(&reference, warm_up)[index];
         worth(shared, &reference)
     };

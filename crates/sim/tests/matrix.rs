@@ -203,10 +203,12 @@ fn streams_and_latencies_on_flash_with_a_declared_worst_case() {
 fn several_commands_in_the_drive_beside_streams() {
     let latency = "latency = { within = \"300ms\", requests = \"15/s\", size = \"64KiB\" }";
     let flash = format!("drive = \"samsung-870evo-1t\"\n{DECLARED}");
+    // In the order of the drive's own queue.
+    let hard_disk = format!("{HARD_DISK}\nchooser = \"arrival\"");
     let bounded = (latency, SELDOM);
     let reserve = ("reserve = \"20%\"", BACKLOG);
     for (drive, last, depth, least) in
-        [(HARD_DISK, reserve, 8, 1.8), (flash.as_str(), bounded, 16, 2.0)]
+        [(hard_disk.as_str(), reserve, 8, 1.8), (flash.as_str(), bounded, 16, 2.0)]
     {
         let served = |depth: u32| {
             let disk = format!("{drive}\ndepth = {depth}");

@@ -1,5 +1,5 @@
-//! The disk's whole speed with shares kept: the depth of `auto` beside the bare drive, with a profile
-//! whose predictions err by 0.1 ms, and without one.
+//! What a disk gives with the default settings, with shares kept, beside the bare drive: the order of
+//! requests is predicted from the drive's file.
 //!
 //! Every figure is the worst over the seeds. *Alone* is a volume's rate without the others on the
 //! bare drive: `fcfs` with 32 commands in it.
@@ -11,17 +11,17 @@ use config::{Plan, VolumeIndex};
 use drive::AnyModel;
 use engine::PolicyName;
 use sim::Simulation;
-use sim::worth::{alone, measure};
+use sim::worth::{alone, alone_in_order, measure};
 use units::{Duration, Instant, Share};
 
 use super::check::Check;
 use super::experiment::{Experiment, Findings, Series};
-use super::sample::{alone_in_order, mechanical};
+use super::sample::mechanical;
 
 pub(super) const DEPTH: Experiment = Experiment {
     id: "depth",
-    title: "shares and throughput beside the bare drive's own queue, with and without a profile, \
-            on three drives",
+    title: "shares and throughput with the drive's own queue, beside the bare drive, on three \
+            drives",
     run: depth,
 };
 
@@ -48,79 +48,48 @@ const COLUMNS: [&str; 8] = [
     "window_points",
 ];
 
-/// How far arrivals vary from a profile's predictions.
-const VARIATION: Duration = Duration::from_micros(100);
-
-/// What is known of the drive, and what is wanted with that.
-struct Knowledge {
-    name: &'static str,
-    chooser: &'static str,
-    /// The least rate ÷ (share × alone) of volumes with a deep queue.
-    kept: f64,
-    /// The most that a share misses in a window, in points.
-    window: f64,
-    /// The least worth to a client that pauses, and what its neighbour keeps.
-    pausing: [f64; 2],
-}
-
-const KNOWLEDGE: [Knowledge; 2] = [
-    Knowledge {
-        name: "profile",
-        chooser: "predicted",
-        kept: 0.93,
-        window: 1.0,
-        pausing: [0.85, 0.85],
-    },
-    Knowledge {
-        name: "no profile",
-        chooser: "sweep",
-        kept: 0.88,
-        window: 3.0,
-        pausing: [0.78, 0.62],
-    },
-];
-
-/// A load: the reserve in percent and the requests of each volume.
+/// A load: the reserve in percent and the requests of each volume, and what is wanted.
 struct Load {
     name: &'static str,
     volumes: &'static [(u32, &'static str)],
+    /// The least rate ÷ (share × alone) of each volume.
+    kept: &'static [f64],
+    /// The least sum of rate ÷ alone, relative to the bare drive's on the same load.
+    sum: Option<f64>,
+    /// The most that a share misses in a window, in points.
+    window: Option<f64>,
 }
 
-const LOADS: [Load; 6] = [
-    Load { name: "one", volumes: &[(100, RANDOM)] },
-    Load { name: "one-64", volumes: &[(100, "outstanding = 64\n")] },
-    Load { name: "one-128", volumes: &[(100, "outstanding = 128\n")] },
-    Load { name: "even", volumes: &[(50, RANDOM), (50, RANDOM)] },
-    Load { name: "uneven", volumes: &[(80, RANDOM), (20, RANDOM)] },
-    Load { name: "pausing", volumes: &[(50, PAUSING), (50, RANDOM)] },
+const LOADS: [Load; 4] = [
+    Load { name: "one", volumes: &[(100, RANDOM)], kept: &[0.97], sum: None, window: None },
+    Load {
+        name: "even",
+        volumes: &[(50, RANDOM), (50, RANDOM)],
+        kept: &[0.88, 0.88],
+        sum: Some(1.0),
+        window: Some(3.0),
+    },
+    Load {
+        name: "uneven",
+        volumes: &[(80, RANDOM), (20, RANDOM)],
+        kept: &[0.88, 0.88],
+        sum: Some(1.0),
+        window: Some(3.0),
+    },
+    Load {
+        name: "pausing",
+        volumes: &[(50, PAUSING), (50, RANDOM)],
+        kept: &[0.78, 0.62],
+        sum: None,
+        window: None,
+    },
 ];
 
-impl Load {
-    /// What is wanted of what each volume keeps.
-    fn kept(&self, known: &Knowledge) -> Vec<f64> {
-        match self.name {
-            "one" => vec![0.97],
-            "one-64" => vec![1.1],
-            "one-128" => vec![1.2],
-            "pausing" => known.pausing.to_vec(),
-            _ => vec![known.kept; 2],
-        }
-    }
-
-    /// Whether both volumes keep deep queues: then the sum of their rates is looked at, and each
-    /// window.
-    fn is_deep(&self) -> bool {
-        matches!(self.name, "even" | "uneven")
-    }
-}
-
-fn plan(drive: (&str, u64, Option<u32>), (load, known): (&Load, &Knowledge), seed: u32) -> Plan {
+fn plan(drive: (&str, u64, Option<u32>), load: &Load, seed: u32) -> Plan {
     let (name, size_gib, queue) = drive;
     let size = size_gib / load.volumes.len() as u64;
     let mut text = format!(
-        "seed = {seed}\n[[disk]]\nname = \"d0\"\ndrive = \"{name}\"\npolicy = \"spindle\"\n\
-         chooser = \"{}\"\n",
-        known.chooser
+        "seed = {seed}\n[[disk]]\nname = \"d0\"\ndrive = \"{name}\"\npolicy = \"spindle\"\n"
     );
     for (index, (reserve, requests)) in load.volumes.iter().enumerate() {
         write!(
@@ -134,16 +103,15 @@ fn plan(drive: (&str, u64, Option<u32>), (load, known): (&Load, &Knowledge), see
     let parsed = Plan::parse(&text, "depth.toml", std::path::Path::new("."));
     let mut plan = parsed.expect("a sound scenario");
     plan.duration = Some(DURATION);
-    let disk = &mut plan.disks[0];
-    let mut spec = mechanical(disk).spec().clone();
     if let Some(depth) = queue {
-        spec = drive_library::disksim::with_shortest_positioning(spec, depth);
+        let disk = &mut plan.disks[0];
+        let spec = mechanical(disk).spec().clone();
+        let spec = drive_library::disksim::with_shortest_positioning(spec, depth);
+        let model = spec.check().expect("only the queue changed");
+        disk.drive.model = AnyModel::Mechanical(Arc::new(model));
         // What `auto` is on a drive with this queue.
         disk.depth = depth;
     }
-    spec.arm.variation = VARIATION;
-    let model = spec.check().expect("only the queue and the arm changed");
-    disk.drive.model = AnyModel::Mechanical(Arc::new(model));
     plan
 }
 
@@ -185,8 +153,8 @@ fn window_points(plan: &Plan) -> f64 {
 }
 
 /// A row of one run.
-fn row(drive: usize, (load, known): (&Load, &Knowledge), seed: u32) -> Vec<f64> {
-    let plan = plan(DRIVES[drive], (load, known), seed);
+fn row(drive: usize, load: &Load, seed: u32) -> Vec<f64> {
+    let plan = plan(DRIVES[drive], load, seed);
     let (shared, unshared) = (rates(&plan), rates(&bare(&plan)));
     let alone_at =
         |index: usize| rates(&alone(&bare(&plan), VolumeIndex(index), Share::ALL))[index];
@@ -211,41 +179,35 @@ fn row(drive: usize, (load, known): (&Load, &Knowledge), seed: u32) -> Vec<f64> 
 
 fn depth(told: &mut dyn FnMut(f64)) -> Findings {
     let mut findings = Findings { checks: Vec::new(), series: Vec::new(), plots: Vec::new() };
-    let total = KNOWLEDGE.len() * LOADS.len() * DRIVES.len();
+    let total = LOADS.len() * DRIVES.len();
     let mut done = 0_u32;
-    for known in &KNOWLEDGE {
-        for load in &LOADS {
-            let name = format!("{}-{}", load.name, known.chooser);
-            let mut series = Series::new(&name, &COLUMNS);
-            for (drive, (name, ..)) in DRIVES.iter().enumerate() {
-                let rows: Vec<_> =
-                    (1..=SEEDS).map(|seed| row(drive, (load, known), seed)).collect();
-                findings.checks.extend(checks(name, (load, known), &rows));
-                series.rows.extend(rows);
-                done += 1;
-                #[expect(clippy::cast_precision_loss, reason = "some tens")]
-                told(f64::from(done) / total as f64);
-            }
-            findings.series.push(series);
+    for load in &LOADS {
+        let mut series = Series::new(load.name, &COLUMNS);
+        for (drive, (name, ..)) in DRIVES.iter().enumerate() {
+            let rows: Vec<_> = (1..=SEEDS).map(|seed| row(drive, load, seed)).collect();
+            findings.checks.extend(checks(name, load, &rows));
+            series.rows.extend(rows);
+            done += 1;
+            #[expect(clippy::cast_precision_loss, reason = "a dozen")]
+            told(f64::from(done) / total as f64);
         }
+        findings.series.push(series);
     }
     findings
 }
 
-fn checks(drive: &str, (load, known): (&Load, &Knowledge), rows: &[Vec<f64>]) -> Vec<Check> {
+fn checks(drive: &str, load: &Load, rows: &[Vec<f64>]) -> Vec<Check> {
     let least = |column: usize| rows.iter().map(|row| row[column]).fold(f64::INFINITY, f64::min);
-    let name = |figure: &str| format!("{drive}, {}, {}: {figure}", known.name, load.name);
+    let name = |figure: &str| format!("{drive}, {}: {figure}", load.name);
     let mut checks = Vec::new();
-    for (index, bound) in load.kept(known).into_iter().enumerate() {
+    for (index, bound) in load.kept.iter().enumerate() {
         let figure = ["least kept of the first volume", "least kept of the second volume"][index];
-        checks.push(Check::at_least(name(figure), least(4 + index), bound, "ratio"));
+        checks.push(Check::at_least(name(figure), least(4 + index), *bound, "ratio"));
     }
-    if load.is_deep() {
-        let sum = "least sum ÷ the bare drive's";
-        checks.push(Check::at_least(name(sum), least(6), 1.0, "ratio"));
-        let most = rows.iter().map(|row| row[7]).fold(0.0, f64::max);
-        let window = "most missing from a share in 2 s";
-        checks.push(Check::at_most(name(window), most, known.window, "points"));
-    }
+    let sum = "least sum ÷ the bare drive's";
+    checks.extend(load.sum.map(|bound| Check::at_least(name(sum), least(6), bound, "ratio")));
+    let most = rows.iter().map(|row| row[7]).fold(0.0, f64::max);
+    let window = "most missing from a share in 2 s";
+    checks.extend(load.window.map(|bound| Check::at_most(name(window), most, bound, "points")));
     checks
 }

@@ -25,11 +25,6 @@ const TWO: &str = "two requests of a client that pauses cost two positionings a 
                    the bound allows one and a half; a choice between them by position mends it";
 const FOUR: &str = "four requests are served one after the other, where the slowed drive would \
                     order them; `chooser = \"predicted\"` or `depth = \"auto\"` mends it";
-const UNEVEN: &str = "a fifth of the time is hardly longer than the drive takes to empty its \
-                      queue; charging the drain to the volume that it serves would mend it";
-const PAUSING: &str = "beside a client that waits for each answer the drive has one command at a \
-                       time; filling the drive within that client's pauses would mend it";
-
 const fn miss(
     check: (&'static str, &'static str),
     (bound, entered): (f64, f64),
@@ -38,7 +33,7 @@ const fn miss(
     KnownMiss { check, bound, entered, reason }
 }
 
-const KNOWN_MISSES: [KnownMiss; 23] = [
+const KNOWN_MISSES: [KnownMiss; 17] = [
     miss(
         ("vdisk-fig2", "runs of 1024: maximum ÷ reservable"),
         (100.0, 69.404),
@@ -133,16 +128,6 @@ const KNOWN_MISSES: [KnownMiss; 23] = [
         "a request of 1 MiB of the neighbour is not interrupted; preemptible execution would mend \
          it",
     ),
-    miss(("depth", "hgst-7k8, uneven: least kept of the second volume"), (0.88, 0.745), UNEVEN),
-    miss(("depth", "nearline-20t, uneven: least kept of the second volume"), (0.88, 0.744), UNEVEN),
-    miss(("depth", "cheetah9LP, uneven: least kept of the second volume"), (0.88, 0.872), UNEVEN),
-    miss(("depth", "hgst-7k8, pausing: least kept of the second volume"), (0.62, 0.346), PAUSING),
-    miss(
-        ("depth", "nearline-20t, pausing: least kept of the second volume"),
-        (0.62, 0.314),
-        PAUSING,
-    ),
-    miss(("depth", "cheetah9LP, pausing: least kept of the second volume"), (0.62, 0.528), PAUSING),
 ];
 
 /// Judges the checks of a whole run of an experiment.

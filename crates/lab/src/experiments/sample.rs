@@ -30,15 +30,6 @@ pub(super) fn with_workloads(plan: &Plan, which: &[usize]) -> Plan {
     Plan { workloads, ..plan.clone() }
 }
 
-/// The plan with the load of this volume alone, on its disk slowed to `share` of its speed, with
-/// one command at a time: the reference of what a reserve is worth, whatever the drive makes of its
-/// own queue.
-pub(super) fn alone_in_order(plan: &Plan, volume: VolumeIndex, share: Share) -> Plan {
-    let mut plan = sim::worth::alone(plan, volume, share);
-    plan.disks.iter_mut().for_each(|disk| disk.depth = 1);
-    plan
-}
-
 /// The model of the disk's drive, which is mechanical.
 pub(super) fn mechanical(disk: &config::Disk) -> &drive::Model {
     disk.drive.model.mechanical().expect("the experiments' drives have arms")

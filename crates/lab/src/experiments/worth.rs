@@ -7,12 +7,11 @@
 use config::{Arrival, ConfigError, Plan, Requests, ThinkTime, VolumeIndex};
 use engine::PolicyName;
 use plot::{Line, Plot};
-use sim::worth::{Measured, measure, worth};
+use sim::worth::{Measured, alone_in_order, measure, worth};
 use units::{Duration, Share};
 
 use super::check::Check;
 use super::experiment::{Experiment, Findings, Options, Series};
-use super::sample::alone_in_order;
 use super::worth_targets::{Figure, is_held, targets};
 
 pub(super) const WORTH_GRID: Experiment = Experiment {

@@ -7,12 +7,11 @@
 use core::fmt::Write as _;
 
 use config::{Plan, VolumeIndex};
-use sim::worth::{Measured, measure};
+use sim::worth::{Measured, alone_in_order, measure};
 use units::{Duration, Share};
 
 use super::check::Check;
 use super::experiment::{Experiment, Findings, Series};
-use super::sample::alone_in_order;
 
 pub(super) const WORTH_CLIENTS: Experiment = Experiment {
     id: "worth-clients",
@@ -212,7 +211,8 @@ fn volumes(setting: &Setting, reserve: u32, think_us: u64) -> Vec<(u32, String)>
 fn plan((drive, size_gib): (&str, u64), volumes: &[(u32, String)], seed: u32) -> Plan {
     let size = size_gib / volumes.len() as u64;
     let mut text = format!(
-        "seed = {seed}\n[[disk]]\nname = \"d0\"\ndrive = \"{drive}\"\npolicy = \"spindle\"\n"
+        "seed = {seed}\n[[disk]]\nname = \"d0\"\ndrive = \"{drive}\"\npolicy = \"spindle\"\n\
+         depth = 1\nchooser = \"arrival\"\n"
     );
     for (index, (reserve, load)) in volumes.iter().enumerate() {
         let reserve =
