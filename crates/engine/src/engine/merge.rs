@@ -186,8 +186,17 @@ impl Engine {
         issued.covered > 1 && issued.purpose == Purpose::Transfer && self.merges()
     }
 
+    /// Answers the requests that a completed command has ended, or enters its parts.
+    pub(super) fn end_command(&mut self, issued: &Issued, is_retried: bool, now: Instant) {
+        if is_retried {
+            self.retry_in_parts(issued);
+        } else {
+            self.reply_ended(issued, now);
+        }
+    }
+
     /// Enters the parts of a merged command that failed.
-    pub(super) fn retry_in_parts(&mut self, issued: &Issued) {
+    fn retry_in_parts(&mut self, issued: &Issued) {
         let mut covered = Covered::of(issued);
         let mut rest = issued.operation.extent;
         while let Some((slot, offset, len)) = covered.next(self) {

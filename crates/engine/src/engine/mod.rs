@@ -562,8 +562,7 @@ impl Engine {
             chooser.completed((command, volume), charge, now);
         }
         let is_retried = outcome == Outcome::Failed && self.is_retried(&issued);
-        let outcome = if is_retried { Outcome::Done } else { outcome };
-        self.share_service(&issued, charge, outcome);
+        self.share_service(&issued, charge, if is_retried { Outcome::Done } else { outcome });
         let slack = issued.record.as_ref().is_some_and(|record| record.from_slack);
         let charge = if let Some(record) = issued.record {
             self.policy.completed(volume, record, charge, now)
@@ -578,11 +577,7 @@ impl Engine {
             let slack = self.slack[volume.0 as usize];
             debug_assert!(slack <= self.total_slack, "a part of the slack of all volumes");
         }
-        if is_retried {
-            self.retry_in_parts(&issued);
-        } else {
-            self.reply_ended(&issued, now);
-        }
+        self.end_command(&issued, is_retried, now);
     }
 
     fn reply(&mut self, slot: Slot, now: Instant) {
