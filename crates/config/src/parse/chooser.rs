@@ -6,8 +6,8 @@ use input::{InputError, Table, list};
 
 use super::real;
 
-/// The chooser; `auto`, the default, is the one with the most throughput that the policy, the drive and the
-/// execution allow.
+/// The chooser; `auto`, the default, is the one with the most throughput that the policy, the drive
+/// and the execution allow.
 pub(crate) fn check(
     table: &Table<'_>,
     policy: PolicyName,

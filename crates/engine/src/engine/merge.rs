@@ -27,20 +27,12 @@
 use units::{Extent, Instant, Lba, Op, Operation, Sectors};
 
 use super::gather::Covered;
-use super::pending::Slot;
+use super::pending::{Retry, Slot};
 use super::{Engine, Issued, NO_SLOT};
 use crate::chooser::conflicts;
 use crate::limits::{MERGE_CANDIDATES_MAX, MERGED_MAX};
 use crate::request::Command;
 use crate::{Charging, Execution, Purpose, VolumeId};
-
-/// A part of a merged command that failed: a command of its own.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Retry {
-    slot: Slot,
-    offset: Sectors,
-    operation: Operation,
-}
 
 /// The command that grows by neighbours.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +59,7 @@ impl Run {
 impl Engine {
     /// Whether neighbours are merged now.
     pub(super) fn merges(&self) -> bool {
+        debug_assert!(self.settings.depth > 0, "the drive takes a command");
         self.settings.policy.merges_neighbours()
             && self.settings.execution == Execution::Whole { split: None }
             && !self.is_guarded()
@@ -119,6 +112,7 @@ impl Engine {
     /// head in the drive beside it.
     fn is_awaited(&self, volume: VolumeId, run: &Run, begins: Lba) -> bool {
         let (op, fua) = run.kind;
+        debug_assert!(run.end > begins, "a run has sectors");
         if fua || self.settings.charging != Charging::Completions {
             return false;
         }
@@ -133,6 +127,7 @@ impl Engine {
     /// A request in the queue from `from` on that follows `run`, and the one before it: one that
     /// may go before those in front of it.
     fn follower(&self, from: Slot, run: &Run) -> Option<(Slot, Slot)> {
+        debug_assert!(run.len <= MERGED_MAX, "merged commands are bounded");
         let (mut before, mut left) = (from, MERGE_CANDIDATES_MAX);
         loop {
             let (slot, operation) = self.pending(before).next_in_queue?;
@@ -146,6 +141,7 @@ impl Engine {
     /// Whether the request in `slot` may go before those from `from` on that precede it.
     fn may_overtake(&self, from: Slot, slot: Slot, operation: &Operation) -> bool {
         let mut at = from;
+        debug_assert_ne!(from, slot, "others precede the request");
         while at != slot {
             let pending = self.pending(at);
             if conflicts(&pending.request.operation, operation) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
-use self::pending::{BesideDeadlines, Pending, Pieces, Slot};
+use self::pending::{BesideDeadlines, Pending, Pieces, Retry, Slot};
 use crate::accounting::deferred::DeferredCharges;
 use crate::accounting::meter::Meter;
 use crate::chooser::Chooser;
@@ -125,7 +125,7 @@ pub struct Engine {
     /// The last request of each volume's queue that goes ahead of others.
     ahead: Vec<Slot>,
     /// The parts of merged commands that failed.
-    retries: VecDeque<merge::Retry>,
+    retries: VecDeque<Retry>,
 }
 
 impl Engine {

@@ -58,6 +58,14 @@ impl Pending {
     }
 }
 
+/// A part of a merged command that failed: a command of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retry {
+    pub(crate) slot: Slot,
+    pub(crate) offset: Sectors,
+    pub(crate) operation: Operation,
+}
+
 /// What the next command of a request depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces<'a> {

@@ -1,5 +1,5 @@
-//! What a disk gives with the default settings, with shares kept, beside the bare drive: the order of
-//! requests is predicted from the drive's file.
+//! What a disk gives with the default settings, with shares kept, beside the bare drive: the order
+//! of requests is predicted from the drive's file.
 //!
 //! Every figure is the worst over the seeds. *Alone* is a volume's rate without the others on the
 //! bare drive: `fcfs` with 32 commands in it.

@@ -3,27 +3,12 @@
 //! A drive that orders its own queue takes the less for a command the more of them it chooses from.
 //! So the service time is learned by the number of commands in the drive, in classes of powers of
 //! two. What the drive holds drains in the sum of the times at each number down to one.
-//!
-//! A quantum drains for another deep volume at its end. A shallow volume, whose client waits for
-//! each answer, is served at the first command boundary from when its bucket pays for its quantum.
-//! So beside one the drive has one command at a time, but for those that are done before that.
-//!
-//! ```text
-//! shallow   served ├──┤                              due ├──┤
-//! deep                 │ several commands │ fewer │ one │
-//! ```
 
-use units::{DiskTime, Duration, Instant, Share};
+use units::DiskTime;
 
 use super::learned::Mean;
-use super::quantum::Quantum;
-use super::{SignedInstant, Spindle};
-use crate::VolumeId;
 use crate::limits::DEPTH_MAX;
-use crate::policy::interface::Pick;
 
-/// A shallow volume uses the disk for this long after it was served.
-const SHALLOW_ACTIVE_FOR: Duration = Duration::from_secs(1);
 /// The EWMA divisor: a sum of as many service times as the drive has commands is to vary little.
 const DRAIN_DIVISOR: i64 = 64;
 /// The classes: one command, 2 and 3, 4 to 7, and so on.
@@ -73,45 +58,6 @@ impl DrainTimes {
         let Some(service) = self.service(inside.max(1)) else { return DiskTime::ZERO };
         let filled = DiskTime::from_nanos(service.as_nanos() * i64::from(inside));
         (self.drain(inside, service) - filled).max(DiskTime::ZERO)
-    }
-}
-
-impl Spindle {
-    /// Whether the drive takes no command beside those in it: a shallow volume uses the disk, and
-    /// its client would wait for them.
-    pub(super) fn keeps_to_one(&mut self, now: Instant) -> bool {
-        let Some((shallow, at)) = self.last_shallow else { return false };
-        if now.since(at) > SHALLOW_ACTIVE_FOR {
-            return false;
-        }
-        match self.quantum {
-            Some(quantum) if quantum.volume == shallow => self.has_rival(shallow),
-            Some(quantum) => !self.is_done_before(quantum, shallow, now),
-            None => true,
-        }
-    }
-
-    /// Whether one command more of `quantum`'s volume, and those in the drive, are done before
-    /// `shallow`, or any other shallow volume, is due.
-    fn is_done_before(&mut self, quantum: Quantum, shallow: VolumeId, now: Instant) -> bool {
-        let unknown = self.estimates.random;
-        let allowance = self.ledger.allowance(now);
-        let entry = &self.volumes[shallow.0 as usize];
-        let returns = entry.account.holds_with(entry.need(allowance, unknown), Share::NONE);
-        let waits = self.shallow.first().map(|((at, _), _)| at);
-        let Some(due) = returns.into_iter().chain(waits).min() else { return false };
-        let entry = &self.volumes[quantum.volume.0 as usize];
-        let inside = (entry.running + 1).min(DEPTH_MAX);
-        let drain = u64::try_from(entry.drains.drain(inside, unknown).as_nanos()).unwrap_or(0);
-        debug_assert_ne!(quantum.volume, shallow, "another volume's quantum");
-        due >= SignedInstant::at(now + Duration::from_nanos(drain))
-    }
-
-    /// A quantum does not overlap other volumes' commands in the drive.
-    pub(super) fn after_drain(&self, volume: VolumeId, running: usize) -> Pick {
-        let own = self.volumes[volume.0 as usize].running as usize;
-        debug_assert!(own <= running, "a volume's commands are in the drive");
-        if self.positions() && running > own { Pick::Nothing } else { Pick::Volume(volume) }
     }
 }
 

@@ -54,6 +54,7 @@ use crate::limits::LINGER_MAX;
 use crate::{ChooserName, Settings, VolumeId};
 
 mod activity;
+mod beside;
 mod byte_blocks;
 mod drain;
 mod guard;

@@ -23,7 +23,6 @@
 
 use units::{DiskTime, Duration, Instant, Share};
 
-use super::Spindle;
 use super::activity::{Activity, SHARED_FOR};
 use super::learned::Mean;
 use crate::policy::indexed_heap::IndexedHeap;
@@ -128,6 +127,7 @@ impl Places {
 
     /// `volume` has a request.
     pub(super) fn on_arrival(&mut self, volume: VolumeId, outstanding: u32, now: Instant) {
+        debug_assert!(outstanding > 0, "the request is one");
         self.quiet.remove(volume);
         self.count(volume, true);
         if self.is_light(volume, outstanding) {
@@ -145,6 +145,7 @@ impl Places {
 
     /// Stops to count volumes that have had no request for long.
     pub(super) fn expire(&mut self, now: Instant) {
+        debug_assert!(self.quiet.len() <= self.claims.len(), "a volume is quiet once");
         while let Some((_, volume)) = self.quiet.first().filter(|(at, _)| *at <= now) {
             self.quiet.remove(volume);
             self.count(volume, false);
@@ -204,6 +205,7 @@ impl Places {
         (outstanding, time): (u32, Duration),
         now: Instant,
     ) {
+        debug_assert!(outstanding > 0, "it had a command in the drive");
         if !self.is_light(volume, outstanding) {
             return;
         }
@@ -239,34 +241,6 @@ impl Places {
         let weights: u64 = used().map(|claim| u64::from(claim.weight)).sum();
         assert_eq!((reserved, weights), (self.reserved, self.weights), "claims are counted once");
         assert!(self.divided > 0, "a place is divided");
-    }
-}
-
-impl Spindle {
-    /// Whether the places in the drive are divided: where there are no quanta.
-    pub(super) fn divides(&self) -> bool {
-        debug_assert!(self.queue_depth > 0, "a drive takes a command");
-        self.queue_depth > 1 && !self.positions()
-    }
-
-    /// A request of `volume` arrives, which is not counted yet.
-    pub(super) fn note_arrival(&mut self, volume: VolumeId, now: Instant) {
-        if !self.divides() {
-            return;
-        }
-        let outstanding = self.volumes[volume.0 as usize].outstanding() + 1;
-        debug_assert!(outstanding > 0, "the request is one");
-        self.places.on_arrival(volume, outstanding, now);
-    }
-
-    /// A command of `volume` leaves the drive, which had it for `time`.
-    pub(super) fn note_time(&mut self, volume: VolumeId, time: Duration, now: Instant) {
-        if !self.divides() {
-            return;
-        }
-        let outstanding = self.volumes[volume.0 as usize].outstanding();
-        debug_assert!(outstanding > 0, "it had a command in the drive");
-        self.places.on_completion(volume, (outstanding, time), now);
     }
 }
 
