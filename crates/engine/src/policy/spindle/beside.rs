@@ -1,0 +1,89 @@
+//! What the commands of one volume in the drive cost the others that use it: how many go.
+//!
+//! A quantum drains for another deep volume at its end. A shallow volume, whose client waits for
+//! each answer, is served at the first command boundary from when its bucket pays for its quantum.
+//! So beside one the drive has one command at a time, but for those that are done before that.
+//!
+//! ```text
+//! shallow   served ├──┤                              due ├──┤
+//! deep                 │ several commands │ fewer │ one │
+//! ```
+//!
+//! Where there are no quanta the places in the drive are divided ([`super::places`]).
+
+use units::{Duration, Instant, Share};
+
+use super::quantum::Quantum;
+use super::{SignedInstant, Spindle};
+use crate::VolumeId;
+use crate::limits::DEPTH_MAX;
+use crate::policy::interface::Pick;
+
+/// A shallow volume uses the disk for this long after it was served.
+const SHALLOW_ACTIVE_FOR: Duration = Duration::from_secs(1);
+
+impl Spindle {
+    /// Whether the drive takes no command beside those in it: a shallow volume uses the disk, and
+    /// its client would wait for them.
+    pub(super) fn keeps_to_one(&mut self, now: Instant) -> bool {
+        let Some((shallow, at)) = self.last_shallow else { return false };
+        if now.since(at) > SHALLOW_ACTIVE_FOR {
+            return false;
+        }
+        debug_assert!((shallow.0 as usize) < self.volumes.len(), "the volume exists");
+        match self.quantum {
+            Some(quantum) if quantum.volume == shallow => self.has_rival(shallow),
+            Some(quantum) => !self.is_done_before(quantum, shallow, now),
+            None => true,
+        }
+    }
+
+    /// Whether one command more of `quantum`'s volume, and those in the drive, are done before
+    /// `shallow`, or any other shallow volume, is due.
+    fn is_done_before(&mut self, quantum: Quantum, shallow: VolumeId, now: Instant) -> bool {
+        let unknown = self.estimates.random;
+        let allowance = self.ledger.allowance(now);
+        let entry = &self.volumes[shallow.0 as usize];
+        let returns = entry.account.holds_with(entry.need(allowance, unknown), Share::NONE);
+        let waits = self.shallow.first().map(|((at, _), _)| at);
+        let Some(due) = returns.into_iter().chain(waits).min() else { return false };
+        let entry = &self.volumes[quantum.volume.0 as usize];
+        let inside = (entry.running + 1).min(DEPTH_MAX);
+        let drain = u64::try_from(entry.drains.drain(inside, unknown).as_nanos()).unwrap_or(0);
+        debug_assert_ne!(quantum.volume, shallow, "another volume's quantum");
+        due >= SignedInstant::at(now + Duration::from_nanos(drain))
+    }
+
+    /// A quantum does not overlap other volumes' commands in the drive.
+    pub(super) fn after_drain(&self, volume: VolumeId, running: usize) -> Pick {
+        let own = self.volumes[volume.0 as usize].running as usize;
+        debug_assert!(own <= running, "a volume's commands are in the drive");
+        if self.positions() && running > own { Pick::Nothing } else { Pick::Volume(volume) }
+    }
+
+    /// Whether the places in the drive are divided: where there are no quanta.
+    pub(super) fn divides(&self) -> bool {
+        debug_assert!(self.queue_depth > 0, "a drive takes a command");
+        self.queue_depth > 1 && !self.positions()
+    }
+
+    /// A request of `volume` arrives, which is not counted yet.
+    pub(super) fn note_arrival(&mut self, volume: VolumeId, now: Instant) {
+        if !self.divides() {
+            return;
+        }
+        let outstanding = self.volumes[volume.0 as usize].outstanding() + 1;
+        debug_assert!(outstanding > 0, "the request is one");
+        self.places.on_arrival(volume, outstanding, now);
+    }
+
+    /// A command of `volume` leaves the drive, which had it for `time`.
+    pub(super) fn note_time(&mut self, volume: VolumeId, time: Duration, now: Instant) {
+        if !self.divides() {
+            return;
+        }
+        let outstanding = self.volumes[volume.0 as usize].outstanding();
+        debug_assert!(outstanding > 0, "it had a command in the drive");
+        self.places.on_completion(volume, (outstanding, time), now);
+    }
+}
