@@ -9,8 +9,8 @@
 //! A policy lets the commands of a volume gather ([`Policy::gather`](crate::policy::Policy)), or
 //! its neighbours are [merged](super::merge). Then one command covers queued requests of one kind
 //! that follow each other on the disk, in the order of the queue; a gathered one may end inside a
-//! request. A request is answered when all of its pieces have completed. A command that fails fails every
-//! request that it covers, or its parts are issued again ([`super::merge`]).
+//! request. A request is answered when all of its pieces have completed. A command that fails
+//! fails every request that it covers, or its parts are issued again ([`super::merge`]).
 //!
 //! Requests of one command stay linked in the order of the queue until they are answered, so that
 //! nothing is allocated for a command. With preemptible or split execution nothing is gathered:
