@@ -51,8 +51,7 @@ struct Issued {
     offset: Sectors,
     operation: Operation,
     purpose: Purpose,
-    /// What the policy noted at the dispatch; `None` for an auxiliary command, and for a part of a
-    /// merged one that is issued again.
+    /// What the policy noted at the dispatch; `None` for an auxiliary command and a repeated part.
     record: Option<DispatchRecord>,
 }
 
@@ -322,8 +321,8 @@ impl Engine {
     pub fn invariants(&self) {
         let running = self.pending.iter().flatten().map(|pending| usize::from(pending.running));
         let covered = self.issued.iter().map(|issued| issued.covered as usize);
-        let in_parts = covered.sum::<usize>() + self.retries.len();
-        assert_eq!(running.sum::<usize>(), in_parts, "commands belong to requests");
+        let covered = covered.sum::<usize>() + self.retries.len();
+        assert_eq!(running.sum::<usize>(), covered, "commands belong to requests");
         assert_eq!(
             self.issued.len(),
             self.meter.running(),
@@ -357,8 +356,7 @@ impl Engine {
         }
         for issued in &self.issued {
             self.invariants_of(issued);
-            let is_transfer = issued.purpose == Purpose::Transfer;
-            assert!(issued.record.is_none() || is_transfer, "a transfer alone has a record");
+            assert!(issued.record.is_none() || issued.purpose == Purpose::Transfer, "a transfer's");
         }
         for pending in self.pending.iter().flatten() {
             let len = pending.request.operation.extent.len;
@@ -540,9 +538,7 @@ impl Engine {
         debug_assert_eq!(is_empty, entry.last == NO_SLOT, "a queue has both ends or none");
         assert!(self.queued > 0, "a request that leaves was queued");
         self.queued -= 1;
-        if let Some(chooser) = &mut self.chooser {
-            chooser.left(volume);
-        }
+        self.chooser.iter_mut().for_each(|chooser| chooser.left(volume));
     }
 
     fn complete(&mut self, command: CommandId, outcome: Outcome, now: Instant) {
