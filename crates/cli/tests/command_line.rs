@@ -98,7 +98,8 @@ fn an_unknown_key_is_refused_with_the_known_ones() {
         "sise = \"32MiB\"",
         "plan.toml:18: [[volume]] \"b\": field `sise`: found `sise`, expected one of the keys \
          `name`, `disk`, `clients`, `size`, `at`, `same_as`, `iops`, `bandwidth`, `run`, `block`, \
-         `reserve`, `limit`, `weight`, `priority`, `stream`, `latency`, `write_buffer`",
+         `reserve`, `limit`, `weight`, `priority`, `stream`, `latency`, `write_buffer`, `labels`, \
+         `ublk`",
     );
 }
 

@@ -169,8 +169,8 @@ fn an_error_is_one_line_with_its_location() {
     assert!(unknown.refusal().contains("no drive `no-such-drive`: expected one of"), "{unknown:?}");
     let missing = spindle(&["drive", "import", "y.parv"]);
     assert!(missing.refusal().starts_with("spindle: y.parv:1: field `source`"), "{missing:?}");
-    scratch.write("x.seek", "1, 1.0\n99, 0.1\n");
-    let falls = spindle(&["drive", "import", "x.diskspecs"]);
-    assert!(falls.refusal().starts_with("spindle: x.seek:2: field `time`"), "{falls:?}");
+    scratch.write("x.seek", "1, 1.0\n99, fast\n");
+    let unread = spindle(&["drive", "import", "x.diskspecs"]);
+    assert!(unread.refusal().starts_with("spindle: x.seek:2: field `time`"), "{unread:?}");
     scratch.write("x.seek", "1, 1.0\n99, 9.0\n");
 }

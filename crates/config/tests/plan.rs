@@ -170,9 +170,10 @@ fn a_full_config_gives_the_plan_that_it_describes() {
 #[test]
 fn the_directory_of_vhost_user_sockets_is_relative_to_the_config_and_only_for_a_daemon() {
     let plan = parse(&FULL.replace("[listen]\n", "[listen]\nvhost_user = \"sockets\"\n"));
-    assert_eq!(plan.vhost_user, Some("sockets".into()));
+    assert_eq!(plan.vhost_user, Some("plans/sockets".into()));
     assert_eq!(plan.clone().for_sim().expect("can be simulated").vhost_user, None);
-    assert_eq!(plan.for_serve().expect("can be served").vhost_user, Some("sockets".into()));
+    let served = plan.for_serve().expect("can be served");
+    assert_eq!(served.vhost_user, Some("plans/sockets".into()));
 }
 
 #[test]

@@ -56,7 +56,8 @@ fn an_unknown_key_of_a_workload_which_is_named_by_its_number() {
 fn an_unknown_key_of_listen() {
     assert_eq!(
         refused(&[], "[listen]\nubd = []\n"),
-        "plan.toml:2: [listen]: field `ubd`: found `ubd`, expected one of the keys `nbd`"
+        "plan.toml:2: [listen]: field `ubd`: found `ubd`, expected one of the keys `nbd`, \
+         `vhost_user`"
     );
 }
 
