@@ -303,6 +303,7 @@ mod tests {
         // A command of the other volume costs a hundredth: six of them a sixteenth.
         let slowed = lent(|inside| micros(100) + micros(1) * u64::from(inside));
         assert!((4..=8).contains(&slowed), "{slowed}");
-        assert_eq!(lent(|inside| micros(100) * u64::from(inside)), 1);
+        // The last window may have tried a second one.
+        assert!(lent(|inside| micros(100) * u64::from(inside)) <= 2);
     }
 }
