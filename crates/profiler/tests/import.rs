@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 use std::sync::Arc;
 
-use drive::{AnyModel, Model};
+use drive::{AnyModel, Model, ReadAhead};
 use drive_library::profile::{MeasuredDevice, MeasurementRun, ProfileFile, assumed};
 use drive_profile::Profile;
 use drive_profile::findings::{Figure, Findings, Geometry, Rotation, Spindle, Stage};
@@ -107,9 +107,18 @@ const LOADS: [Load; 13] = [
     Load::AtOnce { depth: 32 },
 ];
 
-/// A property that no profile contains: a log on the disk for scattered writes.
+/// Properties that no profile contains: a log on the disk for scattered writes, and a read-ahead
+/// that waits for room while its segment is on its way to the host, which long reads in a row see.
 fn is_unseen(model: &Model, load: Load) -> bool {
-    matches!(load, Load::Random { writes: true, .. }) && model.spec().firmware.media_cache.is_some()
+    let spec = model.spec();
+    let waits_for_room = spec.firmware.read_ahead == ReadAhead::Fixed;
+    match load {
+        Load::Random { writes: true, .. } => spec.firmware.media_cache.is_some(),
+        Load::InARow { len, writes: false, .. } => {
+            waits_for_room && Sectors(len) > spec.read_buffer.segment
+        }
+        _ => false,
+    }
 }
 
 /// The mean service time of a load.

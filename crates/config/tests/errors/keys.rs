@@ -35,7 +35,8 @@ fn an_unknown_key_of_a_volume() {
         volume("size = \"1GiB\"\nshare = \"1%\"\n"),
         "plan.toml:2: [[volume]] \"v\": field `share`: found `share`, expected one of the keys \
          `name`, `disk`, `clients`, `size`, `at`, `same_as`, `iops`, `bandwidth`, `run`, `block`, \
-         `reserve`, `limit`, `weight`, `priority`, `stream`, `latency`, `write_buffer`"
+         `reserve`, `limit`, `weight`, `priority`, `stream`, `latency`, `write_buffer`, \
+         `labels`, `ublk`"
     );
 }
 

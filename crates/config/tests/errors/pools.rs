@@ -85,9 +85,10 @@ fn with_an_unknown_key() {
         volume("disk = \"d0\"\n"),
         "plan.toml:1: [[pool.volume]] \"v\": field `disk`: found `disk`, expected one of the \
          keys `name`, `clients`, \
-         `size`, `disks`, `layout`, `zone`, `thin`, `from`, `iops`, `bandwidth`, `run`, `block`, \
+         `size`, `disks`, `layout`, `zone`, `thin`, `from`, `source`, `iops`, `bandwidth`, `run`, \
+         `block`, \
          `reserve`, `limit`, `weight`, \
-         `priority`, `stream`, `latency`, `write_buffer`"
+         `priority`, `stream`, `latency`, `write_buffer`, `labels`, `ublk`"
     );
     assert_eq!(
         refused(&[DISKS, POOL], "[pool.volume]\nname = \"v\"\n"),

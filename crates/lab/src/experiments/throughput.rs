@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use config::{Arrival, Plan, Requests};
+use config::{Arrival, DepthSource, Plan, Requests};
 use drive::{AnyModel, Choosing, Discipline};
 use engine::PolicyName;
 use plot::{Line, Plot};
@@ -71,7 +71,8 @@ pub(super) fn twenty_inside(plan: &Plan) -> Plan {
     });
     disk.drive.model =
         AnyModel::Mechanical(Arc::new(spec.check().expect("only the queue changed")));
-    disk.depth = DEPTH;
+    // The experiment says it: no policy chooses another.
+    (disk.depth, disk.depth_source) = (DEPTH, DepthSource::Config);
     for workload in &mut plan.workloads {
         if let Requests::Synthetic(synthetic) = &mut workload.requests {
             synthetic.arrival = Arrival::closed(OUTSTANDING);
