@@ -241,8 +241,10 @@ impl ReadAhead {
             }
             self.changed.pop_front();
         }
+        // A run that ended just now has given its requests back.
         let next = self.dropped.pop_front().map(ReadAheadAction::Drop);
-        debug_assert!(next.is_some() || self.submit.is_empty(), "no request is forgotten");
+        let next = next.or_else(|| self.submit.pop_front().map(ReadAheadAction::Submit));
+        debug_assert!(next.is_some() || self.changed.is_empty(), "no run is forgotten");
         next
     }
 

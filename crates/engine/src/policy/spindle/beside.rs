@@ -69,7 +69,7 @@ impl Spindle {
 
     /// A request of `volume` arrives, which is not counted yet.
     pub(super) fn note_arrival(&mut self, volume: VolumeId, now: Instant) {
-        if !self.divides() {
+        if !self.divides() || self.guard.has_promise(volume) {
             return;
         }
         let outstanding = self.volumes[volume.0 as usize].outstanding() + 1;
@@ -79,7 +79,7 @@ impl Spindle {
 
     /// A command of `volume` leaves the drive, which had it for `time`.
     pub(super) fn note_time(&mut self, volume: VolumeId, time: Duration, now: Instant) {
-        if !self.divides() {
+        if !self.divides() || self.guard.has_promise(volume) {
             return;
         }
         let outstanding = self.volumes[volume.0 as usize].outstanding();

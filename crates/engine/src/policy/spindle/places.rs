@@ -16,7 +16,8 @@
 //! the [least](Places::least) places. Light volumes leave places unused; these are lent to others,
 //! by dividing more places than the drive has, as long as the commands of light volumes take no
 //! more than one part in [`SLOWER_MAX`] longer than beside few commands of others. That time is
-//! measured again from time to time, with few commands in the drive.
+//! measured from time to time, with few commands in the drive; all are lent until it is known.
+//! Volumes with a stream or a bounded latency take no part: their commands are alone in the drive.
 //!
 //! Where no light volume uses the drive, its whole queue is divided. The parts are rounded up:
 //! between volumes that keep many requests the order of their deadlines decides, as ever.
@@ -68,9 +69,10 @@ pub(super) struct Places {
     divided: u32,
     /// The light volumes that had a request last.
     light: Activity,
-    /// The commands of light volumes in this window, and the sum of their times relative to the
-    /// undisturbed ones.
+    /// The commands of light volumes in this window, those whose undisturbed time is known, and the
+    /// sum of the times of these relative to that.
     commands: u32,
+    compared: u32,
     slower: i64,
     windows: u32,
 }
@@ -85,11 +87,12 @@ impl Places {
             reserved: 0,
             weights: 0,
             quiet: IndexedHeap::new(),
-            divided: depth.div_ceil(LEAST_DIVISOR),
+            divided: depth * MOST_FACTOR,
             light: Activity::default(),
             commands: 0,
+            compared: 0,
             slower: 0,
-            windows: 0,
+            windows: 1,
         }
     }
 
@@ -215,15 +218,24 @@ impl Places {
         if is_measuring {
             undisturbed.learn(DiskTime::from(time), UNDISTURBED_DIVISOR);
         }
-        let usual = undisturbed.time().map_or(0, DiskTime::as_nanos).max(1);
+        let Some(usual) = undisturbed.time() else { return self.end_window() };
+        let usual = usual.as_nanos().max(1);
         let ratio = DiskTime::from(time).as_nanos().saturating_mul(ONE) / usual;
         self.slower = self.slower.saturating_add(ratio);
+        self.compared += 1;
+        self.end_window();
+    }
+
+    /// A command of a light volume has completed: after some of them the number of divided places
+    /// follows from their times.
+    fn end_window(&mut self) {
         self.commands += 1;
         if self.commands < WINDOW {
             return;
         }
-        let mean = self.slower / i64::from(self.commands);
-        (self.commands, self.slower) = (0, 0);
+        let is_measuring = self.is_measuring();
+        let mean = self.slower.checked_div(i64::from(self.compared)).unwrap_or(ONE);
+        (self.commands, self.compared, self.slower) = (0, 0, 0);
         self.windows = (self.windows + 1) % WINDOWS;
         if is_measuring {
             return;
