@@ -12,11 +12,13 @@ use units::{Duration, Instant};
 const WARM_UP: Duration = Duration::from_secs(5);
 const BACKLOG: &str = "access = \"random\"\nblock = \"4KiB\"\noutstanding = 16";
 
-/// Two volumes in the halves of a drive, the first with this load.
+/// Two volumes in the halves of a drive, the first with this load. Requests are served one at a
+/// time in the order of arrival: what an order by position gains is no part of the estimate.
 fn plan(drive: &str, reserve: u32, load: &str) -> Plan {
     let size = if drive == "nearline-20t" { 9_000 } else { 3_700 };
     let mut text = format!(
-        "duration = \"45s\"\n[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\npolicy = \"spindle\"\n"
+        "duration = \"45s\"\n[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\npolicy = \"spindle\"\n\
+         depth = 1\nchooser = \"arrival\"\n"
     );
     for (name, reserve, load) in [("a", reserve, load), ("b", 100 - reserve, BACKLOG)] {
         write!(
