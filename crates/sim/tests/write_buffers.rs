@@ -27,10 +27,13 @@ fn plan(drive: &str, volumes: &[(&str, &str)]) -> Plan {
     sized("100GiB", drive, volumes)
 }
 
-/// The same with volumes of this size.
+/// The same with volumes of this size. Commands are served one at a time as they arrive, unless the
+/// drive is followed by another chooser: with several in the drive the bounds are not held to yet.
 fn sized(size: &str, drive: &str, volumes: &[(&str, &str)]) -> Plan {
+    let is_chosen = drive.contains("chooser");
+    let order = if is_chosen { "" } else { "depth = 1\nchooser = \"arrival\"\n" };
     let mut text =
-        format!("[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\nwrite_buffer = \"auto\"\n");
+        format!("[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\n{order}write_buffer = \"auto\"\n");
     for (index, (contract, _)) in volumes.iter().enumerate() {
         let _ = write!(
             text,
@@ -43,7 +46,6 @@ fn sized(size: &str, drive: &str, volumes: &[(&str, &str)]) -> Plan {
     Plan::parse(&text, "buffers.toml", Path::new("")).expect("a sound scenario")
 }
 
-/// A flash drive with one volume.
 /// A volume alone on a flash drive with one command at a time. With the drive's whole queue a limit
 /// is not held to these bounds yet.
 fn flash_plan(drive: &str, limit: &str, workload: &str) -> Plan {
