@@ -76,7 +76,7 @@ impl Profile {
 
     /// The longest service time of a command of `len` sectors that begins where the drive's last
     /// command ended, inside `range`: there is no movement but to the next track. The command is
-    /// sent at once, which a lateness of the host in [`Extremes::command`] may delay.
+    /// sent at once, which a lateness of the host in `Extremes::command` may delay.
     ///
     /// A read that the drive has read ahead, or is reading, loses no revolution: its time is that
     /// of the electronics, of the media and of the bus, one after the other. Where the drive does
