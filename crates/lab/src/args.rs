@@ -1,6 +1,7 @@
 //! The command line of `spindle-lab`.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
@@ -8,9 +9,14 @@ use crate::figures::Plot;
 use crate::recorder::Recorder;
 use crate::validate_command::Validate;
 
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| {
+    console::long_version(env!("CARGO_PKG_VERSION"), &["experiments", "comparisons", "plots"])
+});
+
 /// The laboratory of Spindle: comparisons, the published experiments, validation of models, plots.
 #[derive(Debug, Parser)]
-#[command(name = "spindle-lab", version, about, propagate_version = true)]
+#[command(name = "spindle-lab", version, long_version = LONG_VERSION.as_str(), about)]
+#[command(propagate_version = true)]
 pub(crate) struct Args {
     /// Print one JSON object on standard output.
     #[arg(long, global = true)]

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Installs, tries, upgrades under load and purges the .deb in a clean Debian root; needs root.
+#   packaging/test.sh NOW NEXT ROOT
+# NOW and NEXT are directories of packages of two versions, ROOT the archive of a Debian root
+# (packaging/root.sh). Exit status: 0 if all of it holds.
+set -euo pipefail
+now=$(ls "$1"/spindle_*.deb)
+now_lab=$(ls "$1"/spindle-lab_*.deb)
+next=$(ls "$2"/spindle_*.deb)
+[ "$(id -u)" = 0 ] || { echo "$0: found another user, expected root" >&2; exit 2; }
+# What is mounted here is mounted for this script alone.
+if [ -z "${SPINDLE_UNSHARED:-}" ]; then
+  SPINDLE_UNSHARED=1 exec unshare --mount --propagation private bash "$0" "$@"
+fi
+root=$(mktemp -d)
+daemon= proxy= load=
+finish() {
+  local status=$? pid
+  # Only what was started here, by its number.
+  for pid in $load $proxy $daemon; do kill -KILL "$pid" 2>/dev/null || true; done
+  if mountpoint -q "$root/proc"; then umount "$root/proc"; fi
+  rm -rf --one-file-system "$root"
+  exit "$status"
+}
+trap finish EXIT
+fail() {
+  echo "FAILED: $*" >&2
+  for log in "$root"/tmp/*.log; do [ -e "$log" ] && tail -n 20 "$log" >&2; done
+  exit 1
+}
+inside() { chroot "$root" /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
+# awaited SECONDS COMMAND...: repeats a command until it succeeds.
+awaited() {
+  local left=$(($1 * 10))
+  shift
+  until "$@"; do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || fail "in vain: $*"
+    sleep 0.1
+  done
+}
+
+echo "lintian: no errors"
+lintian --fail-on error "$now" "$now_lab"
+
+tar -C "$root" -xf "$3"
+cp "$now" "$now_lab" "$next" "$root/tmp/"
+begun=$(date +%s)
+echo "installed in a clean root"
+# packages OPTION PACKAGE...: dpkg, its output in a file.
+packages() { inside dpkg "$@" >"$root/tmp/dpkg.log" 2>&1 || fail "dpkg $*"; }
+packages --install "/tmp/$(basename "$now")" "/tmp/$(basename "$now_lab")"
+mount -t proc proc "$root/proc"
+chmod 1777 "$root/dev/shm"
+inside getent passwd spindle >/dev/null || fail "no user"
+inside spindle --version
+inside spindle init /var/lib/spindle/spindle.toml --yes --size 256MiB
+config=/var/lib/spindle/spindle.toml
+[ "$(inside stat -c %U "$config")" = spindle ] || fail "the config is not the daemon's"
+inside spindle check "$config"
+volume=$(inside sed -n '/^\[\[volume\]\]/,$s/^name = "\(.*\)"/\1/p' "$config")
+for page in spindle spindle-serve spindle-vol-create spindle-lab-reproduce; do
+  [ -e "$root/usr/share/man/man1/$page.1.gz" ] || fail "no page $page"
+done
+inside bash -n /usr/share/bash-completion/completions/spindle || fail "the completion of bash"
+
+answers() { inside nbdinfo --size "$1" >/dev/null 2>&1; }
+# serve: a daemon of the installed version, as the daemon's user.
+serve() {
+  inside install -d -o spindle -g spindle /run/spindle
+  chroot "$root" /usr/bin/setpriv --reuid=spindle --regid=spindle --init-groups \
+    /usr/bin/spindle serve "$config" --listen unix:/run/spindle/nbd.sock --api none \
+    >>"$root/tmp/served.log" 2>&1 &
+  daemon=$!
+  awaited 60 answers "nbd+unix:///$volume?socket=/run/spindle/nbd.sock"
+}
+serve
+size=$(inside nbdinfo --size "nbd+unix:///$volume?socket=/run/spindle/nbd.sock")
+echo "$volume, $size bytes, is served $(($(date +%s) - begun)) s after the installation began"
+
+echo "upgraded under fio --verify: the client waits for the next daemon"
+server=server.type=unix,server.path=$root/run/spindle/nbd.sock
+qemu-storage-daemon \
+  --blockdev "driver=nbd,node-name=n,$server,export=$volume,reconnect-delay=120" \
+  --nbd-server "addr.type=unix,addr.path=$root/tmp/proxy.sock" \
+  --export type=nbd,id=e,node-name=n,name=a,writable=on >"$root/tmp/proxy.log" 2>&1 &
+proxy=$!
+awaited 60 answers "nbd+unix:///a?socket=/tmp/proxy.sock"
+# Each round writes, reads back and compares; one is under way all the time.
+rounds() {
+  while [ ! -e "$root/tmp/enough" ]; do
+    fio --name=verified --ioengine=nbd --uri="nbd+unix:///a?socket=$root/tmp/proxy.sock" \
+      --rw=randwrite --bsrange=4k-64k --size=64m --iodepth=8 --verify=crc32c --verify_fatal=1 \
+      --output="$root/tmp/fio.log" || return
+    echo >>"$root/tmp/rounds"
+  done
+}
+begun_round() { [ -s "$root/tmp/rounds" ]; }
+rounds &
+load=$!
+awaited 60 begun_round
+before=$(inside sha256sum /usr/bin/spindle)
+packages --install "/tmp/$(basename "$next")"
+[ "$(inside sha256sum /usr/bin/spindle)" != "$before" ] || echo "both versions have the same binary"
+kill -TERM "$daemon"
+stopped=0
+wait "$daemon" || stopped=$?
+[ "$stopped" -eq 0 ] || fail "the old daemon ended with $stopped"
+serve
+: >"$root/tmp/enough"
+ended=0
+wait "$load" || ended=$?
+load=
+[ "$ended" -eq 0 ] || fail "fio ended with $ended"
+echo "$(wc -l <"$root/tmp/rounds") rounds of 64 MiB were verified, no error"
+kill -TERM "$proxy" "$daemon"
+wait "$proxy" "$daemon" || true
+proxy= daemon=
+
+echo "removed and purged: the data stays, and that is said"
+packages --purge spindle-lab
+packages --purge spindle
+grep "are left as they are" "$root/tmp/dpkg.log" || fail "the purge says nothing of the data"
+[ -s "$root/var/lib/spindle/disk0.img" ] && [ -s "$root$config" ] || fail "the data is gone"
+for gone in bin/spindle lib/systemd/system/spindle.service share/man/man1/spindle.1.gz; do
+  [ ! -e "$root/usr/$gone" ] || fail "/usr/$gone is left"
+done
+echo "the packages install, serve, upgrade under load and purge"
