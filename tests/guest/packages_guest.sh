@@ -1,0 +1,101 @@
+# Runs in a guest with systemd: the package is installed, served from, upgraded while its volume is
+# in use, and purged.
+set -u
+exec >/dev/ttyS0 2>&1
+
+ended() {
+  echo "@@GUEST-END rc=$1"
+  sync
+  systemctl poweroff --force --force
+  exit "$1"
+}
+fail() {
+  echo "FAILED: $*"
+  journalctl --no-pager -n 40 -u 'spindle*'
+  cat /tmp/dpkg
+  ended 1
+}
+# awaited SECONDS COMMAND...: repeats a command until it succeeds.
+awaited() {
+  left=$(($1 * 5))
+  shift
+  until "$@"; do
+    left=$((left - 1))
+    [ "$left" -gt 0 ] || fail "in vain: $*"
+    sleep 0.2
+  done
+}
+uptime_s() { cut -d. -f1 /proc/uptime; }
+packages() { dpkg "$@" >/tmp/dpkg 2>&1 || fail "dpkg $*"; }
+
+echo "@@GUEST-START"
+begun=$(uptime_s)
+uri='nbd+unix:///vm1?socket=/run/spindle/nbd.sock'
+packages --install /root/now.deb
+systemctl is-active --quiet spindle.service && fail "a daemon runs before there is a config"
+spindle init /var/lib/spindle/spindle.toml --yes --size 256MiB >/dev/null || fail "init"
+systemctl enable --now spindle.socket spindle.service || fail "start"
+systemctl is-active --quiet spindle.service || fail "the daemon does not run"
+size=$(nbdinfo --size "$uri") || fail "nbdinfo"
+systemctl enable --now spindle-attach@vm1.service || fail "attach"
+device=$(spindle attach --list | grep -o '/dev/nbd[0-9]*') || fail "no device"
+mke2fs -q -F -t ext4 "$device" || fail "mke2fs"
+mount "$device" /mnt || fail "mount"
+echo "installed, served and mounted in $(($(uptime_s) - begun)) s ($size bytes on $device)"
+grep -q '\[none\]' "/sys/block/${device#/dev/}/queue/scheduler" || fail "the kernel's scheduler"
+
+systemd-analyze security --no-pager --threshold=20 spindle.service >/tmp/exposure ||
+  fail "exposed: $(tail -n 1 /tmp/exposure)"
+tail -n 1 /tmp/exposure
+
+# Random writes that are verified, and clients that connect, all the time.
+rounds() {
+  while [ ! -e /tmp/enough ]; do
+    fio --name=verified --filename=/mnt/verified --size=8m --rw=randwrite --bsrange=4k-64k \
+      --direct=1 --ioengine=libaio --iodepth=8 --verify=crc32c --verify_fatal=1 \
+      >/tmp/fio 2>&1 || { cp /tmp/fio /tmp/failed; return; }
+    echo >>/tmp/rounds
+  done
+}
+connects() {
+  while [ ! -e /tmp/enough ]; do
+    nbdinfo --size "$uri" >/tmp/nbdinfo 2>&1 || cat /tmp/nbdinfo >>/tmp/refused
+    echo >>/tmp/connected
+  done
+}
+count() { wc -l <"$1"; }
+has_more() { [ "$(count "$1")" -gt "$2" ] || [ -e /tmp/failed ]; }
+: >/tmp/rounds
+: >/tmp/connected
+rounds &
+writer=$!
+connects &
+client=$!
+while read -r version; do
+  before=$(systemctl show --property=MainPID spindle.service)
+  packages --install "/root/$version.deb"
+  [ "$(systemctl show --property=MainPID spindle.service)" != "$before" ] ||
+    fail "the old daemon still runs"
+  awaited 60 systemctl is-active --quiet spindle.service
+  for file in /tmp/rounds /tmp/connected; do awaited 120 has_more "$file" "$(count "$file")"; done
+  # The first round and client that began behind the upgrade, too.
+  for file in /tmp/rounds /tmp/connected; do awaited 120 has_more "$file" "$(count "$file")"; done
+  [ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
+  echo "replaced by $(dpkg-query --show --showformat='${Version}' spindle)"
+done </root/versions
+touch /tmp/enough
+wait "$writer" "$client"
+[ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
+[ ! -e /tmp/refused ] || fail "a client was refused: $(cat /tmp/refused)"
+umount /mnt || fail "umount"
+e2fsck -fn "$device" >/tmp/checked 2>&1 || fail "e2fsck: $(cat /tmp/checked)"
+if dmesg | grep -iE 'I/O error|EXT4-fs (error|warning)'; then fail "the kernel saw an error"; fi
+echo "$(count /tmp/rounds) verified rounds, $(count /tmp/connected) clients, no error"
+
+spindle detach vm1 >/dev/null || fail "detach"
+packages --purge spindle
+grep "are left as they are" /tmp/dpkg || fail "the purge says nothing of the data"
+systemctl is-active --quiet spindle.service spindle.socket && fail "it runs without a package"
+[ -s /var/lib/spindle/disk0.img ] && [ -s /var/lib/spindle/spindle.toml ] || fail "the data is gone"
+echo "purged: the data stays"
+ended 0
