@@ -34,8 +34,35 @@ build:
 
 test: clients unit units determinism guest package-test
 
-unit: clients
+unit: clients csi-sanity
 	$(CARGO) test --workspace --locked --no-fail-fast
+
+# The conformance suite of the container storage interface, for the tests of spindle-csi: Go checks
+# it against its checksum database.
+CSI_SANITY_VERSION := v5.6.0
+CSI_SANITY := $(TARGET)/tools/bin/csi-sanity
+.PHONY: csi-sanity csi-proto
+csi-sanity: $(CSI_SANITY)
+$(CSI_SANITY):
+	@if command -v go >/dev/null; then \
+	  echo "installing csi-sanity $(CSI_SANITY_VERSION)"; \
+	  GOBIN=$(abspath $(dir $@)) GOFLAGS=-mod=mod \
+	    go install github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@$(CSI_SANITY_VERSION); \
+	else \
+	  echo "SKIPPED: no Go toolchain: csi-sanity is NOT installed, and its specs will not run"; \
+	fi
+
+# The generated messages of the container storage interface, generated again from its csi.proto,
+# which Go's module proxy has; fails if they differ from those in the tree. Several minutes.
+CSI_SPEC_VERSION := v1.13.0
+csi-proto:
+	mkdir -p $(TARGET)/csi-proto
+	cd $(TARGET)/csi-proto && go mod download -json \
+	  github.com/container-storage-interface/spec@$(CSI_SPEC_VERSION) >spec.json
+	spec=$$(sed -n 's/^\t"Dir": "\(.*\)",$$/\1/p' $(TARGET)/csi-proto/spec.json); \
+	$(CARGO) run --locked --manifest-path crates/csi/proto/Cargo.toml \
+	  --target-dir $(TARGET)/csi-proto/build -- $$spec/csi.proto $(TARGET)/csi-proto
+	cmp $(TARGET)/csi-proto/csi.v1.in crates/csi/src/csi.v1.in
 
 # The systemd units.
 units: clients

@@ -23,6 +23,7 @@ pub mod limits;
 mod mounts;
 pub mod netlink;
 pub mod protocol;
+mod supervise;
 
 pub use backend::Backend;
 pub use connection::{Connected, connect, describe};
@@ -31,3 +32,4 @@ pub use device::{Device, NoDeviceName, Use};
 pub use devices::{Attached, Devices};
 pub use error::AttachError;
 pub use mounts::{uses, uses_of};
+pub use supervise::{Supervised, supervise};

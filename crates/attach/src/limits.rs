@@ -33,6 +33,11 @@ pub const RESEND: Duration = Duration::from_millis(5_000);
 /// its contract.
 pub const RESEND_WITH_SEVERAL: Duration = Duration::from_millis(300_000);
 
+/// How often a supervisor looks whether a device is attached and whether its volume has grown.
+pub const LOOK_PERIOD: Duration = Duration::from_millis(2_000);
+/// The time between two attempts of a supervisor to reach the daemon.
+pub const RECONNECT_RETRY: Duration = Duration::from_millis(100);
+
 /// The smallest logical block of a device.
 pub const BLOCK_MIN: Bytes = Bytes(512);
 /// The largest logical block of a device that all kernels accept.

@@ -1,0 +1,99 @@
+//! A node under test: a daemon with a pool on emulated disks, and the driver beside it.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use testkit::{Scratch, Server, binary};
+
+/// A pool of two hard disks, the data in files.
+const POOL: &str = r#"[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+write_buffer = "auto"
+backing = "d0.img"
+
+[[disk]]
+name = "d1"
+drive = "hgst-7k8"
+write_buffer = "auto"
+backing = "d1.img"
+
+[pool]
+disks = ["d0", "d1"]
+"#;
+
+/// A running `spindle-csi`. It is killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct DriverProcess {
+    child: Child,
+    /// Held open, so that the driver can go on reporting.
+    _stderr: BufReader<ChildStderr>,
+}
+
+impl DriverProcess {
+    /// Starts a driver in a node's directory. When this returns, it serves.
+    ///
+    /// # Panics
+    /// If it ends before.
+    pub(crate) fn start(directory: &Path, node: &str, attach: &str) -> Self {
+        let of = |name: &str| directory.join(name).display().to_string();
+        let mut child = Command::new(binary("spindle-csi"))
+            .args(["--endpoint", &of("csi.sock"), "--api", &of("spindle-api.sock")])
+            .args(["--server", &format!("unix:{}", of("nbd.sock"))])
+            .args(["--node", node, "--attach", attach, "--directory", &of("fuse")])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it was built");
+        let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("text");
+        assert!(line.starts_with("serving on "), "the driver says: {line}");
+        Self { child, _stderr: stderr }
+    }
+
+    /// Kills it, as a node that is out of memory does.
+    pub(crate) fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for DriverProcess {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Creates the pool of a node in its directory.
+pub(crate) fn create_pool(scratch: &Scratch) {
+    scratch.write("plan.toml", POOL);
+    let created = testkit::spindle(scratch.path(), &["pool", "create", "--config", "plan.toml"]);
+    assert_eq!(created.code, Some(0), "{created:?}");
+}
+
+/// Starts the daemon of a node whose pool is created.
+pub(crate) fn serve(scratch: &Scratch) -> Server {
+    Server::unix(scratch.path(), "plan.toml")
+}
+
+/// Why volumes cannot be mounted here, if they cannot.
+pub(crate) fn cannot_mount() -> Option<&'static str> {
+    let can_open = |path: &str| std::fs::File::options().read(true).write(true).open(path).is_ok();
+    if !rustix::process::geteuid().is_root() {
+        Some("not root")
+    } else if !can_open("/dev/fuse") {
+        Some("/dev/fuse cannot be opened")
+    } else if !can_open("/dev/loop-control") {
+        Some("/dev/loop-control cannot be opened")
+    } else {
+        None
+    }
+}
