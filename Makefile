@@ -32,7 +32,7 @@ demo: build
 	$(LAB) plot demo out/demo.csv --out out
 
 build:
-	$(CARGO) build --release --locked -p spindle -p spindle-lab
+	$(CARGO) build --release --locked -p spindle -p spindle-lab -p spindle-csi
 
 test: clients unit units determinism guest package-test python
 
@@ -266,14 +266,14 @@ DIST_CARGO = $(DIST_ENV) RUSTFLAGS="$(DIST_FLAGS)" $(CARGO) build --release --lo
   --target-dir $(DIST)
 .PHONY: dist pages package package-test package-try
 dist:
-	$(DIST_CARGO) --target $(TRIPLE) -p spindle -p spindle-lab
+	$(DIST_CARGO) --target $(TRIPLE) -p spindle -p spindle-lab -p spindle-csi
 
 # Builds the same commit in another directory, and compares: about as long as two releases.
 .PHONY: reproducible
 reproducible: dist
 	copy=$$(mktemp -d); git clone --quiet . $$copy; \
 	$(MAKE) -C $$copy dist TARGET=target SPINDLE_COMMIT=$(SPINDLE_COMMIT); \
-	for name in spindle spindle-lab; do \
+	for name in spindle spindle-lab spindle-csi; do \
 	  cmp $(DIST)/$(TRIPLE)/release/$$name $$copy/target/dist/$(TRIPLE)/release/$$name; \
 	done; rm -rf $$copy
 	@echo "two directories give the same bytes"
@@ -325,8 +325,10 @@ package-try:
 	bash packaging/build.sh $(NFPM) $(TARGET)/release $(TRIED)/now
 	bash packaging/build.sh $(NFPM) $(TARGET)/release $(TRIED)/again
 	cmp $(TRIED)/now/SHA256SUMS $(TRIED)/again/SHA256SUMS
-	other=$(TARGET)/debug; [ -x $$other/spindle ] && [ -x $$other/spindle-lab ] \
-	  || other=$(TARGET)/release; \
+	other=$(TARGET)/debug; \
+	for name in spindle spindle-lab spindle-csi; do \
+	  [ -x $$other/$$name ] || other=$(TARGET)/release; \
+	done; \
 	PACKAGE_VERSION=99.0.0 bash packaging/build.sh $(NFPM) $$other $(TRIED)/next
 	bash packaging/root.sh $(TRIED)/root.tar
 	bash packaging/test.sh $(TRIED)/now $(TRIED)/next $(TRIED)/root.tar

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Packages two binaries: OUT/spindle*.deb, .rpm, the notices of what is linked into them, their
+# Packages the binaries: OUT/spindle*.deb, .rpm, the notices of what is linked into them, their
 # parts (CycloneDX), and checksums. The same tree and binaries give the same bytes.
 #   packaging/build.sh NFPM BINARIES OUT
-# BINARIES holds `spindle` and `spindle-lab`; man pages and completions are in target/docs. From the
-# environment, if it is set there: PACKAGE_VERSION, MAINTAINER, SOURCE_DATE_EPOCH (else the time of
-# the last commit, else of the CHANGELOG's last entry), TRIPLE (else the compiler's own).
+# BINARIES holds `spindle`, `spindle-lab` and `spindle-csi`; man pages and completions are in
+# target/docs. From the environment, if it is set there: PACKAGE_VERSION, MAINTAINER,
+# SOURCE_DATE_EPOCH (else the time of the last commit, else of the CHANGELOG's last entry), TRIPLE
+# (else the compiler's own).
 set -euo pipefail
 export LC_ALL=C TZ=UTC
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -38,17 +39,11 @@ export STAGE
 rm -rf "$STAGE" "$out"/spindle* "$out"/third-party-notices.txt "$out"/SHA256SUMS
 python3 packaging/notices.py "$out" "$triple"
 
-# document NAME: its binary without symbols, pages, completions, and what Debian's policy asks for.
+# document NAME: its binary without symbols, and what Debian's policy asks for.
 document() {
   local of=$STAGE/$1 page
-  mkdir -p "$of/man1" "$of/doc" "$of/completions"
+  mkdir -p "$of/doc"
   strip -o "$of/$1" "$binaries/$1"
-  for page in "$docs/man/$1".1 "$docs/man/$1"-*.1; do
-    # The pages of `spindle-lab` begin with the name of `spindle` too.
-    [ "$1" = spindle ] && [[ $(basename "$page") == spindle-lab* ]] && continue
-    gzip -9n <"$page" >"$of/man1/$(basename "$page").gz"
-  done
-  cp "$docs/completions/$1".{bash,zsh,fish} "$of/completions/"
   {
     printf 'Spindle\n\nLicence: Apache-2.0 OR MIT, at your option.\n'
     printf 'Apache-2.0: /usr/share/common-licenses/Apache-2.0, and here LICENSE-APACHE.\n'
@@ -63,23 +58,36 @@ document() {
   gzip -9n <"$out/third-party-notices.txt" >"$of/doc/third-party-notices.gz"
   cp "$out/$1.cdx.json" "$of/doc/"
 }
-document spindle
-document spindle-lab
+# pages NAME: its man pages and completions.
+pages() {
+  local of=$STAGE/$1 page
+  mkdir -p "$of/man1" "$of/completions"
+  for page in "$docs/man/$1".1 "$docs/man/$1"-*.1; do
+    # The pages of `spindle-lab` begin with the name of `spindle` too.
+    [ "$1" = spindle ] && [[ $(basename "$page") == spindle-lab* ]] && continue
+    gzip -9n <"$page" >"$of/man1/$(basename "$page").gz"
+  done
+  cp "$docs/completions/$1".{bash,zsh,fish} "$of/completions/"
+}
+names=(spindle spindle-lab spindle-csi)
+for name in "${names[@]}"; do document "$name"; done
+pages spindle
+pages spindle-lab
 mkdir -p "$STAGE/spindle/man5" "$STAGE/spindle/doc/examples"
 gzip -9n <"$docs/man/spindle.toml.5" >"$STAGE/spindle/man5/spindle.toml.5.gz"
 cp README.md "$STAGE/spindle/doc/"
 cp -r examples/. contrib/grafana-dashboard.json contrib/spindle-ublk.conf \
   "$STAGE/spindle/doc/examples/"
 find "$STAGE" -type d -exec chmod 0755 {} + -o -type f -exec chmod 0644 {} +
-chmod 0755 "$STAGE"/spindle/spindle "$STAGE"/spindle-lab/spindle-lab
+for name in "${names[@]}"; do chmod 0755 "$STAGE/$name/$name"; done
 find "$STAGE" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 
 # The oldest C library with every symbol that the binaries use.
-GLIBC=$(objdump -T "$STAGE"/spindle/spindle "$STAGE"/spindle-lab/spindle-lab |
+GLIBC=$(for name in "${names[@]}"; do objdump -T "$STAGE/$name/$name"; done |
   grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -n 1)
 export GLIBC=${GLIBC#GLIBC_}
 
-for name in spindle spindle-lab; do
+for name in "${names[@]}"; do
   for kind in deb rpm; do
     "$nfpm" package --config "packaging/$name.yaml" --packager "$kind" --target "$out/" >&2
   done

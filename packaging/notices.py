@@ -18,7 +18,7 @@ import tomllib
 import uuid
 from datetime import datetime, timezone
 
-BINARIES = ["spindle", "spindle-lab"]
+BINARIES = ["spindle", "spindle-lab", "spindle-csi"]
 LICENCE_FILE = re.compile(r"^(licen[cs]e|copying|copyright|notice|unlicense)", re.IGNORECASE)
 # Texts that every crate with the licence has in the same words, for a crate that ships none.
 STANDARD = {"Apache-2.0": "LICENSE-APACHE"}

@@ -6,6 +6,7 @@
 set -euo pipefail
 now=$(ls "$1"/spindle_*.deb)
 now_lab=$(ls "$1"/spindle-lab_*.deb)
+now_csi=$(ls "$1"/spindle-csi_*.deb)
 next=$(ls "$2"/spindle_*.deb)
 [ "$(id -u)" = 0 ] || { echo "$0: found another user, expected root" >&2; exit 2; }
 # What is mounted here is mounted for this script alone.
@@ -41,19 +42,21 @@ awaited() {
 }
 
 echo "lintian: no errors"
-lintian --fail-on error "$now" "$now_lab"
+lintian --fail-on error "$now" "$now_lab" "$now_csi"
 
 tar -C "$root" -xf "$3"
-cp "$now" "$now_lab" "$next" "$root/tmp/"
+cp "$now" "$now_lab" "$now_csi" "$next" "$root/tmp/"
 begun=$(date +%s)
 echo "installed in a clean root"
 # packages OPTION PACKAGE...: dpkg, its output in a file.
 packages() { inside dpkg "$@" >"$root/tmp/dpkg.log" 2>&1 || fail "dpkg $*"; }
-packages --install "/tmp/$(basename "$now")" "/tmp/$(basename "$now_lab")"
+packages --install "/tmp/$(basename "$now")" "/tmp/$(basename "$now_lab")" \
+  "/tmp/$(basename "$now_csi")"
 mount -t proc proc "$root/proc"
 chmod 1777 "$root/dev/shm"
 inside getent passwd spindle >/dev/null || fail "no user"
 inside spindle --version
+inside spindle-csi --version
 inside spindle init /var/lib/spindle/spindle.toml --yes --size 256MiB
 config=/var/lib/spindle/spindle.toml
 [ "$(inside stat -c %U "$config")" = spindle ] || fail "the config is not the daemon's"
@@ -118,7 +121,7 @@ wait "$proxy" "$daemon" || true
 proxy= daemon=
 
 echo "removed and purged: the data stays, and that is said"
-packages --purge spindle-lab
+packages --purge spindle-lab spindle-csi
 packages --purge spindle
 grep "are left as they are" "$root/tmp/dpkg.log" || fail "the purge says nothing of the data"
 [ -s "$root/var/lib/spindle/disk0.img" ] && [ -s "$root$config" ] || fail "the data is gone"

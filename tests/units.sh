@@ -15,7 +15,8 @@ units=$root/etc/systemd/system
 mkdir -p "$units/spindle.service.d" "$root/lib/systemd" "$root/usr/bin" "$root/sbin"
 cp -r /lib/systemd/system "$root/lib/systemd/"
 cp "$contrib"/*.service "$contrib"/*.socket "$units/"
-for program in usr/bin/spindle sbin/modprobe; do
+mkdir "$root/bin"
+for program in usr/bin/spindle usr/bin/spindle-csi sbin/modprobe bin/mkdir; do
   : > "$root/$program"
   chmod +x "$root/$program"
 done
@@ -29,7 +30,7 @@ exposes() {
 
 verify() {
   systemd-analyze verify --root="$root" --man=no spindle.service spindle.socket \
-    spindle-attach@vm1.service > "$root/said" 2>&1 || true
+    spindle-attach@vm1.service spindle-csi.service > "$root/said" 2>&1 || true
   if grep -i spindle "$root/said"; then
     echo "FAILED: systemd-analyze verify${1:+ with $1}"
     exit 1
@@ -39,6 +40,7 @@ verify() {
 verify
 exposes spindle.service 12
 exposes spindle-attach@.service 27
+exposes spindle-csi.service 61
 cp "$contrib/spindle-ublk.conf" "$units/spindle.service.d/ublk.conf"
 verify spindle-ublk.conf
 exposes spindle.service 20
