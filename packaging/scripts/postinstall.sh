@@ -2,6 +2,8 @@
 # The user and its directory; then the units, as they are now. A daemon that runs is restarted: its
 # socket stays, so that clients wait and see no error.
 set -e
+# A removal that was refused changes nothing.
+case "$1" in abort-*) exit 0 ;; esac
 if command -v systemd-sysusers >/dev/null 2>&1; then
   systemd-sysusers spindle.conf
   # In a root without /proc it makes nothing.

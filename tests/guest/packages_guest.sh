@@ -37,6 +37,7 @@ spindle init /var/lib/spindle/spindle.toml --yes --size 256MiB >/dev/null || fai
 systemctl enable --now spindle.socket spindle.service || fail "start"
 systemctl is-active --quiet spindle.service || fail "the daemon does not run"
 size=$(nbdinfo --size "$uri") || fail "nbdinfo"
+ls /run/spindle/write-buffer-* >/dev/null || fail "no log of the write buffers"
 systemctl enable --now spindle-attach@vm1.service || fail "attach"
 device=$(spindle attach --list | grep -o '/dev/nbd[0-9]*') || fail "no device"
 mke2fs -q -F -t ext4 "$device" || fail "mke2fs"
@@ -92,10 +93,16 @@ e2fsck -fn "$device" >/tmp/checked 2>&1 || fail "e2fsck: $(cat /tmp/checked)"
 if dmesg | grep -iE 'I/O error|EXT4-fs (error|warning)'; then fail "the kernel saw an error"; fi
 echo "$(count /tmp/rounds) verified rounds, $(count /tmp/connected) clients, no error"
 
+before=$(systemctl show --property=MainPID spindle.service)
+dpkg --purge spindle >/tmp/dpkg 2>&1 && fail "purged under an attached volume"
+grep "found attached volumes: $device" /tmp/dpkg || fail "the refusal does not name $device"
+[ "$(systemctl show --property=MainPID spindle.service)" = "$before" ] ||
+  fail "a refused purge stopped the daemon"
 spindle detach vm1 >/dev/null || fail "detach"
 packages --purge spindle
 grep "are left as they are" /tmp/dpkg || fail "the purge says nothing of the data"
 systemctl is-active --quiet spindle.service spindle.socket && fail "it runs without a package"
+find /etc/systemd/system -name 'spindle*' | grep . && fail "units are still enabled"
 [ -s /var/lib/spindle/disk0.img ] && [ -s /var/lib/spindle/spindle.toml ] || fail "the data is gone"
 echo "purged: the data stays"
 ended 0
