@@ -20,10 +20,11 @@ export SPINDLE_COMMIT := $(shell $(COMMIT) 2>/dev/null)
 SPINDLE := $(TARGET)/release/spindle
 LAB := $(TARGET)/release/spindle-lab
 # The clients of the live tests.
-CLIENTS := fio libnbd-bin nbd-client openssl qemu-system-common qemu-utils sqlite3 systemd
+CLIENTS := chromium fio libnbd-bin nbd-client nodejs openssl qemu-system-common qemu-utils \
+  sqlite3 systemd
 LENGTH ?= 20
 
-.PHONY: demo test unit units determinism guest clients bench shares preempt pool clockwise \
+.PHONY: demo test page unit units determinism guest clients bench shares preempt pool clockwise \
   connections \
   live-clients soak fuzz fuzz-guided ci format lint doc deny clean build
 
@@ -34,7 +35,7 @@ demo: build
 build:
 	$(CARGO) build --release --locked -p spindle -p spindle-lab -p spindle-csi
 
-test: clients unit units determinism guest package-test python
+test: clients unit units determinism guest page package-test python
 
 unit: clients csi-sanity
 	$(CARGO) test --workspace --locked --no-fail-fast
@@ -88,6 +89,10 @@ determinism: build
 	cmp $(SAME)/reproduce.debug.json $(SAME)/reproduce.release.json \
 	  || { echo "experiments: debug and release differ"; exit 1; }
 	@echo "debug and release give the same JSON"
+
+# The page in a headless Chromium, on a daemon under load.
+page: build clients
+	SPINDLE=$(abspath $(SPINDLE)) bash tests/page/run.sh
 
 # ext4 in a Linux guest: on an exported volume, on one of a pool that grows and is relocated, on one
 # whose daemon restarts, on one that is attached to the kernel, by NBD and by ublk, on a

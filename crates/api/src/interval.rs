@@ -84,6 +84,9 @@ pub struct VolumeWindow {
     pub share: f64,
     /// Its reserve.
     pub reserve: f64,
+    /// The share that its stream reserves beside it: the worst case of a block in each period.
+    #[serde(default)]
+    pub reserved_by_stream: f64,
     /// Its limit.
     pub limit: f64,
     /// Answered requests a second.
@@ -200,6 +203,7 @@ impl History {
             of(now).map(|count| count.saturating_sub(before.and_then(of).unwrap_or(0)))
         };
         let closest_of_stream = now.stream.as_ref().and_then(|stream| stream.bytes?.closest_ms);
+        let stream_share = now.stream.as_ref().and_then(|stream| stream.utilization);
         let closest = now.latency.as_ref().and_then(|latency| latency.closest_ms);
         VolumeWindow {
             name: now.name.clone(),
@@ -208,6 +212,7 @@ impl History {
             kind: now.kind(),
             share: rate(since(|volume| volume.disk_time_s), seconds),
             reserve: share(&now.reserve),
+            reserved_by_stream: stream_share.unwrap_or(0.0),
             limit: share(&now.limit),
             iops: rate(requests, seconds),
             bytes_per_s: rate(since(|volume| volume.bytes as f64), seconds),

@@ -3,7 +3,8 @@
 //! ```text
 //!  Unix socket (its owner) ──┐
 //!                            ├─▶ Routes ── Operator ──▶ config file, engines, exports
-//!  TCP (with a token) ───────┘      └── /openapi.json, /metrics
+//!  TCP (with a token) ───────┘      ├── /openapi.json, /metrics
+//!                                   └── / : the page, for browsers
 //! ```
 //!
 //! One thread with a runtime of its own serves all sockets of the API; work that may wait for a
@@ -13,6 +14,7 @@
 //! and the accepted values; no input causes a 5xx status or a panic; everything that a client can
 //! make grow is bounded in [`limits`].
 
+mod access;
 mod answers;
 mod client;
 mod context;
@@ -23,10 +25,12 @@ mod extract;
 mod interval;
 mod metric_family;
 mod metrics;
+mod page;
 mod problem;
 mod resources;
 mod routes;
 mod server;
+mod token;
 
 pub mod limits;
 
@@ -37,7 +41,9 @@ pub use interval::{DiskWindow, History, Sample, VolumeWindow, Window};
 pub use metric_family::{Metric, MetricKind};
 pub use metrics::metrics;
 pub use problem::{Fault, LatencyOffers, Problem, Unfit};
-pub use resources::admission::{Admission, AdmissionAnswer, AdmissionDisk, Headroom};
+pub use resources::admission::{
+    Admission, AdmissionAnswer, AdmissionDisk, ChangeAdmission, ChangeAdmissionAnswer, Headroom,
+};
 pub use resources::contract::{ContractKind, Rate};
 pub use resources::disk::{
     Disk, DiskAnswer, DiskChange, DiskHealth, DiskState, DisksAnswer, Predictions, ReadAhead,
@@ -48,9 +54,11 @@ pub use resources::latency::{Latency, LatencySpec};
 pub use resources::pool::{
     Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume, Relocate,
 };
+pub use resources::session::SessionSpec;
 pub use resources::stream::{Stream, StreamBytes, StreamSpec};
 pub use resources::trace::LiveQuery;
 pub use resources::volume::{BlockDevice, Volume, VolumeAnswer, VolumesAnswer};
 pub use resources::volume_spec::{ContractSpec, VolumeChange, VolumeSpec};
 pub use routes::description;
-pub use server::{Bound, Server, Token, TokenError};
+pub use server::{Bound, Server};
+pub use token::{Token, TokenError};

@@ -22,6 +22,10 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub const TOKEN_BYTES_MIN: usize = 16;
 /// The largest token in bytes.
 pub const TOKEN_BYTES_MAX: usize = 4_096;
+/// The longest time that a browser stays logged in.
+pub const SESSION_MAX: Duration = Duration::from_hours(12);
+/// The largest size of all files of the page together.
+pub const PAGE_BYTES_MAX: usize = 150 << 10;
 /// The largest reply in bytes that a client accepts: ten thousand volumes fit.
 pub const ANSWER_BYTES_MAX: usize = 64 << 20;
 

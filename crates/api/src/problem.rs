@@ -27,7 +27,7 @@ pub struct Problem {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Fault {
     /// A code for programs: `invalid`, `refused`, `missing`, `exists`, `in_use`, `edited`,
-    /// `unauthorized`, `failed`.
+    /// `unauthorized`, `forbidden`, `failed`.
     pub code: String,
     /// One sentence to read.
     pub message: String,

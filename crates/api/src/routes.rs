@@ -10,16 +10,17 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::context::Api;
 use crate::metrics;
+use crate::page;
 use crate::problem::Problem;
-use crate::resources::{admission, disk, events, pool, trace, volume};
+use crate::resources::{admission, disk, events, pool, session, trace, volume};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
     title = "Spindle",
     description = "Live control of a Spindle daemon. On a Unix socket, file permissions decide \
                    which processes may call it; on TCP, a request carries \
-                   `Authorization: Bearer TOKEN`. A request that is answered with 4xx has changed \
-                   nothing."
+                   `Authorization: Bearer TOKEN`, or the cookie of a session. A request that is \
+                   answered with 4xx has changed nothing."
 ))]
 struct Description;
 
@@ -31,6 +32,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(trace::described())
         .merge(events::described())
         .merge(pool::described())
+        .merge(session::described())
 }
 
 /// The API's description, as it is served.
@@ -43,6 +45,7 @@ pub(crate) fn router(api: Api) -> Router {
     let (router, description) = described().split_for_parts();
     let description = Json(description);
     router
+        .merge(page::routes())
         .route("/openapi.json", axum::routing::get(move || async { description }))
         .route("/metrics", axum::routing::get(metrics_text))
         .fallback(async || {

@@ -1,92 +1,26 @@
 //! The API's server: its sockets are bound before the daemon starts, and served by one thread.
 
-use std::fmt;
 use std::io;
 use std::net::TcpListener as StdTcpListener;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::middleware;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use nbd::{Address, BoundSocket, SocketMode};
-use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::access::{authorise, refuse_other_hosts, refuse_other_origins};
 use crate::context::{Api, Closing};
 use crate::events::Events;
-use crate::limits::{
-    ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIME_MAX, STOP_MAX, TOKEN_BYTES_MAX,
-    TOKEN_BYTES_MIN,
-};
-use crate::problem::Problem;
+use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIME_MAX, STOP_MAX};
 use crate::routes;
-
-/// The token that authorises a client over TCP.
-#[derive(Clone)]
-pub struct Token(Arc<[u8]>);
-
-/// A token that cannot be used. The message says what is expected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenError(String);
-
-impl fmt::Display for TokenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TokenError {}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
-
-impl Token {
-    /// Reads the token in a file; white space around it is not part of it.
-    ///
-    /// # Errors
-    /// The file cannot be read, users other than its owner may read it, or it has no token.
-    pub fn read(path: &Path) -> Result<Self, TokenError> {
-        let refused = |found: &str| {
-            let expected = format!(
-                "a file that only its owner can read, with {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} \
-                 printable characters"
-            );
-            TokenError(format!("{}: found {found}, expected {expected}", path.display()))
-        };
-        let found = std::fs::metadata(path).map_err(|error| refused(&error.to_string()))?;
-        if found.permissions().mode() & 0o077 != 0 {
-            return Err(refused(&format!("mode {:o}", found.permissions().mode() & 0o777)));
-        }
-        if found.len() > TOKEN_BYTES_MAX as u64 {
-            return Err(refused("a longer one"));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| refused(&error.to_string()))?;
-        let token = text.trim();
-        let lengths = TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX;
-        if !lengths.contains(&token.len()) || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(refused("another content"));
-        }
-        Ok(Self(token.as_bytes().into()))
-    }
-
-    /// Whether `given` equals the token. The comparison takes constant time.
-    fn matches(&self, given: &[u8]) -> bool {
-        self.0.ct_eq(given).into()
-    }
-}
+use crate::token::Token;
 
 #[derive(Debug)]
 enum Socket {
@@ -190,7 +124,7 @@ impl Server {
 async fn serve(bound: Bound, api: Api, stopped: oneshot::Receiver<()>) {
     let graceful = Arc::new(GracefulShutdown::new());
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let router = routes::router(api);
+    let router = routes::router(api).layer(middleware::from_fn(refuse_other_origins));
     let (mut files, mut accepting) = (Vec::new(), Vec::new());
     for socket in bound.0 {
         let (permits, graceful) = (Arc::clone(&permits), Arc::clone(&graceful));
@@ -203,7 +137,8 @@ async fn serve(bound: Bound, api: Api, stopped: oneshot::Receiver<()>) {
                     let listener = Arc::clone(&listener);
                     async move { listener.accept().await.map(|(stream, _)| stream) }
                 };
-                tokio::spawn(accept_all(accept, router.clone(), graceful, permits))
+                let router = router.clone().layer(middleware::from_fn(refuse_other_hosts));
+                tokio::spawn(accept_all(accept, router, graceful, permits))
             }
             Socket::Tcp(listener, token) => {
                 let listener = TcpListener::from_std(listener).expect("within a runtime");
@@ -269,17 +204,4 @@ fn serve_connection(
         let _ = connection.await;
         drop(permit);
     });
-}
-
-/// Passes a request on if it carries the token.
-async fn authorise(State(token): State<Token>, request: Request, next: Next) -> Response {
-    let given = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
-    if given.is_some_and(|given| token.matches(given)) {
-        return next.run(request).await;
-    }
-    let message = "expected the header `Authorization: Bearer TOKEN`, with the token of the \
-                   daemon's token file";
-    let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message);
-    ([(header::WWW_AUTHENTICATE, "Bearer")], problem).into_response()
 }

@@ -28,6 +28,28 @@ impl Clock {
     }
 }
 
+/// The time of day, in whole seconds since 1970 (UTC). It can jump, and serves only what outlasts
+/// the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WallTime(u64);
+
+impl WallTime {
+    /// The system's time of day; 1970 if it is set to an earlier one.
+    pub fn now() -> Self {
+        Self(u64::try_from(clock_gettime(ClockId::Realtime).tv_sec).unwrap_or(0))
+    }
+
+    /// The time that is this number of seconds after the beginning of 1970.
+    pub const fn from_seconds(seconds: u64) -> Self {
+        Self(seconds)
+    }
+
+    /// The seconds since the beginning of 1970.
+    pub const fn seconds(self) -> u64 {
+        self.0
+    }
+}
+
 /// The processor time that the calling thread has used, as accounted by the kernel.
 pub fn thread_processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);

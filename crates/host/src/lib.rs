@@ -10,7 +10,7 @@ mod machine;
 mod wait;
 mod wakeup_margin;
 
-pub use clock::{Clock, thread_processor_time};
+pub use clock::{Clock, WallTime, thread_processor_time};
 pub use cpu_latency::CpuLatencyRequest;
 pub use machine::{BlockDevice, DeviceKind, IoUringPolicy, LimitValue, Machine, WriteCache};
 pub use wait::wait_until;

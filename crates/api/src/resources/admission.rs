@@ -2,7 +2,8 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use config::{DiskIndex, Plan};
 use daemon::{ChangeError, NewVolume, Operator, PoolSpace};
 use serde::{Deserialize, Serialize};
@@ -13,10 +14,10 @@ use utoipa_axum::routes;
 use volume::NoSpace;
 
 use super::disk::available;
-use super::volume_spec::VolumeSpec;
+use super::volume_spec::{VolumeChange, VolumeSpec};
 use crate::answers::answers;
 use crate::context::{Answered, Api};
-use crate::extract::read;
+use crate::extract::{named, read};
 use crate::problem::{Fault, Problem};
 
 /// The headroom that the deadlines of a disk leave.
@@ -79,11 +80,26 @@ pub struct AdmissionDisk {
     pub headroom: Option<Headroom>,
 }
 
+/// Whether a change of a volume would be admitted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ChangeAdmission {
+    /// Whether the volume could be changed so now.
+    pub fits: bool,
+    /// The reason, if it could not; with what is accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Fault>,
+}
+
 answers! {
     /// The result of admission.
     AdmissionAnswer {
         /// The result.
         admission: Admission
+    }
+    /// The result of admission of a change.
+    ChangeAdmissionAnswer {
+        /// The result.
+        admission: ChangeAdmission
     }
 }
 
@@ -104,15 +120,7 @@ fn check_admission(
 ) -> Result<Admission, Problem> {
     let (name, new) = spec.placed(in_pool)?;
     let document = operator.document();
-    let asked = operator.admit(&name, &new);
-    let (with, reason) = match asked {
-        Ok(with) => (Some(with), None),
-        Err(ChangeError::Config(error)) if error.is_refusal() => {
-            (None, Some(Problem::fault(&error)))
-        }
-        Err(error @ ChangeError::Refused(_)) => (None, Some(*Problem::from(error).error)),
-        Err(error) => return Err(error.into()),
-    };
+    let (with, reason) = unless_refused(operator.admit(&name, &new))?;
     let plan = document.plan();
     let with = with.as_ref().map_or(plan, |with| with.plan());
     match &new {
@@ -125,6 +133,20 @@ fn check_admission(
             let space = operator.pool_space(edit)?;
             Ok(within_pool(operator, (plan, with), (&name, &new), (space, reason)))
         }
+    }
+}
+
+/// What admission has returned, or the reason of its refusal. Any other failure is an error.
+fn unless_refused<T>(
+    admitted: Result<T, ChangeError>,
+) -> Result<(Option<T>, Option<Fault>), Problem> {
+    match admitted {
+        Ok(with) => Ok((Some(with), None)),
+        Err(ChangeError::Config(error)) if error.is_refusal() => {
+            Ok((None, Some(Problem::fault(&error))))
+        }
+        Err(error @ ChangeError::Refused(_)) => Ok((None, Some(*Problem::from(error).error))),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -193,7 +215,10 @@ fn within_pool(
 }
 
 pub(crate) fn described() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(admission)).routes(routes!(admission_in_pool))
+    OpenApiRouter::new()
+        .routes(routes!(admission))
+        .routes(routes!(admission_in_pool))
+        .routes(routes!(admission_of_change))
 }
 
 async fn answer(api: Api, spec: VolumeSpec, in_pool: bool) -> Answered<AdmissionAnswer> {
@@ -223,4 +248,26 @@ async fn admission(State(api): State<Api>, body: Body) -> Answered<AdmissionAnsw
     (status = 422, description = "A field is invalid", body = Problem)))]
 async fn admission_in_pool(State(api): State<Api>, body: Body) -> Answered<AdmissionAnswer> {
     answer(api, read(body).await?, true).await
+}
+
+/// Checks whether a volume could be changed so, as `PATCH /v1/volumes/{name}` does. Changes
+/// nothing.
+#[utoipa::path(post, path = "/v1/volumes/{name}/admission", request_body = VolumeChange,
+    params(("name" = String, Path, description = "The volume")), responses(
+    (status = 200, description = "Whether it could", body = ChangeAdmissionAnswer),
+    (status = 400, description = "The name or the body cannot be read", body = Problem),
+    (status = 404, description = "There is no such volume", body = Problem),
+    (status = 408, description = "The body took too long", body = Problem),
+    (status = 413, description = "The body is too large", body = Problem),
+    (status = 422, description = "A field is invalid", body = Problem)))]
+async fn admission_of_change(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    body: Body,
+) -> Answered<ChangeAdmissionAnswer> {
+    let name = named(name)?;
+    let setting = read::<VolumeChange>(body).await?.setting()?;
+    let said = api.work(move |operator| operator.admit_change(&name, &setting.edit)).await?;
+    let (_, reason) = unless_refused(said)?;
+    Ok(Json(ChangeAdmission { fits: reason.is_none(), reason }.into()))
 }

@@ -127,6 +127,7 @@ mod tests {
             kind: ContractKind::Reserve,
             share,
             reserve: 0.3,
+            reserved_by_stream: 0.0,
             limit: 1.0,
             iops: 10.0,
             bytes_per_s: 1e6,

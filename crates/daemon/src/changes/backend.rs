@@ -36,6 +36,9 @@ pub(super) trait VolumeBackend {
         edit: &VolumeEdit,
     ) -> Result<(Document, Bytes), ChangeError>;
 
+    /// Refuses a size for which there is no space, as far as the config does not know it.
+    fn check_space(&self, size: Bytes) -> Result<(), ChangeError>;
+
     /// The config without this volume.
     fn remove_from(&self, before: &Document) -> Result<Document, ChangeError>;
 

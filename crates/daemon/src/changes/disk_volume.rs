@@ -109,6 +109,11 @@ impl VolumeBackend for DiskVolume<'_> {
         Ok((after, size))
     }
 
+    fn check_space(&self, _: Bytes) -> Result<(), ChangeError> {
+        // The config has all extents of its disks.
+        Ok(())
+    }
+
     fn remove_from(&self, before: &Document) -> Result<Document, ChangeError> {
         Ok(before.delete(self.name)?)
     }

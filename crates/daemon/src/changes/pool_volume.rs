@@ -162,6 +162,25 @@ impl VolumeBackend for PoolVolume<'_> {
         Ok((after, blocks.sectors().bytes()))
     }
 
+    fn check_space(&self, size: Bytes) -> Result<(), ChangeError> {
+        let Volume { layout, zone, thin, ref disks, .. } = self.volume;
+        if thin || size <= self.size() {
+            return Ok(());
+        }
+        let pool = self.operator.state.pool()?;
+        let free = pool.inspect(|flow| flow.pool().size_max(layout, zone, disks));
+        let free = free.sectors().bytes();
+        if size.0 - self.size().0 > free.0 {
+            let (size, most) = (config::size_text(size), self.size().0 + free.0);
+            return refused(format!(
+                "field `size`: found `{size}`, expected at most {} (what is free in its zone of \
+                 its disks)",
+                config::size_text(Bytes(most))
+            ));
+        }
+        Ok(())
+    }
+
     fn remove_from(&self, before: &Document) -> Result<Document, ChangeError> {
         let has_snapshots = self.operator.state.pool()?.inspect(|flow| {
             let state = flow.pool().state();

@@ -83,6 +83,16 @@ impl Operator {
         Ok(Created::New)
     }
 
+    /// Checks whether a volume's size and contract could be changed now. Changes nothing.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]: the reason why they could not.
+    pub fn admit_change(&self, name: &str, edit: &VolumeEdit) -> Result<(), ChangeError> {
+        let volume = self.backend(name)?;
+        let (_, size) = volume.edit_in(&self.document(), edit)?;
+        volume.check_space(size)
+    }
+
     /// Changes a volume's size and contract: all fields or none.
     ///
     /// # Errors

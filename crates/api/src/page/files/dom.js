@@ -1,0 +1,59 @@
+// Elements, made and updated. No text becomes markup here.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export const byId = (id) => document.getElementById(id);
+
+/** An element with properties (`class` too) and children: nodes or text. */
+export function el(tag, properties = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "class") node.className = value;
+    else if (name.includes("-") || name === "role") node.setAttribute(name, value);
+    else node[name] = value;
+  }
+  node.append(...children);
+  return node;
+}
+
+/** An SVG element with attributes. */
+export function svg(tag, attributes = {}) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+}
+
+/** Sets a text, if it is another one: an unchanged text costs no layout. */
+export function setText(node, text) {
+  if (node.shown !== text) {
+    node.shown = text;
+    node.textContent = text;
+  }
+}
+
+/** Sets an attribute, if its value is another one. */
+export function setAttribute(node, name, value) {
+  const text = String(value);
+  if (node.getAttribute(name) !== text) node.setAttribute(name, text);
+}
+
+/** The nodes of `keys` in `parent` in their order: made when new, removed when gone. */
+export function keyed(parent, known, keys, make) {
+  const wanted = new Set(keys);
+  for (const [key, node] of known) {
+    if (!wanted.has(key)) {
+      node.remove();
+      known.delete(key);
+    }
+  }
+  let at = parent.firstElementChild;
+  for (const key of keys) {
+    let node = known.get(key);
+    if (!node) {
+      node = make(key);
+      known.set(key, node);
+    }
+    if (node === at) at = at.nextElementSibling;
+    else parent.insertBefore(node, at);
+  }
+}

@@ -1,0 +1,250 @@
+// The page in a headless Chromium, on a daemon as users run it.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+
+import { Daemon, launch, live, logIn, nextFrame, open, succeed } from "./daemon.mjs";
+
+const AXE = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const FRAME_MS_GOAL = 8;
+
+const DISK = `[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+backing = "ram"
+`;
+
+const volume = (name, contract) => `
+[[volume]]
+name = "${name}"
+disk = "d0"
+size = "64MiB"
+${contract}
+`;
+
+const TWO = DISK + volume("a", 'reserve = "50%"') +
+  volume("b", 'stream = { bandwidth = "1MB/s", block = "256KiB" }');
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser.close());
+
+/** Runs `body` on a daemon and its page, and checks that the page did nothing forbidden. */
+function pageTest(name, config, body) {
+  test(name, async () => {
+    const daemon = await Daemon.start(config);
+    try {
+      const page = await open(browser, daemon);
+      await logIn(page);
+      await live(page);
+      await body(page, daemon);
+      assert.deepEqual(page.failures, []);
+      await page.context().close();
+    } finally {
+      await daemon.stop();
+    }
+  });
+}
+
+async function load(daemon, name, body) {
+  const fio = spawn("fio", ["--name=load", "--ioengine=nbd", "--thread", "--rw=randread",
+    "--bs=4k", "--iodepth=4", "--size=60m", "--time_based", "--runtime=120",
+    `--uri=${daemon.uri(name)}`], { cwd: daemon.directory, stdio: "ignore" });
+  const ended = once(fio, "exit");
+  try {
+    await body();
+  } finally {
+    fio.kill("SIGKILL");
+    await ended;
+  }
+}
+
+async function violations(page) {
+  await page.evaluate(AXE);
+  const found = await page.evaluate(() => window.axe.run(document));
+  return found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html)}`);
+}
+
+test("a wrong token shows why, and no data; the right one shows the daemon", async () => {
+  const daemon = await Daemon.start(TWO);
+  try {
+    const page = await open(browser, daemon);
+    await page.waitForSelector("#login:not([hidden])");
+    await logIn(page, "not the right token");
+    await page.waitForFunction(() => document.getElementById("login-error").textContent);
+    assert.match(await page.textContent("#login-error"), /found another token/);
+    assert.equal(await page.isVisible("#content"), false);
+    await logIn(page);
+    await live(page);
+    assert.equal(await page.isVisible("#login"), false);
+    assert.equal(await page.evaluate(() => document.cookie), "", "no script reads the cookie");
+    await page.click("#log-out");
+    await page.waitForSelector("#login:not([hidden])");
+    assert.equal(await page.isVisible("#content"), false);
+    assert.deepEqual(page.failures, []);
+  } finally {
+    await daemon.stop();
+  }
+});
+
+pageTest("three frames under load: the figures are those of `spindle top`", TWO,
+  (page, daemon) => load(daemon, "a", async () => {
+    await page.waitForFunction(() => {
+      const row = document.querySelector("#volumes tbody tr");
+      return row && Number(row.children[4].textContent) > 0;
+    });
+    for (let number = 0; number < 3; number += 1) {
+      const { frame, rows, bars } = await nextFrame(page);
+      const [a, b] = frame.volumes;
+      assert.deepEqual(rows.map((row) => row[0]), ["a", "b"]);
+      const percent = (share) => `${(share * 100).toFixed(1)} %`;
+      assert.equal(rows[0][2], "reserve 50.0 %");
+      assert.equal(rows[0][3], percent(a.share));
+      assert.equal(rows[0][6], String(a.in_flight));
+      assert.equal(rows[1][3], percent(b.share));
+      assert.match(rows[1][2], /^stream 1MB\/s/);
+      for (const bar of bars) {
+        const parts = [...bar.matchAll(/([\d.]+) %/g)].map((part) => Number(part[1]));
+        const sum = parts.reduce((all, part) => all + part, 0);
+        assert.ok(Math.abs(sum - 100) < 0.5, `${bar}: ${sum}`);
+      }
+    }
+    const top = JSON.parse(daemon.spindle("top", "--json", "--interval", "200"));
+    const { frame, bars } = await nextFrame(page);
+    const kept = ({ name, disk, contract, reserve, limit }) =>
+      ({ name, disk, contract, reserve, limit });
+    assert.deepEqual(frame.volumes.map(kept), top.volumes.map(kept));
+    const left = (top.disks[0].left * 100).toFixed(1);
+    assert.ok(bars[0].includes(`left to promise ${left} %`), bars[0]);
+    assert.ok(bars[0].includes("a 50.0 %"), bars[0]);
+    assert.ok(top.volumes[0].iops > 0 && frame.volumes[0].iops > 0);
+  }));
+
+pageTest("a volume that is created in the page serves NBD; what does not fit says what would",
+  TWO, async (page, daemon) => {
+    await page.fill("#fit input[name=name]", "vm1");
+    await page.fill("#fit input[name=size]", "32MiB");
+    await page.fill("#fit input[name=reserve]", "90%");
+    await page.click("#fit button[type=submit]");
+    const refused = await page.textContent("#verdict .refused");
+    assert.match(refused, /does not fit.*90%.*at most/s);
+    await page.fill("#fit input[name=reserve]", "10%");
+    await page.click("#fit button[type=submit]");
+    await page.click("#verdict .fits button");
+    assert.match(await page.textContent("#confirm-body"), /It fits.*vm1.*32MiB.*10%/s);
+    await page.click("#confirm-no");
+    assert.doesNotMatch(daemon.spindle("vol", "ls"), /vm1/, "nothing is made before yes");
+    await page.click("#verdict .fits button");
+    await page.click("#confirm-yes");
+    await page.waitForSelector("#volumes tbody button:text-is('vm1')");
+    const info = succeed("nbdinfo", ["--json", daemon.uri("vm1")], daemon.directory);
+    assert.equal(JSON.parse(info).exports[0]["export-size"], 32 << 20);
+  });
+
+pageTest("by keyboard: a volume is opened, and its contract changed after the verdict", TWO,
+  (page, daemon) => load(daemon, "a", async () => {
+    await page.focus("#volumes tbody button");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => document.activeElement.id === "detail-head");
+    // The parts of a request's time, from the live trace, add up to the whole.
+    await page.waitForSelector("#detail tbody tr:nth-child(4)");
+    const shares = await page.$$eval("#detail tbody tr td:last-child",
+      (cells) => cells.map((cell) => Number.parseFloat(cell.textContent)));
+    const whole = shares.pop();
+    assert.equal(whole, 100);
+    const sum = shares.reduce((all, share) => all + share, 0);
+    assert.ok(Math.abs(sum - 100) < 1, String(shares));
+    await page.fill("#detail input[name=reserve]", "99%");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#detail .refused");
+    await page.fill("#detail input[name=reserve]", "40%");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#confirm[open]");
+    await page.keyboard.press("Escape");
+    assert.match(daemon.spindle("vol", "ls"), /50%/, "Escape changes nothing");
+    await page.focus("#detail input[name=reserve]");
+    await page.keyboard.press("Enter");
+    await page.focus("#confirm[open] #confirm-yes");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => {
+      return document.querySelector("#volumes tbody tr").children[2].textContent
+        === "reserve 40.0 %";
+    });
+  }));
+
+pageTest("a killed daemon is reported, and the page goes on when it is back", TWO,
+  async (page, daemon) => {
+    await daemon.kill();
+    await page.waitForSelector("#connection[data-state=lost]");
+    assert.match(await page.textContent("#connection"), /not connected/);
+    await daemon.serve();
+    await live(page);
+    assert.equal(await page.isVisible("#login"), false, "the session is still valid");
+    await nextFrame(page);
+  });
+
+pageTest("without volumes it says what to do", DISK, async (page) => {
+  assert.equal(await page.isVisible("#empty"), true);
+  assert.match(await page.textContent("#empty"), /spindle vol create/);
+  assert.equal(await page.isVisible("#volumes"), false);
+});
+
+for (const options of [{ colorScheme: "light" }, { colorScheme: "dark" },
+  { viewport: { width: 360, height: 740 } }]) {
+  test(`axe finds no violation: ${JSON.stringify(options)}`, async () => {
+    const daemon = await Daemon.start(TWO);
+    try {
+      const page = await open(browser, daemon, options);
+      await page.waitForSelector("#login:not([hidden])");
+      assert.deepEqual(await violations(page), []);
+      await logIn(page);
+      await live(page);
+      await page.click("#volumes tbody button");
+      await page.fill("#fit input[name=name]", "vm1");
+      await page.click("#fit button[type=submit]");
+      await page.waitForSelector("#verdict .verdict");
+      assert.deepEqual(await violations(page), []);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wide <= 0, `${wide} pixels beyond the screen`);
+    } finally {
+      await daemon.stop();
+    }
+  });
+}
+
+const MANY = DISK + Array.from({ length: 200 }, (_, number) => {
+  return volume(`vm${number}`, number % 2 ? 'reserve = "0.4%"' : "");
+}).join("");
+
+pageTest("200 volumes are shown; the work of a frame is reported", MANY, async (page) => {
+  await nextFrame(page);
+  assert.equal(await page.locator("#volumes tbody tr").count(), 200);
+  const frames = Number(process.env.PAGE_FRAMES ?? 5);
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable");
+  const metric = async (name) => {
+    const { metrics } = await session.send("Performance.getMetrics");
+    return metrics.find((one) => one.name === name).value * 1e3;
+  };
+  const tasks = [];
+  let last = await metric("TaskDuration");
+  for (let number = 0; number < frames; number += 1) {
+    await nextFrame(page);
+    const now = await metric("TaskDuration");
+    tasks.push(now - last);
+    last = now;
+  }
+  const scripts = await page.evaluate(() => {
+    return performance.getEntriesByName("frame").map((entry) => entry.duration);
+  });
+  const p95 = (all) => all.sort((a, b) => a - b)[Math.ceil(all.length * 0.95) - 1].toFixed(1);
+  console.log(`200 volumes, ${scripts.length} frames: p95 of a frame's script ${p95(scripts)} ms ` +
+    `(goal ${FRAME_MS_GOAL} ms), of all work in its second ${p95(tasks)} ms`);
+  const filter = page.locator("#filter");
+  await filter.fill("vm19");
+  await page.waitForFunction(() => document.querySelectorAll("#volumes tbody tr").length === 11);
+});
