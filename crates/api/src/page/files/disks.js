@@ -34,8 +34,9 @@ export function usedParts(disk, volumes) {
   for (const { name, share, reserve, reserved_by_stream: stream, colour } of own) {
     const promised = Math.min(share, reserve + stream);
     sum += share;
-    parts.push({ name, share: promised, colour });
-    parts.push({ name: `${name}, slack`, share: share - promised, colour, slack: true });
+    const part = { name, colour, order: share };
+    parts.push({ ...part, share: promised });
+    parts.push({ ...part, name: `${name}, slack`, share: share - promised, slack: true });
   }
   const other = Math.max(0, disk.busy_share - sum);
   const name = "other (volumes on several disks, the pool's own work)";
@@ -45,7 +46,8 @@ export function usedParts(disk, volumes) {
 /** The parts with the last ones, so that the sum is 1: the largest apart, the others as one. */
 function whole(parts, next, rest) {
   const drawn = parts.filter((part) => part.share >= SHARE_MIN);
-  drawn.sort((a, b) => b.share - a.share);
+  // The parts of a volume have one order, and stay beside each other.
+  drawn.sort((a, b) => (b.order ?? b.share) - (a.order ?? a.share));
   const all = drawn.slice(0, PARTS_MAX);
   const hidden = drawn.slice(PARTS_MAX);
   const more = hidden.reduce((sum, part) => sum + part.share, 0);
