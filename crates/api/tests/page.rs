@@ -29,7 +29,7 @@ impl Reply {
 }
 
 fn exchange(mut stream: impl Read + Write, line: &str, headers: &[&str], body: &str) -> Reply {
-    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let headers: String = headers.iter().flat_map(|header| [header, "\r\n"]).collect();
     let length = body.len();
     write!(
         stream,
