@@ -298,14 +298,16 @@ static:
 static-test: static clients
 	bash packaging/static_test.sh $(STATIC)
 
-# All of a release in target/release-VERSION: packages, the static build, an archive of the source,
+# All of a release in target/packages: packages, the static build, an archive of the source,
 # and checksums of all. The CHANGELOG has to date the version, and the tree to be committed;
 # SNAPSHOT=1 makes them of a tree between two versions.
 .PHONY: release
 release: deny
-	bash packaging/version.sh $(SNAPSHOT) >/dev/null
-	PACKAGE_VERSION=$$(bash packaging/version.sh $(SNAPSHOT)) $(MAKE) package static
-	bash packaging/release.sh $(STATIC) $(TARGET)/packages $(SNAPSHOT)
+	version=$$(bash packaging/version.sh $(SNAPSHOT)); commit=$$(git rev-parse HEAD); \
+	PACKAGE_VERSION=$$version $(MAKE) package static; \
+	[ "$$(git rev-parse HEAD)" = "$$commit" ] \
+	  || { echo "found another commit behind the build, expected $$commit"; exit 1; }; \
+	bash packaging/release.sh $(STATIC) $(TARGET)/packages "$$version"
 
 pages:
 	$(CARGO) run --locked -p spindle-docgen -- --output $(TARGET)/docs

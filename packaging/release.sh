@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Adds to the packages in a directory what else belongs to a release: the static build, the source,
 # and checksums of all. The same tree and binaries give the same bytes.
-#   packaging/release.sh STATIC_BINARY DIRECTORY [SNAPSHOT]
+#   packaging/release.sh STATIC_BINARY DIRECTORY VERSION
 set -euo pipefail
 export LC_ALL=C TZ=UTC
 binary=$(realpath "$1")
 out=$(realpath "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-version=$(bash packaging/version.sh "${3:-}")
+version=$3
 epoch=$(git log -1 --format=%ct)
 
 # archive NAME DIRECTORY: a directory as an archive whose entries have the commit's time.
