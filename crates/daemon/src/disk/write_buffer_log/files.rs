@@ -63,7 +63,9 @@ impl LogFiles {
 
     pub(super) fn inside(directory: &Path, disk: &Path) -> io::Result<Self> {
         let identity = crc64(identity(disk)?.as_bytes());
-        let boot = fs::read_to_string(BOOT)?;
+        let boot = fs::read_to_string(BOOT);
+        let boot =
+            boot.map_err(|error| io::Error::new(error.kind(), format!("{BOOT}: {error}")))?;
         let mut head = [0; RECORD_BYTES];
         head[..8].copy_from_slice(&MAGIC);
         head[8..16].copy_from_slice(&identity.to_le_bytes());
