@@ -15,6 +15,29 @@ const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 
+/** Runs `spindle demo` for a while: `body` gets its page's address and token. */
+export async function demo(body) {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), "spindle-page-"));
+  const child = spawn(SPINDLE, ["demo", "--seconds", "60"],
+    { cwd: directory, env: { ...process.env, TMPDIR: directory },
+      stdio: ["ignore", "ignore", "pipe"] });
+  const ended = once(child, "exit");
+  try {
+    for await (const line of readline.createInterface({ input: child.stderr })) {
+      const page = line.match(/^page: http:\/\/(\S+)\/ while it runs; its token is (\S+)$/);
+      if (page) {
+        child.stderr.resume();
+        return await body({ tcp: page[1] }, page[2]);
+      }
+    }
+    throw new Error("the demo has ended without a page");
+  } finally {
+    child.kill("SIGKILL");
+    await ended;
+    fs.rmSync(directory, { recursive: true });
+  }
+}
+
 /** A daemon on a config, in a directory of its own. */
 export class Daemon {
   static async start(config) {

@@ -7,7 +7,7 @@ import fs from "node:fs";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-import { Daemon, launch, live, logIn, nextFrame, open, succeed } from "./daemon.mjs";
+import { Daemon, demo, launch, live, logIn, nextFrame, open, succeed } from "./daemon.mjs";
 
 const AXE = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const FRAME_MS_GOAL = 8;
@@ -186,6 +186,14 @@ pageTest("a killed daemon is reported, and the page goes on when it is back", TW
     assert.equal(await page.isVisible("#login"), false, "the session is still valid");
     await nextFrame(page);
   });
+
+test("the demo has a page with its three volumes", () => demo(async (at, token) => {
+  const page = await open(browser, at);
+  await logIn(page, token);
+  await live(page);
+  const { rows } = await nextFrame(page);
+  assert.deepEqual(rows.map((row) => row[0]), ["seq", "rand", "single"]);
+}));
 
 pageTest("without volumes it says what to do", DISK, async (page) => {
   assert.equal(await page.isVisible("#empty"), true);

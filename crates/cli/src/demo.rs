@@ -2,11 +2,14 @@
 //! sends single requests with pauses.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
+use std::fs::{File, OpenOptions};
+use std::io::{IsTerminal, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use config::{Plan, Requests, VolumeIndex};
+use api::{Api, Bound, Server, Token};
+use config::{Document, Plan, Requests, VolumeIndex};
 use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table, uri};
 use daemon::{Daemon, Status};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -23,6 +26,8 @@ use loadgen::Load;
 const PLAN: &str = include_str!("../../../examples/serve/demo.toml");
 /// The most by which the share of a volume that always has requests may be below its reserve.
 const SHARE_ERROR_MAX_POINTS: f64 = 2.0;
+/// The bytes of the token of the demo's page.
+const TOKEN_BYTES: usize = 16;
 /// The length of the simulated references, of which a quarter is not measured.
 const REFERENCE: Duration = Duration::from_secs(20);
 /// RTAS 2008 samples every half second.
@@ -61,8 +66,12 @@ pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<ExitStatus> {
         .map_err(|e| bad_input(format!("{}: {e}", args.out.display())))?;
     let dir = tempfile::tempdir().context("no place for the demo's socket")?;
     let address = Address::Unix(dir.path().join("nbd.sock"));
-    let daemon = Daemon::start(&plan, &[address]).map_err(bad_input)?;
+    let token = token(dir.path())?;
+    let any_port = Address::Tcp(([127, 0, 0, 1], 0).into());
+    let bind = || Bound::listen(&[any_port], Some(&token.1));
+    let (daemon, bound) = Daemon::start_with(&plan, &[address], bind).map_err(bad_input)?;
     let address = daemon.addresses()[0].clone();
+    let page = serve_page(&daemon, dir.path(), bound, &token.0)?;
     for volume in &plan.volumes {
         let uri = uri(&address, &volume.name);
         eprintln!("{}: {}, reserve {}: {uri}", volume.name, volume.size, volume.contract.reserve);
@@ -74,6 +83,7 @@ pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<ExitStatus> {
     }
     let samples = watch(&daemon, &plan, Duration::from_secs(args.seconds));
     loads.into_iter().try_for_each(Load::stop)?;
+    page.stop();
     let status = daemon.stop().context("the sockets")?;
     let files = vec![write_csv(&plan, &samples, &args.out)?];
     let shown = judge(&plan, &samples, &status, files);
@@ -83,6 +93,34 @@ pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<ExitStatus> {
         print(&shown);
     }
     Ok(shown.holds.into())
+}
+
+/// A new token, as text and as the API takes it.
+fn token(directory: &Path) -> anyhow::Result<(String, Token)> {
+    let mut random = [0; TOKEN_BYTES];
+    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random))?;
+    let text = format!("{:032x}", u128::from_ne_bytes(random));
+    let path = directory.join("token");
+    let options = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    options.and_then(|mut file| file.write_all(text.as_bytes())).context("the demo's token")?;
+    let token = Token::read(&path).map_err(bad_input)?;
+    Ok((text, token))
+}
+
+/// Serves the API and its page on a port of this machine, and says where.
+fn serve_page(
+    daemon: &Daemon,
+    directory: &Path,
+    bound: Bound,
+    token: &str,
+) -> anyhow::Result<Server> {
+    let config = directory.join("demo.toml");
+    std::fs::write(&config, PLAN).context("no place for the demo's config")?;
+    let document = Document::read(&config).map_err(bad_input)?;
+    for address in bound.addresses().context("the API's socket")? {
+        eprintln!("page: http://{address}/ while it runs; its token is {token}");
+    }
+    Server::start(bound, Api::new(daemon.operator(document))).context("the API")
 }
 
 /// A volume's state at a time of the emulated disk.

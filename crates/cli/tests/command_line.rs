@@ -434,6 +434,7 @@ fn the_demo_shows_three_volumes_and_its_exit_code_is_its_verdict() {
     let ran = spindle(scratch.path(), &["demo", "--seconds", "3", "--json", "--out", "out"]);
     let told = ran.json();
     assert_eq!(told["schema"], 1);
+    assert!(ran.stderr.contains("page: http://127.0.0.1:"), "{ran:?}");
     assert_eq!(names(&told, "volumes", volume), ["seq", "rand", "single"]);
     let figures = ["duration_s", "worst_share_error_points", "worst_worth"];
     numbers(&told, &figures);

@@ -4,6 +4,8 @@ import { byId, el, keyed, setAttribute, setText } from "./dom.js";
 import { count, megabytes, percent, time } from "./format.js";
 
 const MINUTES_MAX = 60;
+// Rows out of view are updated in turn, each once in this many frames.
+const HIDDEN_EVERY = 5;
 // Below this worth a client has had less than its reserve alone would have given it.
 const WORTH_KEPT = 0.95;
 
@@ -27,6 +29,9 @@ const COLUMNS = [
 
 const rows = new Map();
 const histories = new Map();
+const inView = new WeakSet();
+let observer = null;
+let frames = 0;
 let [sorted, descending] = [null, false];
 
 function contract(volume) {
@@ -38,35 +43,44 @@ function clients(volume) {
   return all.map(([transport, number]) => `${number} ${transport}`).join(", ") || "none";
 }
 
-/** Adds a frame to the history of a volume's promises, minute by minute. */
+const add = (to, { worth, met, missed }) => {
+  to.worth = Math.min(to.worth, worth);
+  to.met += met;
+  to.missed += missed;
+};
+
+const nothing = () => ({ worth: Infinity, met: 0, missed: 0 });
+
+/** Adds a frame to the history of a volume's promises, minute by minute; returns its sum. */
 function remember(volume, uptime) {
   const minute = Math.floor(uptime / 60);
   let history = histories.get(volume.name);
-  if (!history || history[history.length - 1].minute > minute) history = [];
+  // A daemon that has restarted begins anew.
+  if (!history || history.minute > minute) history = { minute: -1, minutes: [], sum: nothing() };
   histories.set(volume.name, history);
-  let last = history[history.length - 1];
-  if (last?.minute !== minute) {
-    last = { minute, worth: Infinity, met: 0, missed: 0 };
-    history.push(last);
+  if (history.minute !== minute) {
+    history.minute = minute;
+    history.minutes.push({ minute, ...nothing() });
+    history.minutes = history.minutes.filter((one) => one.minute > minute - MINUTES_MAX);
+    history.sum = nothing();
+    for (const one of history.minutes) add(history.sum, one);
   }
-  while (history[0].minute <= minute - MINUTES_MAX) history.shift();
-  if (volume.worth !== null) last.worth = Math.min(last.worth, volume.worth);
-  last.met += volume.deadlines_met ?? 0;
-  last.missed += volume.deadlines_missed ?? 0;
-  return history;
+  const met = volume.deadlines_met ?? 0;
+  const missed = volume.deadlines_missed ?? 0;
+  const now = { worth: volume.worth ?? Infinity, met, missed };
+  add(history.minutes[history.minutes.length - 1], now);
+  add(history.sum, now);
+  return history.sum;
 }
 
 /** Whether a volume's promise was kept, in words. */
-function promiseOf(volume, history) {
+function promiseOf(volume, { worth: least, met, missed }) {
   if (volume.deadlines_met !== null) {
-    const sum = (key) => history.reduce((total, minute) => total + minute[key], 0);
-    const [met, missed] = [sum("met"), sum("missed")];
     const closest = volume.closest_ms === null ? "" : `, closest ${time(volume.closest_ms)}`;
     const words = met + missed === 0 ? `no deadlines${closest}`
       : `${missed} of ${met + missed} missed${closest}`;
     return { words, look: missed > 0 ? "bad" : "good", order: -missed };
   }
-  const least = history.reduce((worth, minute) => Math.min(worth, minute.worth), Infinity);
   if (least === Infinity) return { words: "–", look: "", order: Infinity };
   const now = volume.worth === null ? "–" : volume.worth.toFixed(2);
   const look = least < WORTH_KEPT ? "warn" : "good";
@@ -78,7 +92,18 @@ function makeRow(name, select) {
   open.addEventListener("click", () => select(name));
   const cells = COLUMNS.slice(1).map((column) => el("td", { class: column.text ? "text" : "" }));
   const row = el("tr", {}, el("th", { scope: "row" }, open), ...cells);
+  observer.observe(row);
   return row;
+}
+
+/** Shows a volume in its row. */
+function fill(row, volume, selected) {
+  setAttribute(row, "class", volume.name === selected ? "selected" : "");
+  for (let at = 1; at < COLUMNS.length; at += 1) {
+    const [column, cell] = [COLUMNS[at], row.children[at]];
+    setText(cell, (column.show ?? column.key)(volume));
+    if (column.look) setAttribute(cell, "class", column.look(volume));
+  }
 }
 
 /** Makes the table. `select(name)` is called for the volume that is opened. */
@@ -97,6 +122,13 @@ export function setUp(select) {
   const body = el("tbody");
   byId("volumes").append(el("thead", {}, el("tr", {}, ...heads)), body);
   body.select = select;
+  const root = byId("volumes").parentElement;
+  observer = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) inView.add(target);
+      else inView.delete(target);
+    }
+  }, { root, rootMargin: "200px" });
 }
 
 /** Shows the volumes of a frame. */
@@ -121,13 +153,10 @@ export function render(frame, volumes, selected) {
   }
   const body = byId("volumes").tBodies[0];
   keyed(body, rows, shown.map((volume) => volume.name), (name) => makeRow(name, body.select));
-  for (const volume of shown) {
+  frames += 1;
+  shown.forEach((volume, at) => {
     const row = rows.get(volume.name);
-    setAttribute(row, "class", volume.name === selected ? "selected" : "");
-    for (let at = 1; at < COLUMNS.length; at += 1) {
-      const [column, cell] = [COLUMNS[at], row.children[at]];
-      setText(cell, (column.show ?? column.key)(volume));
-      if (column.look) setAttribute(cell, "class", column.look(volume));
-    }
-  }
+    const isNew = !row.cells[1].textContent;
+    if (isNew || inView.has(row) || (at + frames) % HIDDEN_EVERY === 0) fill(row, volume, selected);
+  });
 }
