@@ -5,4 +5,4 @@
 set -euo pipefail
 release=${RELEASE:-$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)}
 mmdebstrap --quiet --variant=minbase \
-  --include=systemd,systemd-sysv,udev,kmod,libnbd-bin,fio,e2fsprogs "$release" "$1"
+  --include=systemd,systemd-sysv,udev,kmod,libnbd-bin,fio,e2fsprogs,curl "$release" "$1"

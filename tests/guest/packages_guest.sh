@@ -42,7 +42,12 @@ systemctl enable --now spindle-attach@vm1.service || fail "attach"
 device=$(spindle attach --list | grep -o '/dev/nbd[0-9]*') || fail "no device"
 mke2fs -q -F -t ext4 "$device" || fail "mke2fs"
 mount "$device" /mnt || fail "mount"
-echo "installed, served and mounted in $(($(uptime_s) - begun)) s ($size bytes on $device)"
+page() { curl --silent --fail --unix-socket /run/spindle/api.sock "http://localhost/$1"; }
+script=$(page "" | grep -o 'src="[^"]*\.js"' | head -n 1 | cut -d '"' -f 2)
+[ -n "$script" ] || fail "no page"
+[ "$(page "${script#/}" | wc -c)" -gt 1000 ] || fail "the page's script $script"
+echo "installed, served, mounted, the page loaded: in $(($(uptime_s) - begun)) s"
+echo "$size bytes on $device"
 grep -q '\[none\]' "/sys/block/${device#/dev/}/queue/scheduler" || fail "the kernel's scheduler"
 
 systemd-analyze security --no-pager --threshold=20 spindle.service >/tmp/exposure ||
