@@ -40,12 +40,13 @@ export async function demo(body) {
 
 /** A daemon on a config, in a directory of its own. */
 export class Daemon {
-  static async start(config) {
+  static async start(config, prepare = () => {}) {
     const daemon = new Daemon();
     daemon.directory = fs.mkdtempSync(path.join(os.tmpdir(), "spindle-page-"));
     fs.writeFileSync(daemon.file("plan.toml"), config);
     fs.writeFileSync(daemon.file("token"), TOKEN, { mode: 0o600 });
     daemon.tcp = "127.0.0.1:0";
+    prepare(daemon);
     await daemon.serve();
     return daemon;
   }

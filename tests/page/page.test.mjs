@@ -176,6 +176,57 @@ pageTest("by keyboard: a volume is opened, and its contract changed after the ve
     });
   }));
 
+const POOL = `[[disk]]
+name = "d0"
+drive = "hgst-7k8"
+backing = "d0.img"
+
+[[disk]]
+name = "d1"
+drive = "hgst-7k8"
+backing = "d1.img"
+
+[pool]
+disks = ["d0", "d1"]
+
+[[pool.volume]]
+name = "films"
+size = "64MiB"
+disks = ["d0"]
+`;
+
+test("a volume of a pool gets a snapshot, moves and grows, each after a confirmation", async () => {
+  const create = (daemon) => daemon.spindle("pool", "create", "--config", "plan.toml");
+  const daemon = await Daemon.start(POOL, create);
+  try {
+    const page = await open(browser, daemon);
+    await logIn(page);
+    await live(page);
+    const change = async (form, field, value) => {
+      await page.fill(`#detail form[aria-label="${form}"] input[name=${field}]`, value);
+      await page.click(`#detail form[aria-label="${form}"] button`);
+    };
+    const confirmed = async (form, field, value) => {
+      await change(form, field, value);
+      await page.click("#confirm-yes");
+      await page.waitForFunction(() => !document.getElementById("confirm").open);
+    };
+    await page.click("#volumes tbody button");
+    await page.waitForSelector("#pool:not([hidden])");
+    await confirmed("Take a snapshot", "name", "monday");
+    await page.waitForSelector("#pool li:has-text('monday: snapshot of films')");
+    await confirmed("Relocate", "disks", "d1");
+    await confirmed("Change its contract or size", "size", "128MiB");
+    const { volume } = JSON.parse(daemon.spindle("vol", "show", "films", "--json"));
+    assert.deepEqual([volume.size_bytes, volume.pool.disks], [128 << 20, ["d1"]]);
+    await change("Change its contract or size", "size", "900TiB");
+    await page.waitForSelector("#detail .refused");
+    assert.deepEqual(page.failures, []);
+  } finally {
+    await daemon.stop();
+  }
+});
+
 pageTest("a killed daemon is reported, and the page goes on when it is back", TWO,
   async (page, daemon) => {
     await daemon.kill();

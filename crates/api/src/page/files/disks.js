@@ -19,7 +19,7 @@ export function reservedParts(disk, volumes) {
     return { name, share: reserve + stream, colour };
   });
   const more = [
-    ["limits of high priority", disk.reserved - of("reserve")],
+    ["other (high priority, the pool's own work)", disk.reserved - of("reserve")],
     ["deadlines of several disks", disk.reserved_by_streams - of("reserved_by_stream")],
   ];
   for (const [name, share] of more) parts.push({ name, share: Math.max(0, share), kind: "other" });
@@ -39,7 +39,7 @@ export function usedParts(disk, volumes) {
     parts.push({ ...part, name: `${name}, slack`, share: share - promised, slack: true });
   }
   const other = Math.max(0, disk.busy_share - sum);
-  const name = "other (volumes on several disks, the pool's own work)";
+  const name = "other (several disks, the pool's own work)";
   return whole(parts, { name, share: other, kind: "other" }, "idle");
 }
 
