@@ -452,9 +452,16 @@ impl WriteBuffer {
             }
         }
         let rested = self.idle_since.is_some_and(|since| since + DESTAGE_IDLE <= now);
-        let (_, volume) = self.ages.first().filter(|_| rested)?;
-        self.destage(volume, Urgency::Idle, now)?;
-        self.next_action()
+        while let Some((oldest, volume)) = self.ages.first().filter(|_| rested) {
+            if self.destage(volume, Urgency::Idle, now).is_some() {
+                return self.next_action();
+            }
+            self.note_age(volume);
+            if self.ages.first() == Some((oldest, volume)) {
+                break;
+            }
+        }
+        None
     }
 
     fn next_action(&mut self) -> Option<WriteBufferAction> {
@@ -469,10 +476,17 @@ impl WriteBuffer {
 
     /// A volume has nothing to do for now.
     fn unlist(&mut self, volume: VolumeId) {
-        let depth = self.settings.depth;
-        let Some(there) = self.volumes[volume.0 as usize].as_mut() else { return };
-        there.is_listed = false;
-        match there.oldest(depth) {
+        if let Some(there) = self.volumes[volume.0 as usize].as_mut() {
+            there.is_listed = false;
+            self.note_age(volume);
+        }
+    }
+
+    /// Enters a volume into the order of those that have data which may go to the disk.
+    fn note_age(&mut self, volume: VolumeId) {
+        let there = self.volumes[volume.0 as usize].as_ref().expect("the volume was added");
+        debug_assert!(!there.is_listed, "a listed volume is looked at first");
+        match there.oldest(self.settings.depth) {
             Some(oldest) => self.ages.set(volume, oldest),
             None => self.ages.remove(volume),
         }
@@ -532,7 +546,6 @@ impl WriteBuffer {
                 release(&part, pieces, (used, &mut usage.used), actions);
             });
         }
-        there.find_oldest();
         self.list(volume);
         while let Some(starved) = self.starved.pop() {
             if self.volumes[starved.0 as usize].is_some() {

@@ -408,7 +408,6 @@ impl Volume {
         let by_flush = self.waiters.iter().all(|waiter| waiter.extent.is_none());
         let is_forced = !(is_long && by_flush && self.may_defer(terms));
         self.in_engine.push(InEngine { id, extent, since, is_forced });
-        self.find_oldest();
         self.cursor = extent.end();
         self.usage.destages += 1;
         self.usage.destaged += extent.len;
@@ -435,13 +434,13 @@ impl Volume {
         Sectors(DESTAGE_MAX.0.min((self.usage.bound.0 / 2).max(1)))
     }
 
-    /// Whether the memory is needed. What short writes are about to release counts as free, so that
-    /// the engine has only as many of them as the memory needs.
+    /// Whether the memory is needed. What is on its way to the disk counts as free, so that the
+    /// engine has only as many writes as the memory needs, and a run that still grows stays until
+    /// it is long.
     fn is_full(&self) -> bool {
         let WriteBufferUsage { used, bound, .. } = self.usage;
         debug_assert!(used > Sectors::ZERO || self.parts.is_empty(), "parts take memory");
-        let short = self.in_engine.iter().filter(|write| !self.is_long(write.extent));
-        let leaving = short.map(|write| write.extent.len.0).sum::<u64>();
+        let leaving = self.in_engine.iter().map(|write| write.extent.len.0).sum::<u64>();
         let is_wanted = used.0.saturating_sub(leaving) * 2 >= bound.0
             || !self.waiting.is_empty() && leaving * 2 < bound.0
             || self.buffering == Buffering::Off;
@@ -457,7 +456,7 @@ impl Volume {
                 || self.waiters.iter().any(|waiter| waiter.waits_for(part.extent, part.since));
             takes_any || is_old || wanted()
         };
-        let goes = |part: &Part| self.may_go(part) && is_due(part);
+        let goes = |part: &Part| part.destage.is_none() && is_due(part) && self.may_go(part);
         let cursor = self.parts.position(self.cursor);
         let ahead = self.parts.from(cursor).position(goes).map(|at| cursor + at);
         ahead.or_else(|| self.parts.from(0).position(goes))
@@ -498,6 +497,9 @@ impl Volume {
         }
         let position = self.in_engine.iter().position(|write| write.id == id);
         let write = self.in_engine.swap_remove(position.expect("the write is in the engine"));
+        // Newer data of these sectors waited for it.
+        let newer = self.parts.overlapping(write.extent).filter(|part| part.destage.is_none());
+        self.oldest = newer.map(|part| part.since.at).chain(self.oldest).min();
         if outcome == Outcome::Failed {
             self.usage.lost += write.extent.len;
             self.lose(|waiter| waiter.waits_for(write.extent, write.since));
