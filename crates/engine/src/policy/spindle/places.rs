@@ -16,7 +16,8 @@
 //! the [least](Places::least) places. Light volumes leave places unused; these are lent to others,
 //! by dividing more places than the drive has, as long as the commands of light volumes take no
 //! more than one part in [`SLOWER_MAX`] longer than beside few commands of others. That time is
-//! measured from time to time, with few commands in the drive; all are lent until it is known.
+//! measured from time to time, with few commands in the drive, for [`MEASURE_MAX`] at most; all are
+//! lent until it is known.
 //! Volumes with a stream or a bounded latency take no part: their commands are alone in the drive.
 //!
 //! Where no light volume uses the drive, its whole queue is divided. The parts are rounded up:
@@ -31,10 +32,14 @@ use crate::{Contract, VolumeId};
 
 /// The commands of light volumes take no more than one part in this number longer.
 const SLOWER_MAX: i64 = 16;
+/// At more than this many times that, the number of divided places is halved.
+const FAR: i64 = 2;
 /// The commands of light volumes after which the number of divided places is changed.
 const WINDOW: u32 = 64;
 /// The windows after which the time of light commands is measured again.
 const WINDOWS: u32 = 32;
+/// The longest time in which others have few places so that the time of light commands is measured.
+const MEASURE_MAX: Duration = Duration::from_millis(100);
 /// The EWMA divisor of the time of light commands beside few others.
 const UNDISTURBED_DIVISOR: i64 = 64;
 /// The least places are the drive's divided by this.
@@ -75,6 +80,8 @@ pub(super) struct Places {
     compared: u32,
     slower: i64,
     windows: u32,
+    /// When the first light request of the window came in which that time is measured.
+    measuring_since: Option<Instant>,
 }
 
 impl Places {
@@ -92,7 +99,8 @@ impl Places {
             commands: 0,
             compared: 0,
             slower: 0,
-            windows: 1,
+            windows: 0,
+            measuring_since: None,
         }
     }
 
@@ -135,6 +143,9 @@ impl Places {
         self.count(volume, true);
         if self.is_light(volume, outstanding) {
             self.light.note(volume, now);
+            if self.windows == 0 {
+                self.measuring_since.get_or_insert(now);
+            }
         }
     }
 
@@ -185,15 +196,16 @@ impl Places {
     }
 
     /// Whether the time of light commands is being measured.
-    fn is_measuring(&self) -> bool {
-        self.windows == 0
+    fn is_measuring(&self, now: Instant) -> bool {
+        debug_assert!(self.windows == 0 || self.measuring_since.is_none(), "one window measures");
+        self.measuring_since.is_some_and(|since| now < since + MEASURE_MAX)
     }
 
     /// The most commands that `volume`, which keeps `outstanding` requests, has in the drive now.
     pub(super) fn most(&self, volume: VolumeId, outstanding: u32, now: Instant) -> u32 {
         let divided = if !self.is_beside_light(volume, now) || self.is_light(volume, outstanding) {
             self.depth
-        } else if self.is_measuring() {
+        } else if self.is_measuring(now) {
             1
         } else {
             self.divided
@@ -213,7 +225,7 @@ impl Places {
             return;
         }
         self.light.note(volume, now);
-        let is_measuring = self.is_measuring();
+        let is_measuring = self.is_measuring(now);
         let undisturbed = &mut self.claims[volume.0 as usize].undisturbed;
         if is_measuring {
             undisturbed.learn(DiskTime::from(time), UNDISTURBED_DIVISOR);
@@ -233,16 +245,16 @@ impl Places {
         if self.commands < WINDOW {
             return;
         }
-        let is_measuring = self.is_measuring();
+        let is_measuring = self.measuring_since.take().is_some();
         let mean = self.slower.checked_div(i64::from(self.compared)).unwrap_or(ONE);
         (self.commands, self.compared, self.slower) = (0, 0, 0);
         self.windows = (self.windows + 1) % WINDOWS;
         if is_measuring {
             return;
         }
-        let holds = mean <= ONE + ONE / SLOWER_MAX;
-        let step = (self.divided / 4).max(1);
-        let divided = if holds { self.divided + step } else { self.divided - step };
+        let slower = (mean - ONE).max(0) * SLOWER_MAX / ONE;
+        let step = (self.divided / if slower > FAR { 2 } else { 4 }).max(1);
+        let divided = if slower < 1 { self.divided + step } else { self.divided - step };
         self.divided = divided.clamp(1, self.depth * MOST_FACTOR);
     }
 
