@@ -33,27 +33,7 @@ const fn miss(
     KnownMiss { check, bound, entered, reason }
 }
 
-const SHORT_RUNS: &str = "a client that waits for memory in its write buffer has it as soon as \
-                          some is free, so that runs go to the disk before they are long, and each \
-                          forced one loses a part of a revolution; with `write_buffer = \"off\"` \
-                          hgst-7k8 has 258 MB/s; a buffer that lets a growing run grow mends it";
-
-const KNOWN_MISSES: [KnownMiss; 20] = [
-    miss(
-        ("speed", "hgst-7k8: sequential 4 KiB writes, 32 outstanding"),
-        (180.0, 64.968),
-        SHORT_RUNS,
-    ),
-    miss(
-        ("speed", "nearline-20t: sequential 4 KiB writes, 32 outstanding"),
-        (180.0, 65.995),
-        SHORT_RUNS,
-    ),
-    miss(
-        ("speed", "barracuda-2t: sequential 4 KiB writes, 32 outstanding"),
-        (180.0, 56.798),
-        SHORT_RUNS,
-    ),
+const KNOWN_MISSES: [KnownMiss; 17] = [
     miss(
         ("vdisk-fig2", "runs of 1024: maximum ÷ reservable"),
         (100.0, 69.404),
