@@ -200,7 +200,7 @@ fuzz-guided:
 	  -artifact_prefix=fuzz/artifacts/ -max_len=16384 -rss_limit_mb=512 -timeout=60 -verbosity=0 \
 	  -print_final_stats=1 -max_total_time=$(FUZZ_SECONDS)
 
-ci: format lint doc deny test fuzz-guided
+ci: format lint doc deny manifests test fuzz-guided
 
 format:
 	$(CARGO) fmt --all --check
@@ -253,6 +253,17 @@ python: build wheel
 $(PYTHON)/maturin:
 	python3 -m venv $(TARGET)/tools/python
 	$(PYTHON)/pip install --quiet $(PYTHON_PACKAGES)
+
+# The manifests, against the schemas of Kubernetes.
+KUBERNETES_VALIDATE := $(TARGET)/tools/kubernetes-validate/bin/kubernetes-validate
+.PHONY: manifests
+manifests: $(KUBERNETES_VALIDATE)
+	for name in driver daemon classes recorders; do \
+	  $(KUBERNETES_VALIDATE) --strict -k 1.37 contrib/kubernetes/$$name.yaml; done
+
+$(KUBERNETES_VALIDATE):
+	python3 -m venv $(TARGET)/tools/kubernetes-validate
+	$(TARGET)/tools/kubernetes-validate/bin/pip install --quiet kubernetes-validate==1.37.0
 
 clean:
 	$(CARGO) clean

@@ -26,7 +26,7 @@ fn every_command_has_help() {
         let usage = words.collect::<Vec<_>>().join(" ");
         assert!(ran.stdout.contains(&usage), "{}", ran.stdout);
     }
-    let version = lab(scratch.path(), &["--version"]);
+    let version = lab(scratch.path(), &["-V"]);
     assert_eq!(version.stdout, format!("spindle-lab {}\n", env!("CARGO_PKG_VERSION")));
 }
 
