@@ -1,11 +1,13 @@
 //! Snapshots. The daemon keeps no time with a snapshot, so its name there ends with the time at
-//! which it was taken: `NAME@SECONDS`.
+//! which it was taken: `NAME@SECONDS`. A driver that is killed may leave a request that the daemon
+//! carries out after the next driver has looked: then there are two of one `NAME`. The older one is
+//! the snapshot, and both are deleted together.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::Volume;
 use prost_types::Timestamp;
-use tonic::Status;
+use tonic::{Code, Status};
 use units::Bytes;
 
 use super::Driver;
@@ -31,9 +33,12 @@ pub(crate) fn id_of(name: &str) -> String {
     format!("{}{:016x}", &name[..end], checksum::crc64(name.as_bytes()))
 }
 
-/// The time at which a snapshot was taken, from its name.
-fn taken_at(name: &str) -> i64 {
-    name.rsplit_once('@').and_then(|(_, seconds)| seconds.parse().ok()).unwrap_or(0)
+/// The name that was asked for, and the time at which the snapshot was taken. One that this driver
+/// has not taken has no time.
+fn parts(id: &str) -> (&str, Option<i64>) {
+    let parts = id.rsplit_once('@');
+    let parts = parts.and_then(|(name, seconds)| Some((name, seconds.parse().ok()?)));
+    parts.map_or((id, None), |(name, seconds)| (name, Some(seconds)))
 }
 
 /// The seconds since 1970.
@@ -47,7 +52,7 @@ fn describe(found: &Volume) -> Option<Snapshot> {
         size_bytes: signed(Bytes(found.size_bytes)),
         snapshot_id: found.name.clone(),
         source_volume_id: snapshot_of(found)?.to_owned(),
-        creation_time: Some(Timestamp { seconds: taken_at(&found.name), nanos: 0 }),
+        creation_time: Some(Timestamp { seconds: parts(&found.name).1.unwrap_or(0), nanos: 0 }),
         ready_to_use: true,
         ..Default::default()
     })
@@ -58,6 +63,13 @@ impl Driver {
         Ok(self.daemon.all()?.iter().filter_map(describe).collect())
     }
 
+    /// The oldest snapshot that was taken by a name.
+    fn taken(&self, name: &str) -> Result<Option<Snapshot>, Status> {
+        let all = self.all_snapshots()?.into_iter();
+        let of = all.filter(|one| matches!(parts(&one.snapshot_id), (of, Some(_)) if of == name));
+        Ok(of.min_by_key(|one| parts(&one.snapshot_id).1))
+    }
+
     pub(super) fn take_snapshot(
         &self,
         asked: &CreateSnapshotRequest,
@@ -66,24 +78,24 @@ impl Driver {
             return Err(Status::invalid_argument("expected name and source_volume_id"));
         }
         let name = id_of(&asked.name);
-        let is_it = |one: &Snapshot| {
-            one.snapshot_id.rsplit_once('@').is_some_and(|(begin, _)| begin == name)
-        };
-        if let Some(snapshot) = self.all_snapshots()?.into_iter().find(is_it) {
-            if snapshot.source_volume_id != asked.source_volume_id {
-                return Err(Status::already_exists(format!(
-                    "snapshot \"{name}\" is there, of volume \"{}\"",
-                    snapshot.source_volume_id
-                )));
-            }
-            return Ok(CreateSnapshotResponse { snapshot: Some(snapshot) });
+        if self.taken(&name)?.is_none() {
+            let source = self.daemon.volume(&asked.source_volume_id)?;
+            let taken = self.daemon.snapshot(&source.name, &format!("{name}@{}", seconds_now()));
+            // It may have been taken meanwhile, for a driver that was killed.
+            taken.or_else(|error| match error.code() {
+                Code::AlreadyExists => Ok(()),
+                _ => Err(error),
+            })?;
         }
-        let source = self.daemon.volume(&asked.source_volume_id)?;
-        let id = format!("{name}@{}", seconds_now());
-        self.daemon.snapshot(&source.name, &id)?;
-        let found = self.daemon.find(&id)?.as_ref().and_then(describe);
-        let gone = || Status::unavailable(format!("snapshot \"{id}\" is gone already"));
-        Ok(CreateSnapshotResponse { snapshot: Some(found.ok_or_else(gone)?) })
+        let gone = || Status::unavailable(format!("snapshot \"{name}\" is gone already"));
+        let snapshot = self.taken(&name)?.ok_or_else(gone)?;
+        if snapshot.source_volume_id != asked.source_volume_id {
+            return Err(Status::already_exists(format!(
+                "snapshot \"{name}\" is there, of volume \"{}\"",
+                snapshot.source_volume_id
+            )));
+        }
+        Ok(CreateSnapshotResponse { snapshot: Some(snapshot) })
     }
 
     pub(super) fn delete_snapshot(
@@ -93,10 +105,14 @@ impl Driver {
         if asked.snapshot_id.is_empty() {
             return Err(Status::invalid_argument("expected snapshot_id"));
         }
-        let found = self.daemon.find(&asked.snapshot_id)?;
+        let (name, taken) = parts(&asked.snapshot_id);
+        let is_it = |id: &str| match (parts(id), taken) {
+            ((of, Some(_)), Some(_)) => of == name,
+            _ => id == asked.snapshot_id,
+        };
         // A volume of that name is no snapshot, and stays.
-        if found.is_some_and(|one| snapshot_of(&one).is_some()) {
-            self.daemon.remove(&asked.snapshot_id)?;
+        for one in self.all_snapshots()?.iter().filter(|one| is_it(&one.snapshot_id)) {
+            self.daemon.remove(&one.snapshot_id)?;
         }
         Ok(DeleteSnapshotResponse {})
     }
@@ -140,6 +156,7 @@ mod tests {
         let (one, two) = (id_of(&name('a')), id_of(&name('b')));
         assert!(one != two && one.len() <= NAME_BYTES_MAX, "{one} {two}");
         assert_eq!(id_of("pvc-1"), "pvc-1");
-        assert_eq!((taken_at("a@b@17"), taken_at("a")), (17, 0));
+        assert_eq!(parts("a@b@17"), ("a@b", Some(17)));
+        assert_eq!(parts("a@b"), ("a@b", None));
     }
 }

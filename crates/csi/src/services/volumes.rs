@@ -1,5 +1,7 @@
 //! Volumes of the daemon's pool, as volumes of the cluster.
 
+use std::collections::BTreeMap;
+
 use api::{Volume, VolumeChange, VolumeSpec};
 use tonic::{Code, Status};
 use units::Bytes;
@@ -106,8 +108,21 @@ impl Driver {
             },
         };
         let volume = self.daemon.create(&spec)?;
+        let volume = self.labelled(volume, spec.labels)?;
         let volume = self.describe(&volume, asked.volume_content_source.clone());
         Ok(CreateVolumeResponse { volume: Some(volume) })
+    }
+
+    /// The volume with its labels: a daemon that is killed may have made it without them, and a
+    /// volume that no driver has created is not deleted.
+    fn labelled(
+        &self,
+        volume: Volume,
+        labels: Option<BTreeMap<String, String>>,
+    ) -> Result<Volume, Status> {
+        let Some(labels) = labels.filter(|_| volume.labels.is_empty()) else { return Ok(volume) };
+        let change = VolumeChange { labels: Some(labels), ..VolumeChange::default() };
+        self.daemon.set(&volume.name, &change, Code::Unavailable)
     }
 
     /// Removes a volume that this driver has created. A snapshot of its name is none.

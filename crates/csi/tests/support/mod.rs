@@ -1,6 +1,8 @@
 //! A node under test: a daemon with a pool on emulated disks, and the driver beside it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod calls;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -82,6 +84,12 @@ pub(crate) fn create_pool(scratch: &Scratch) {
 /// Starts the daemon of a node whose pool is created.
 pub(crate) fn serve(scratch: &Scratch) -> Server {
     Server::unix(scratch.path(), "plan.toml")
+}
+
+/// The volumes and snapshots that a node's daemon has.
+pub(crate) fn volumes(scratch: &Scratch) -> Vec<api::Volume> {
+    let listed = testkit::spindle(scratch.path(), &["vol", "ls", "--json"]).json();
+    serde_json::from_value::<api::VolumesAnswer>(listed).expect("its shape").volumes
 }
 
 /// Why volumes cannot be mounted here, if they cannot.
