@@ -173,7 +173,7 @@ impl Volume {
     }
 
     /// Looks for the oldest part again.
-    pub(super) fn find_oldest(&mut self) {
+    fn find_oldest(&mut self) {
         let may_go = self.parts.from(0).filter(|part| self.may_go(part));
         self.oldest = may_go.map(|part| part.since.at).min();
         debug_assert!(self.oldest.is_none() || !self.parts.is_empty(), "the oldest is a part's");
