@@ -175,6 +175,7 @@ soak: fuzz
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test control -- --nocapture killed
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test real -- --nocapture killed
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test kill
+	SPINDLE_CASES=500 $(CARGO) test --release --locked -p spindle-csi --test cluster -- --nocapture
 	SPINDLE_CASES=5000000 $(CARGO) test --release --locked -p spindle-trace --test mutations
 	SPINDLE_CASES=20 $(CARGO) test --release --locked -p spindle-profiler --test dynamics \
 	  -- --nocapture

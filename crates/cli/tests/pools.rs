@@ -1,5 +1,6 @@
 //! A served pool under real clients: its data survives all changes, kills and missing disks.
 
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
@@ -279,6 +280,55 @@ fn disks_without_a_pool_are_not_served_and_not_written() {
     copied(&scratch.join("d0.img"), &scratch.join("d1.img"), &scratch);
     let twice = Server::refused(scratch.path(), &["plan.toml"]);
     assert_eq!(twice.code, Some(2), "{twice:?}");
+}
+
+#[test]
+fn a_removal_that_a_kill_cut_short_is_ended_by_the_next_daemon() {
+    let scratch = created();
+    let server = Server::unix(scratch.path(), "plan.toml");
+    held(&scratch, &["vol", "snapshot", "a", "kept"]);
+    server.stop();
+    // As a daemon leaves it that is killed between the config and the pool.
+    let config = in_files();
+    let (head, _) = config.split_at(config.find("[[pool.volume]]\nname = \"b\"").expect("b"));
+    let begun = head.replace("[pool]\n", "[pool]\nremoving = [\"b\", \"kept\", \"no more\"]\n");
+    scratch.write("plan.toml", &begun);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let names = |ran: serde_json::Value| {
+        let all = ran["volumes"].as_array().expect("a list").clone();
+        all.iter().map(|one| one["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    let there = names(held(&scratch, &["vol", "ls", "--json"]).json());
+    assert_eq!(there, ["a", "kept"], "the snapshot was never in the config: it is another's name");
+    let text = std::fs::read_to_string(scratch.join("plan.toml")).expect("it is there");
+    assert_eq!(text, begun.replace(", \"no more\"", "").replace("\"b\", ", ""));
+    // The name is free, and is another volume's from here on.
+    held(&scratch, &["vol", "create", "b", "--size", "4MiB", "--disks", "d1"]);
+    held(&scratch, &["vol", "rm", "kept"]);
+    server.stop();
+    let server = Server::unix(scratch.path(), "plan.toml");
+    assert_eq!(names(held(&scratch, &["vol", "ls", "--json"]).json()), ["a", "b"]);
+    let text = std::fs::read_to_string(scratch.join("plan.toml")).expect("it is there");
+    assert!(!text.contains("removing"), "{text}");
+    let ran = server.stop();
+    assert!(!ran.stderr.contains("removal"), "{ran:?}");
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+}
+
+#[test]
+fn a_volume_for_which_there_is_no_space_is_refused_before_the_config_has_it() {
+    let scratch = created();
+    let server = Server::unix(scratch.path(), "plan.toml");
+    held(&scratch, &["vol", "create", "most", "--size", "900GiB", "--disks", "d1"]);
+    let before = std::fs::metadata(scratch.join("plan.toml")).expect("it is there");
+    let more = ["vol", "create", "more", "--size", "100GiB", "--disks", "d1"];
+    let refused = spindle(scratch.path(), &more);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("what is free in its zone of its disks"), "{refused:?}");
+    // A config that had been replaced and restored would be another file.
+    let after = std::fs::metadata(scratch.join("plan.toml")).expect("it is there");
+    assert_eq!(after.ino(), before.ino());
+    server.stop();
 }
 
 /// The default number of kills; `make soak` has more.

@@ -49,6 +49,7 @@ fn full() -> String {
     format!(
         "{}{}\
          [pool]\ndisks = [\"d2\", \"d0\", \"d1\"]\nmetadata = \"2%\"\nreorganise = \"10%\"\n\
+         removing = [\"old\"]\n\
          [[pool.volume]]\nname = \"films\"\nsize = \"2GiB\"\ndisks = [\"d1\", \"d0\"]\nlayout = \
          \"stripe\"\n\
          zone = \"fast\"\nthin = true\nreserve = \"30%\"\nlimit = \"60%\"\nweight = 3\nclients = \
@@ -78,6 +79,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
         disks: vec![D2, D0, D1],
         metadata_share: Share::from_percent(2),
         relocation_share: Share::from_percent(10),
+        removing: vec!["old".to_owned()],
         volumes: vec![
             PoolVolume {
                 name: "films".to_owned(),
@@ -97,7 +99,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 source: None,
                 labels: Labels::new(),
                 ublk: false,
-                line: 17,
+                line: 18,
             },
             PoolVolume {
                 name: "cam".to_owned(),
@@ -112,7 +114,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 priority: Priority::Normal,
                 rate: None,
                 stream: Some(PoolStream { requested: asked, span }),
-                line: 28,
+                line: 29,
                 latency: None,
                 write_buffer: engine::limits::WRITE_BUFFER,
                 source: None,

@@ -259,6 +259,28 @@ fn a_volume_is_removed_with_its_table() {
 }
 
 #[test]
+fn a_removal_is_in_the_config_until_it_ends_or_the_name_is_used_again() {
+    let bare = document("begin.toml", TEXT).delete_pool_volume("cam").expect("it is there");
+    let begun = bare.begin_removal("cam").expect("it does not have it");
+    let two = begun.begin_removal("old").expect("it does not have it");
+    assert_eq!(two.removing(), ["cam", "old"]);
+    let lines = vec!["removing = [\"cam\", \"old\"]".to_owned()];
+    assert_eq!(changes(bare.text(), two.text()), (vec![], lines));
+    assert_eq!(begun.begin_removal("cam").expect("twice is as good as once").removing(), ["cam"]);
+
+    let one = two.end_removal("cam").expect("it has a pool");
+    assert_eq!(one.removing(), ["old"]);
+    assert_eq!(one.end_removal("old").expect("it has a pool").text(), bare.text());
+    assert_eq!(bare.end_removal("old").expect("it has a pool").text(), bare.text());
+    let edit = VolumeEdit { size: Some("64MiB".to_owned()), ..VolumeEdit::default() };
+    let edit = PoolVolumeEdit { volume: edit, ..PoolVolumeEdit::default() };
+    let again = one.create_pool_volume("old", &edit).expect("the name is free");
+    assert_eq!((names(&again), again.removing()), (vec!["films", "old"], &[][..]));
+    let error = said(bare.begin_removal("films"));
+    assert!(error.contains("expected the name of a volume that the config has no more"), "{error}");
+}
+
+#[test]
 fn an_added_disk_does_not_change_existing_volumes() {
     let before = document("add.toml", TEXT);
     let after = before.add_pool_disk("d2").expect("it is free");

@@ -59,6 +59,8 @@ impl Document {
         edit: &PoolVolumeEdit,
     ) -> Result<Self, ConfigError> {
         let mut changed = self.clone();
+        // The name is free: a volume that had it is removed, or is the one that is adopted.
+        changed.forget_removal(name)?;
         let mut table = Table::new();
         self.write_pool_volume(&mut table, name, edit)?;
         changed.pool_volumes_mut()?.push(table);
@@ -105,6 +107,50 @@ impl Document {
         let mut changed = self.clone();
         changed.pool_volumes_mut()?.remove(index);
         changed.checked()
+    }
+
+    /// The document in which a volume, which it does not have, is being removed from the pool: a
+    /// daemon that is started with it ends the removal.
+    ///
+    /// # Errors
+    /// It has the volume. There is no pool.
+    pub fn begin_removal(&self, name: &str) -> Result<Self, ConfigError> {
+        let names = self.removing().iter().map(String::as_str);
+        let names = list(names.filter(|other| *other != name).chain([name]));
+        let mut changed = self.clone();
+        put(changed.pool_mut()?, "removing", names);
+        changed.checked()
+    }
+
+    /// The document in which the removal of a volume is no longer in progress; the same one, if it
+    /// was not.
+    ///
+    /// # Errors
+    /// There is no pool.
+    pub fn end_removal(&self, name: &str) -> Result<Self, ConfigError> {
+        let mut changed = self.clone();
+        changed.forget_removal(name)?;
+        changed.checked()
+    }
+
+    /// The volumes of the pool that are being removed.
+    pub fn removing(&self) -> &[String] {
+        self.plan.pool.as_ref().map_or(&[], |pool| &pool.removing)
+    }
+
+    fn forget_removal(&mut self, name: &str) -> Result<(), ConfigError> {
+        let left = self.removing().iter().filter(|other| *other != name);
+        let left: Vec<String> = left.cloned().collect();
+        if left.len() == self.removing().len() {
+            return Ok(());
+        }
+        let table = self.pool_mut()?;
+        if left.is_empty() {
+            table.remove("removing");
+        } else {
+            put(table, "removing", list(left.iter().map(String::as_str)));
+        }
+        Ok(())
     }
 
     /// The document with another placement of a volume: during the relocation, and after it.

@@ -191,6 +191,13 @@ pub(crate) static POOL: Lazy = Lazy::new(|| {
         .formerly("reorganise")
         .or(d::RELOCATION_SHARE.to_string()),
         Key::new(
+            "removing",
+            format!("a list of at most {} names", l::POOL_VOLUMES_MAX),
+            "Volumes whose removal was begun: the daemon writes it, ends the removal when it \
+             starts, and takes the names out again.",
+        )
+        .or("none"),
+        Key::new(
             "volume",
             format!("tables, at most {}", l::POOL_VOLUMES_MAX),
             "The pool's volumes, each with its contract.",

@@ -39,6 +39,11 @@ impl<'a> Names<'a> {
         Ok(name)
     }
 
+    /// Whether the name is taken.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     /// The index of the `kind` that the value names.
     pub(crate) fn find(&self, value: &Value<'_>, kind: &str) -> Result<usize, InputError> {
         let name = value.text(format_args!("the name of a {kind}"))?;

@@ -16,13 +16,14 @@ use super::{deadlines, latency, nbd, pool_stream, unkept, write_buffer};
 use crate::defaults;
 use crate::demand::{Spread, rate_of_pieces};
 use crate::keys::FROM;
-use crate::limits::DISKS_MAX;
+use crate::limits::{DISKS_MAX, POOL_VOLUMES_MAX};
 use crate::plan::{
     Disk, DiskContract, DiskIndex, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume, ZONES,
 };
 
 const DISKS: &str = "the names of disks such as [\"d0\", \"d1\"]";
 const SIZE: &str = "a size such as 20GiB";
+const REMOVED: &str = "the name of a volume that the config has no more";
 const SOURCE: &str = "the name of a volume or snapshot of the pool";
 
 /// The pool without its volumes.
@@ -38,6 +39,7 @@ pub(crate) fn head(table: &Table<'_>, disks: &[Disk]) -> Result<PoolPlan, InputE
         disks: pooled,
         metadata_share: above_zero(table, "metadata_share", defaults::METADATA_SHARE)?,
         relocation_share: above_zero(table, "relocation_share", defaults::RELOCATION_SHARE)?,
+        removing: Vec::new(),
         volumes: Vec::new(),
         line: table.line(),
     })
@@ -82,7 +84,19 @@ pub(crate) fn check<'a>(
         }
         pool.volumes.push(volume);
     }
+    pool.removing = removing(table, names)?;
     Ok(pool)
+}
+
+/// The names of the volumes whose removal was begun: none of `names`.
+fn removing(table: &Table<'_>, names: &Names<'_>) -> Result<Vec<String>, InputError> {
+    let Some(value) = table.value("removing") else { return Ok(Vec::new()) };
+    let name = |value: Value<'_>| {
+        let name = value.text(REMOVED)?;
+        let is_free = !names.has(name);
+        if is_free { Ok(name.to_owned()) } else { Err(value.refuse(REMOVED)) }
+    };
+    value.elements(POOL_VOLUMES_MAX, REMOVED)?.into_iter().map(name).collect()
 }
 
 /// The values that a volume's contract on a disk depends on.

@@ -34,6 +34,9 @@ pub struct PoolPlan {
     pub metadata_share: Share,
     /// The reserve and limit of relocating blocks on each disk. Above zero.
     pub relocation_share: Share,
+    /// The names of volumes whose removal was begun: those of them that the pool still has are
+    /// removed at the next start. None of them is in `volumes`.
+    pub removing: Vec<String>,
     /// The volumes with a contract, in the file's order. Their names differ from those of
     /// [`crate::Volume`]s.
     pub volumes: Vec<PoolVolume>,

@@ -79,7 +79,7 @@ fn with_an_unknown_key() {
     assert_eq!(
         pool("disk = \"d0\"\n"),
         "plan.toml:1: [pool]: field `disk`: found `disk`, expected one of the keys `disks`, \
-         `metadata_share`, `relocation_share`, `volume`"
+         `metadata_share`, `relocation_share`, `removing`, `volume`"
     );
     assert_eq!(
         volume("disk = \"d0\"\n"),
@@ -94,6 +94,15 @@ fn with_an_unknown_key() {
         refused(&[DISKS, POOL], "[pool.volume]\nname = \"v\"\n"),
         "plan.toml:1: [pool]: field `volume`: found `[pool.volume]`, expected tables \
          `[[pool.volume]]`, with two brackets"
+    );
+}
+
+#[test]
+fn with_a_removal_of_a_volume_that_it_has() {
+    assert_eq!(
+        refused(&[DISKS, POOL], &format!("removing = [\"u\", \"v\"]\n{VOLUME}")),
+        "plan.toml:1: [pool]: field `removing`: found `v`, expected the name of a volume that \
+         the config has no more"
     );
 }
 

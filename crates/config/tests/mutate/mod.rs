@@ -38,6 +38,7 @@ policy = "edf"
 disks = ["p0", "p1"]
 metadata_share = "2%"
 relocation_share = "10%"
+removing = ["old"]
 
 [[pool.volume]]
 name = "films"
@@ -262,6 +263,8 @@ fn check_pool(plan: &Plan, pool: &PoolPlan) {
         let promised: u64 = own.chain(promised).map(|share| u64::from(share.ppb())).sum();
         assert!(promised <= 1_000_000_000);
     }
+    let removing = |name: &String| pool.removing.contains(name);
+    assert!(!pool.volumes.iter().any(|volume| removing(&volume.name)));
     for (index, volume) in pool.volumes.iter().enumerate() {
         assert!(pool.volumes[..index].iter().all(|other| other.name != volume.name));
         assert!(plan.volumes.iter().all(|other| other.name != volume.name));

@@ -1,7 +1,5 @@
 //! Volumes of the daemon's pool, as volumes of the cluster.
 
-use std::collections::BTreeMap;
-
 use api::{Volume, VolumeChange, VolumeSpec};
 use tonic::{Code, Status};
 use units::Bytes;
@@ -75,14 +73,17 @@ impl Driver {
             )));
         }
         let name = id_of(&asked.name);
+        // The source is looked for first: a driver that was killed may have left a request that
+        // the daemon carries out meanwhile, and it makes no clone of a source that is not there.
+        let source = self.source(asked.volume_content_source.as_ref());
         let existing = self.daemon.find(&name)?;
-        // The source of a volume that is there may have been removed since.
-        let source = match (&existing, asked.volume_content_source.as_ref()) {
-            (Some(volume), Some(_)) => {
+        let source = match (&existing, source) {
+            // The source of a volume that is there may have been removed since.
+            (Some(volume), _) => {
                 let size = Bytes(volume.size_bytes);
                 asked_source(asked).map(|name| Source { name, size })
             }
-            (_, asked) => self.source(asked)?,
+            (None, source) => source?,
         };
         let size = match &existing {
             Some(volume) if range.accepts(Bytes(volume.size_bytes)) => Bytes(volume.size_bytes),
@@ -108,21 +109,8 @@ impl Driver {
             },
         };
         let volume = self.daemon.create(&spec)?;
-        let volume = self.labelled(volume, spec.labels)?;
         let volume = self.describe(&volume, asked.volume_content_source.clone());
         Ok(CreateVolumeResponse { volume: Some(volume) })
-    }
-
-    /// The volume with its labels: a daemon that is killed may have made it without them, and a
-    /// volume that no driver has created is not deleted.
-    fn labelled(
-        &self,
-        volume: Volume,
-        labels: Option<BTreeMap<String, String>>,
-    ) -> Result<Volume, Status> {
-        let Some(labels) = labels.filter(|_| volume.labels.is_empty()) else { return Ok(volume) };
-        let change = VolumeChange { labels: Some(labels), ..VolumeChange::default() };
-        self.daemon.set(&volume.name, &change, Code::Unavailable)
     }
 
     /// Removes a volume that this driver has created. A snapshot of its name is none.

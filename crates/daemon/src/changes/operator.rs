@@ -121,6 +121,32 @@ impl Operator {
         Ok(())
     }
 
+    /// Takes removals that have ended out of the config. Nothing is written if it has none of them.
+    pub(crate) fn end_removals<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), ChangeError> {
+        let before = self.document();
+        let mut after = Document::clone(&before);
+        for name in names {
+            if after.removing().iter().any(|removing| removing == name) {
+                after = after.end_removal(name)?;
+            }
+        }
+        self.persist(&before, &after)
+    }
+
+    /// Takes the removals that the start of the daemon has ended out of the config.
+    pub(crate) fn end_removals_at_start(&self) {
+        let document = self.document();
+        let names = document.removing().iter().map(String::as_str);
+        let ended = names.filter(|name| self.state.pool_volume(name).is_none());
+        if let Err(error) = self.end_removals(ended) {
+            // They do no harm until the next start or the next use of a name.
+            eprintln!("the config keeps removals that have ended: {error}");
+        }
+    }
+
     /// Restores the config if the rest of the change has failed.
     pub(super) fn restore_on_error<T>(
         &self,

@@ -4,17 +4,31 @@ use std::collections::BTreeMap;
 
 use config::{DiskIndex, Plan, PoolVolume};
 use nbd::ExportId;
+use units::Bytes;
 use volume::DiskId;
 use volume::pool::flow::ChangeOutcome;
 use volume::pool::{NewVolume, Operation, PoolVolumeId, Refusal, Volume};
 
-use super::error::ChangeError;
+use super::error::{ChangeError, refused};
 use crate::disk::message::Change;
 use crate::pool::accounts::{PoolVolumeAccounts, volume_terms};
 use crate::pool::view::size;
 use crate::routing::placement::{Placement, PoolPlacement};
 use crate::routing::routes::{DeviceInfo, Route, clients};
 use crate::state::DaemonState;
+
+/// # Errors
+/// The size is above the largest for which there is space.
+pub(super) fn fits(size: Bytes, size_max: Bytes) -> Result<(), ChangeError> {
+    if size <= size_max {
+        return Ok(());
+    }
+    let (size, most) = (config::size_text(size), config::size_text(size_max));
+    refused(format!(
+        "field `size`: found `{size}`, expected at most {most} (what is free in its zone of its \
+         disks)"
+    ))
+}
 
 impl DaemonState {
     /// Changes the pool.
@@ -169,6 +183,40 @@ impl DaemonState {
             ))
         })?;
         Ok(Operation::Clone { source, name: planned.name.clone(), size: planned.blocks() })
+    }
+
+    /// Refuses a volume for which the pool has no free space, or which it cannot make now.
+    pub(crate) fn check_pool_space(
+        &self,
+        plan: &Plan,
+        planned: &PoolVolume,
+    ) -> Result<(), ChangeError> {
+        let disks = self.pool_disks(plan, &planned.disks)?;
+        let &PoolVolume { layout, zone, thin, ref source, .. } = planned;
+        let size_max = self.pool()?.inspect(|flow| {
+            let pool = flow.pool();
+            if !pool.missing().is_empty() {
+                return Err(Refusal::ReadOnly { missing: pool.missing().len() });
+            }
+            if pool.is_poisoned() {
+                return Err(Refusal::Poisoned);
+            }
+            Ok(pool.size_max(layout, zone, &disks))
+        });
+        let size_max = size_max.map_err(|refusal| ChangeError::Refused(refusal.to_string()))?;
+        if thin || source.is_some() {
+            return Ok(());
+        }
+        fits(planned.size, size_max.sectors().bytes())
+    }
+
+    /// Removes a volume or snapshot, to which no request can come any more, from the pool.
+    pub(crate) fn remove_pool_volume(&self, id: PoolVolumeId) -> Result<(), ChangeError> {
+        self.change_pool(Operation::Remove { volume: id })?;
+        if let Some(accounts) = self.pool()?.remove_accounts(id) {
+            self.detach_pool_volume(&accounts);
+        }
+        Ok(())
     }
 
     /// Creates a volume of the plan in the pool.

@@ -7,6 +7,7 @@ use volume::pool::{Operation, PoolVolumeId, Volume};
 use super::backend::{NewVolumeBackend, VolumeBackend};
 use super::error::{ChangeError, refused};
 use super::operator::Operator;
+use super::pool_state::fits;
 use crate::pool::view::size;
 use crate::routing::routes::Route;
 
@@ -90,6 +91,9 @@ impl NewVolumeBackend for NewPoolVolume<'_> {
 
     fn create(&self, before: &Document, after: &Document) -> Result<(), ChangeError> {
         let (_, planned) = after.pool_volume(self.name)?;
+        // What the pool refuses afterwards stays in the config if the daemon is killed before it is
+        // restored, and the next daemon would not start.
+        self.operator.state.check_pool_space(after.plan(), planned)?;
         self.operator.persist(before, after)?;
         let created = self.operator.state.create_pool_volume(after.plan(), planned);
         self.operator.restore_on_error(after, before, created)
@@ -169,16 +173,7 @@ impl VolumeBackend for PoolVolume<'_> {
         }
         let pool = self.operator.state.pool()?;
         let free = pool.inspect(|flow| flow.pool().size_max(layout, zone, disks));
-        let free = free.sectors().bytes();
-        if size.0 - self.size().0 > free.0 {
-            let (size, most) = (config::size_text(size), self.size().0 + free.0);
-            return refused(format!(
-                "field `size`: found `{size}`, expected at most {} (what is free in its zone of \
-                 its disks)",
-                config::size_text(Bytes(most))
-            ));
-        }
-        Ok(())
+        fits(size, Bytes(self.size().0 + free.sectors().bytes().0))
     }
 
     fn remove_from(&self, before: &Document) -> Result<Document, ChangeError> {
@@ -221,11 +216,18 @@ impl VolumeBackend for PoolVolume<'_> {
     }
 
     fn remove(&self, before: &Document, after: &Document) -> Result<(), ChangeError> {
-        self.operator.persist(before, after)?;
-        let removed = self.operator.state.change_pool(Operation::Remove { volume: self.id });
-        self.operator.restore_on_error(after, before, removed)?;
-        if let Some(accounts) = self.operator.state.pool()?.remove_accounts(self.id) {
-            self.operator.state.detach_pool_volume(&accounts);
+        // A pool's volume that the config does not have is served as best effort. So that one whose
+        // removal a crash cuts short does not become such a volume, the config has the removal
+        // until the pool has it.
+        let is_planned = self.is_in(before);
+        let during = is_planned.then(|| after.begin_removal(self.name)).transpose()?;
+        let during = during.as_ref().unwrap_or(after);
+        self.operator.persist(before, during)?;
+        let removed = self.operator.state.remove_pool_volume(self.id);
+        self.operator.restore_on_error(during, before, removed)?;
+        if let Err(error) = self.operator.persist(during, after) {
+            // It is done, and does no harm until the next start or the next use of the name.
+            eprintln!("the config keeps the removal of volume {}: {error}", self.name);
         }
         Ok(())
     }

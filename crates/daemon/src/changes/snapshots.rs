@@ -51,6 +51,7 @@ impl Operator {
         if self.document().find(name).is_ok() || self.state.routes.find(name).is_some() {
             return Err(ChangeError::Exists { name: name.to_owned() });
         }
+        self.end_removals([name])?;
         let plan = self.document().plan().clone();
         let accounts = self.state.attach_pool_volume(&plan, name)?;
         let snapshot = Operation::Snapshot { volume: id, name: name.to_owned() };

@@ -196,6 +196,7 @@ impl Daemon {
     /// An operator of this daemon, which serves `document`. It is used before [`Daemon::stop`].
     pub fn operator(&self, document: Document) -> Operator {
         let operator = Operator::new(Arc::clone(&self.state), document);
+        operator.end_removals_at_start();
         if self.state.pool.is_some() {
             let lock = self.state.maintenance.lock();
             let mut thread = lock.unwrap_or_else(PoisonError::into_inner);

@@ -96,6 +96,15 @@ impl DaemonState {
                     error: ChangeError::Exists { name: plain.name.clone() },
                 });
             }
+            if volume.origin.is_none() && planned.removing.contains(&volume.name) {
+                match self.remove_pool_volume(*id) {
+                    Ok(()) => {
+                        eprintln!("pool: the removal of volume {} has ended", volume.name);
+                        continue;
+                    }
+                    Err(error) => eprintln!("pool: volume {} is still there: {error}", volume.name),
+                }
+            }
             let accounts = service.accounts(*id).expect("the pool's volumes are attached");
             let published = self.publish_pool_volume(plan, (*id, volume), accounts.export);
             published.expect("there is a pool");
