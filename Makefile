@@ -20,8 +20,8 @@ export SPINDLE_COMMIT := $(shell $(COMMIT) 2>/dev/null)
 SPINDLE := $(TARGET)/release/spindle
 LAB := $(TARGET)/release/spindle-lab
 # The clients of the live tests.
-CLIENTS := chromium fio libnbd-bin nbd-client nodejs openssl qemu-system-common qemu-utils \
-  sqlite3 systemd
+CLIENTS := chromium fdisk fio libnbd-bin lvm2 mdadm nbd-client nodejs openssl \
+  qemu-system-common qemu-utils sqlite3 systemd xfsprogs
 LENGTH ?= 20
 
 .PHONY: demo test page unit units determinism guest clients bench shares preempt pool clockwise \
@@ -176,6 +176,7 @@ soak: fuzz
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test real -- --nocapture killed
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test kill
 	SPINDLE_CASES=500 $(CARGO) test --release --locked -p spindle-csi --test cluster -- --nocapture
+	SPINDLE_STEPS=all $(CARGO) test --release --locked -p spindle-csi --test node -- --nocapture
 	SPINDLE_CASES=5000000 $(CARGO) test --release --locked -p spindle-trace --test mutations
 	SPINDLE_CASES=20 $(CARGO) test --release --locked -p spindle-profiler --test dynamics \
 	  -- --nocapture

@@ -316,7 +316,7 @@ fn a_removal_that_a_kill_cut_short_is_ended_by_the_next_daemon() {
 }
 
 #[test]
-fn a_volume_for_which_there_is_no_space_is_refused_before_the_config_has_it() {
+fn a_volume_that_the_pool_refuses_is_refused_before_the_config_has_it() {
     let scratch = created();
     let server = Server::unix(scratch.path(), "plan.toml");
     held(&scratch, &["vol", "create", "most", "--size", "900GiB", "--disks", "d1"]);
@@ -325,6 +325,10 @@ fn a_volume_for_which_there_is_no_space_is_refused_before_the_config_has_it() {
     let refused = spindle(scratch.path(), &more);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("what is free in its zone of its disks"), "{refused:?}");
+    let smaller = ["vol", "create", "clone", "--from", "a", "--size", "40MiB"];
+    let refused = spindle(scratch.path(), &smaller);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("at least the 48 MiB of its source"), "{refused:?}");
     // A config that had been replaced and restored would be another file.
     let after = std::fs::metadata(scratch.join("plan.toml")).expect("it is there");
     assert_eq!(after.ino(), before.ino());

@@ -17,6 +17,7 @@ use tonic::transport::Server;
 use crate::blocking::InProgress;
 use crate::daemon::Daemon;
 use crate::node::NodeVolumes;
+use crate::node::steps::{self, End};
 use crate::node::transport::{Transport, TransportKind};
 use crate::proto::controller_server::ControllerServer;
 use crate::proto::identity_server::IdentityServer;
@@ -45,6 +46,12 @@ pub struct Options {
     /// The directory for what tests need beside: the files of nbdfuse.
     #[arg(long, value_name = "DIR", default_value = "/run/spindle-csi")]
     pub directory: PathBuf,
+    /// For tests: the driver ends, as if it were killed, after this step of the node's calls.
+    #[arg(long, value_name = "STEP", hide = true)]
+    pub end_after: Option<u64>,
+    /// For tests: the processes of its group end with it.
+    #[arg(long, requires = "end_after", hide = true)]
+    pub end_with_group: bool,
 }
 
 /// Serves the driver until SIGINT or SIGTERM.
@@ -52,7 +59,10 @@ pub struct Options {
 /// # Errors
 /// The socket is in use or cannot be made.
 pub fn run(options: Options) -> anyhow::Result<()> {
-    let Options { endpoint, api, server, node, attach, directory } = options;
+    let Options { endpoint, api, server, node, attach, directory, .. } = options;
+    if let Some(after) = options.end_after {
+        steps::end(End { after, with_group: options.end_with_group });
+    }
     // A socket that a killed driver has left.
     if std::os::unix::net::UnixStream::connect(&endpoint).is_err() {
         let _ = std::fs::remove_file(&endpoint);

@@ -2,6 +2,8 @@
 //! path of the data, so that this is no transport for production.
 
 use std::fmt::Write;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,7 +11,8 @@ use std::time::{Duration, Instant};
 use nbd::Address;
 use tonic::Status;
 
-use super::tools;
+use super::mounts::Mounts;
+use super::{steps, tools};
 
 /// The longest time that `nbdfuse` takes to show its file.
 const SHOWN_MAX: Duration = Duration::from_secs(20);
@@ -59,6 +62,11 @@ impl Fuse {
         Ok(shown.lines().find_map(of))
     }
 
+    /// Whether the `nbdfuse` of a volume runs: a connection of the volume is its.
+    pub(super) fn is_started(&self, volume: &str) -> bool {
+        self.of(volume).join("nbd").exists()
+    }
+
     /// The device of a volume whose `nbdfuse` runs.
     pub(super) fn find(&self, volume: &str) -> Result<Option<String>, Status> {
         let file = self.of(volume).join("nbd");
@@ -86,7 +94,7 @@ impl Fuse {
         }
         // Fails if no process has left a mount there.
         let _ = tools::run("umount", &["-l", &directory.display().to_string()]);
-        let made = std::fs::create_dir_all(directory);
+        let made = steps::after(std::fs::create_dir_all(directory));
         made.map_err(|error| Status::internal(format!("{}: {error}", directory.display())))?;
         let uri = format!("nbd+unix:///{}?socket={}", hex(volume, "%"), socket.display());
         // The process ends when its directory is unmounted, not with this one.
@@ -95,9 +103,10 @@ impl Fuse {
             .arg(uri)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .process_group(0)
             .spawn();
         let failed = |error| Status::internal(format!("nbdfuse cannot be run: {error}"));
-        let mut child = started.map_err(failed)?;
+        let mut child = steps::after(started).map_err(failed)?;
         // Its end is awaited, so that no zombie is left.
         std::thread::spawn(move || child.wait());
         Ok(())
@@ -106,10 +115,21 @@ impl Fuse {
     /// Detaches a volume from its device.
     pub(super) fn detach(&self, volume: &str, device: &str) -> Result<(), Status> {
         tools::expect("losetup", &["--detach", device])?;
+        self.stop(volume)
+    }
+
+    /// Ends the `nbdfuse` of a volume, if it has one.
+    pub(super) fn stop(&self, volume: &str) -> Result<(), Status> {
         let directory = self.of(volume).display().to_string();
-        tools::expect("umount", &["--", &directory])?;
-        let removed = std::fs::remove_dir(&directory);
-        removed.map_err(|error| Status::internal(format!("{directory}: {error}")))
+        if Mounts::read()?.source(&directory).is_some() {
+            tools::expect("umount", &["--", &directory])?;
+        }
+        match steps::after(std::fs::remove_dir(&directory)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Status::internal(format!("{directory}: {error}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Grows a device: the file of `nbdfuse` keeps the size that it began with.

@@ -11,6 +11,8 @@ use nbd::Address;
 use tonic::Status;
 use units::Bytes;
 
+use super::steps;
+
 /// The connections of a device: a client of a disk gains nothing from more.
 const CONNECTIONS: usize = 1;
 
@@ -91,7 +93,7 @@ impl KernelNbd {
         let mut control = Control::open().map_err(|error| refused(&error))?;
         let backend = self.backend(volume);
         let attached = control.attach(&backend, None, (CONNECTIONS, DEAD_TIMEOUT));
-        let device = attached.map_err(|error| refused(&error))?.device;
+        let device = steps::after(attached).map_err(|error| refused(&error))?.device;
         self.keep(backend, device);
         Ok(device.to_string())
     }
@@ -99,7 +101,7 @@ impl KernelNbd {
     pub(super) fn detach(&self, volume: &str) -> Result<(), Status> {
         let Some(attached) = self.attached(volume)? else { return Ok(()) };
         let mut control = Control::open().map_err(|error| refused(&error))?;
-        control.detach(attached.device).map_err(|error| refused(&error))
+        steps::after(control.detach(attached.device)).map_err(|error| refused(&error))
     }
 
     /// Grows the device of a volume to `size`.
@@ -107,6 +109,6 @@ impl KernelNbd {
         let Some(attached) = self.attached(volume)? else { return Ok(()) };
         let mut control = Control::open().map_err(|error| refused(&error))?;
         let grown = control.grow(&attached, &self.backend(volume), size);
-        grown.map(drop).map_err(|error| refused(&error))
+        steps::after(grown).map(drop).map_err(|error| refused(&error))
     }
 }

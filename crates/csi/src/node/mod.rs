@@ -5,6 +5,7 @@ mod file_system;
 mod fuse;
 mod kernel;
 mod mounts;
+pub(crate) mod steps;
 mod tools;
 pub(crate) mod transport;
 
@@ -57,6 +58,14 @@ impl NodeVolumes {
         self.transport.find(volume)
     }
 
+    /// Whether a call that was cut short has left a part of a device of the volume.
+    pub(crate) fn is_attaching(&self, volume: &str) -> bool {
+        match &self.transport {
+            Transport::Nbdfuse(fuse) => fuse.is_started(volume),
+            Transport::Nbd(_) | Transport::Ublk(_) => false,
+        }
+    }
+
     /// Attaches a volume, and mounts its file system at `at` if it is to have one. A volume that is
     /// staged already stays as it is.
     pub(crate) fn stage(&self, volume: &str, at: &str, access: &Access) -> Result<(), Status> {
@@ -86,7 +95,8 @@ impl NodeVolumes {
                 "volume \"{volume}\" is mounted at {other}: expected nowhere but at {at}"
             )));
         }
-        std::fs::create_dir_all(at).map_err(|error| failed("make it", at, &error))?;
+        let made = steps::after(std::fs::create_dir_all(at));
+        made.map_err(|error| failed("make it", at, &error))?;
         FileSystem::prepare(volume, &device, file_system)?;
         mounts::mount(&device, at, file_system, options)?;
         // A clone of a smaller volume, or one that grew while it was not in use.
@@ -100,7 +110,7 @@ impl NodeVolumes {
         }
         match self.transport.find(volume)? {
             Some(device) => self.transport.detach(volume, &device),
-            None => Ok(()),
+            None => self.transport.end_detaching(volume),
         }
     }
 
@@ -139,7 +149,8 @@ impl NodeVolumes {
                 "volume \"{volume}\" is published at {other}: its mode is of one pod alone"
             )));
         }
-        make_target(target, &asked.access).map_err(|error| failed("make it", target, &error))?;
+        steps::after(make_target(target, &asked.access))
+            .map_err(|error| failed("make it", target, &error))?;
         mounts::bind(from, target, asked.is_read_only)
     }
 
@@ -153,7 +164,7 @@ impl NodeVolumes {
             Ok(_) => std::fs::remove_file(target),
             Err(_) => Ok(()),
         };
-        removed.map_err(|error| failed("remove it", target, &error))
+        steps::after(removed).map_err(|error| failed("remove it", target, &error))
     }
 
     /// The bytes and the inodes of the file system at `path`; `None` if a device is there.

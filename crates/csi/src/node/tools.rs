@@ -1,9 +1,10 @@
 //! Tools of the system: each is run to its end, and says what it has to say in an error.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tonic::Status;
 
+use super::steps;
 use crate::limits::TOOL_BYTES_MAX;
 
 /// Runs a tool.
@@ -11,8 +12,11 @@ use crate::limits::TOOL_BYTES_MAX;
 /// # Errors
 /// It cannot be started.
 pub(super) fn run(tool: &str, arguments: &[&str]) -> Result<Output, Status> {
-    let output = Command::new(tool).args(arguments).output();
-    output.map_err(|error| Status::internal(format!("{tool} cannot be run: {error}")))
+    let failed = |error| Status::internal(format!("{tool} cannot be run: {error}"));
+    let mut command = Command::new(tool);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = steps::after(command.spawn()).map_err(failed)?;
+    steps::after(child.wait_with_output()).map_err(failed)
 }
 
 /// Runs a tool that has to succeed, and returns its standard output.

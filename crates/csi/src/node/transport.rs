@@ -8,6 +8,7 @@ use units::Bytes;
 
 use super::fuse::Fuse;
 use super::kernel::KernelNbd;
+use super::steps;
 use crate::daemon::Daemon;
 
 /// How volumes become devices.
@@ -58,7 +59,7 @@ impl Transport {
         match self {
             Self::Nbd(kernel) => kernel.attach(volume),
             Self::Ublk(daemon) => {
-                daemon.serve_block_device(volume, true)?;
+                steps::after(daemon.serve_block_device(volume, true))?;
                 let none = || Status::unavailable("the daemon names no device");
                 daemon.block_device(volume)?.ok_or_else(none)
             }
@@ -70,8 +71,16 @@ impl Transport {
     pub(super) fn detach(&self, volume: &str, device: &str) -> Result<(), Status> {
         match self {
             Self::Nbd(kernel) => kernel.detach(volume),
-            Self::Ublk(daemon) => daemon.serve_block_device(volume, false),
+            Self::Ublk(daemon) => steps::after(daemon.serve_block_device(volume, false)),
             Self::Nbdfuse(fuse) => fuse.detach(volume, device),
+        }
+    }
+
+    /// Removes what a detachment that was cut short has left.
+    pub(super) fn end_detaching(&self, volume: &str) -> Result<(), Status> {
+        match self {
+            Self::Nbdfuse(fuse) => fuse.stop(volume),
+            Self::Nbd(_) | Self::Ublk(_) => Ok(()),
         }
     }
 

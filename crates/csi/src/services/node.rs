@@ -59,7 +59,9 @@ impl Driver {
         let access = asked_by(asked.volume_capability.as_ref())?.access;
         let volume = self.daemon.volume(&asked.volume_id)?;
         // Another client, such as a VM, writes to it already: the two would not see each other.
-        if volume.connections > 0 && self.volumes.device(&volume.name)?.is_none() {
+        let is_ours =
+            self.volumes.is_attaching(&volume.name) || self.volumes.device(&volume.name)?.is_some();
+        if volume.connections > 0 && !is_ours {
             return Err(Status::failed_precondition(format!(
                 "volume \"{}\" is open on {} connections of other clients: expected none",
                 volume.name, volume.connections

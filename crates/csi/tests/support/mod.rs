@@ -2,8 +2,10 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod calls;
+pub(crate) mod node;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -40,11 +42,25 @@ impl DriverProcess {
     /// # Panics
     /// If it ends before.
     pub(crate) fn start(directory: &Path, node: &str, attach: &str) -> Self {
+        Self::start_with(directory, (node, attach), &[])
+    }
+
+    /// Starts a driver with more options, as the leader of a group of processes.
+    ///
+    /// # Panics
+    /// If it ends before it serves.
+    pub(crate) fn start_with(
+        directory: &Path,
+        (node, attach): (&str, &str),
+        options: &[String],
+    ) -> Self {
         let of = |name: &str| directory.join(name).display().to_string();
         let mut child = Command::new(binary("spindle-csi"))
             .args(["--endpoint", &of("csi.sock"), "--api", &of("spindle-api.sock")])
             .args(["--server", &format!("unix:{}", of("nbd.sock"))])
             .args(["--node", node, "--attach", attach, "--directory", &of("fuse")])
+            .args(options)
+            .process_group(0)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -59,6 +75,11 @@ impl DriverProcess {
     /// Kills it, as a node that is out of memory does.
     pub(crate) fn kill(mut self) {
         self.end();
+    }
+
+    /// Whether it has ended. A call that its end has cut short is answered before the end is known.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is a child").is_some()
     }
 
     fn end(&mut self) {
@@ -97,6 +118,8 @@ pub(crate) fn cannot_mount() -> Option<&'static str> {
     let can_open = |path: &str| std::fs::File::options().read(true).write(true).open(path).is_ok();
     if !rustix::process::geteuid().is_root() {
         Some("not root")
+    } else if node::attach() != "nbdfuse" {
+        None
     } else if !can_open("/dev/fuse") {
         Some("/dev/fuse cannot be opened")
     } else if !can_open("/dev/loop-control") {

@@ -170,18 +170,27 @@ impl DaemonState {
         Ok(NewVolume { name, size, layout, zone, thin, seed, disks })
     }
 
+    /// The volume or snapshot that a volume of the plan begins as.
+    fn clone_source(
+        &self,
+        planned: &PoolVolume,
+        source: &str,
+    ) -> Result<(PoolVolumeId, Volume), ChangeError> {
+        self.pool_volume(source).ok_or_else(|| {
+            let name = &planned.name;
+            ChangeError::Refused(format!(
+                "volume \"{name}\" begins as \"{source}\", which is not in the pool"
+            ))
+        })
+    }
+
     /// The operation that makes a volume of the plan with the content of its source.
     fn clone_operation(
         &self,
         planned: &PoolVolume,
         source: &str,
     ) -> Result<Operation, ChangeError> {
-        let (source, _) = self.pool_volume(source).ok_or_else(|| {
-            let name = &planned.name;
-            ChangeError::Refused(format!(
-                "volume \"{name}\" begins as \"{source}\", which is not in the pool"
-            ))
-        })?;
+        let (source, _) = self.clone_source(planned, source)?;
         Ok(Operation::Clone { source, name: planned.name.clone(), size: planned.blocks() })
     }
 
@@ -204,7 +213,14 @@ impl DaemonState {
             Ok(pool.size_max(layout, zone, &disks))
         });
         let size_max = size_max.map_err(|refusal| ChangeError::Refused(refusal.to_string()))?;
-        if thin || source.is_some() {
+        if let Some(source) = source {
+            // The source may have grown since the size was asked for.
+            let (_, source) = self.clone_source(planned, source)?;
+            let refusal = Refusal::SmallerThanSource { blocks: source.size };
+            let is_smaller = planned.blocks() < source.size;
+            return if is_smaller { refused(refusal.to_string()) } else { Ok(()) };
+        }
+        if thin {
             return Ok(());
         }
         fits(planned.size, size_max.sectors().bytes())
