@@ -107,6 +107,8 @@ guest: build clients
 	  bash tests/guest/ublk.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/vhost_user.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/clients.sh sample
+	SPINDLE=$(abspath $(SPINDLE)) SECONDS_EACH=1 RAMP=1 bash tests/guest/peers.sh \
+	  out/peers-sample.txt random-16-one
 
 clients:
 	@missing=(); for p in $(CLIENTS); do dpkg -s $$p >/dev/null 2>&1 || missing+=($$p); done; \
@@ -130,6 +132,12 @@ shares: build clients
 	$(LAB) bench shares --seconds $(LENGTH)
 	$(LAB) bench vdisk
 	$(LAB) bench insulation
+
+# Linux's own schedulers and Spindle on the same emulated disk, in a Linux guest: 25 minutes.
+.PHONY: peers
+peers: build clients
+	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/peers.sh out/peers.txt
+	if [ -e out/peers.txt ]; then $(LAB) peers out/peers.txt; fi
 
 # The worth of reserves to clients that wait for each answer, live: with fio, and in a Linux guest
 # to SQLite, fio and a recorder. About 25 minutes; wants a machine that does nothing else.

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::figures::Plot;
+use crate::peers::Peers;
 use crate::recorder::Recorder;
 use crate::validate_command::Validate;
 
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Validate(Validate),
     /// A live camera recorder: sixteen streams with deadlines beside best-effort load.
     Recorder(Recorder),
+    /// Compare Spindle with Linux's schedulers, from what tests/guest/peers.sh measured in a guest.
+    Peers(Peers),
     /// Draw figures as SVG.
     #[command(subcommand)]
     Plot(Plot),

@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod experiments;
 mod figures;
+mod peers;
 mod recorder;
 mod reproduce;
 mod validate;
@@ -38,6 +39,7 @@ fn run(command: Command, json: bool) -> anyhow::Result<ExitStatus> {
         Command::Reproduce(args) => reproduce::run(&args, json),
         Command::Validate(args) => validate_command::run(&args, json),
         Command::Recorder(args) => recorder::run(&args, json),
+        Command::Peers(args) => peers::run(&args, json),
         Command::Plot(plot) => figures::run(&plot, json),
     }
 }

@@ -66,13 +66,15 @@ const BARS_WIDTH: f64 = 0.7;
 const LOG_MARGIN: f64 = 1.25;
 const DASHES: &[(i32, i32)] = &[(0, 5), (10, 15), (20, 25)];
 /// Colours that are distinguishable with colour-blindness (Okabe and Ito's set).
-const COLOURS: [RGBColor; 6] = [
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
     RGBColor(230, 159, 0),
     RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+    RGBColor(240, 228, 66),
 ];
 
 impl Plot {

@@ -225,10 +225,10 @@ impl Spindle {
         let own_part = self.ledger.own_part();
         let entry = self.volume(volume);
         assert!(entry.running > 0, "a completed command was dispatched");
+        entry.update_quantum(own_part);
         entry.running -= 1;
         debug_assert!(now >= entry.last_completion, "completions are in order");
         entry.last_completion = now;
-        entry.update_quantum(own_part);
         if entry.outstanding() == 0 {
             entry.idle_level = entry.account.reserve_level(now);
             self.places.on_idle(volume, now);

@@ -28,6 +28,10 @@ const SWITCH_PART: i64 = 16;
 const LEAST_PART: i64 = 4;
 /// ... but at most this many requests long.
 const LEAST_REQUESTS_MAX: i64 = 3;
+/// A quantum holds as many requests as the client keeps, up to this many: of requests that are
+/// served one a quantum, what is theirs and what the switch cost could not be told apart, so that
+/// the quantum would stay that short.
+const KEPT_REQUESTS_MAX: u32 = 2;
 /// The shortest time between two quanta of such a volume.
 const ROUND_MIN: DiskTime = DiskTime::from_millis(50);
 /// The part of a bucket's capacity that a quantum may need at most, in tenths.
@@ -249,7 +253,8 @@ impl Volume {
 
     /// Computes the quantum from what was learned: so long that switches cost a [`SWITCH_PART`]th
     /// of the time in which the reserve pays for it, and not short beside `own_part`, what the
-    /// volumes pay themselves of a switch.
+    /// volumes pay themselves of a switch. It is called while the command that completes is
+    /// counted.
     pub(super) fn update_quantum(&mut self, own_part: DiskTime) {
         let switch = self.times.switch();
         let round = DiskTime::from_nanos(switch.as_nanos() * SWITCH_PART).max(ROUND_MIN);
@@ -257,7 +262,9 @@ impl Volume {
         let service = self.times.service().unwrap_or_default();
         let least = DiskTime::from_nanos(own_part.as_nanos() * LEAST_PART)
             .min(DiskTime::from_nanos(service.as_nanos() * LEAST_REQUESTS_MAX));
-        self.shallow_quantum = quantum.max(least).max(service);
+        let kept = i64::from(self.outstanding().clamp(1, KEPT_REQUESTS_MAX));
+        let kept = DiskTime::from_nanos(service.as_nanos() * kept);
+        self.shallow_quantum = quantum.max(least).max(kept);
         debug_assert!(own_part >= DiskTime::ZERO, "a switch gives no disk time: {own_part}");
         debug_assert!(self.shallow_quantum >= service, "a quantum holds a command");
     }
