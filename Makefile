@@ -162,7 +162,7 @@ pool: build clients
 clockwise: build
 	$(LAB) bench clockwise
 
-soak: fuzz
+soak: fuzz build clients
 	$(MAKE) fuzz-guided FUZZ_SECONDS=3600
 	$(CARGO) run --release --locked -p spindle-sim --example soak -- 1000 20000
 	$(CARGO) run --release --locked -p spindle-sim --example day
@@ -185,6 +185,7 @@ soak: fuzz
 	SPINDLE_KILLS=200 $(CARGO) test --release --locked -p spindle --test kill
 	SPINDLE_CASES=500 $(CARGO) test --release --locked -p spindle-csi --test cluster -- --nocapture
 	SPINDLE_STEPS=all $(CARGO) test --release --locked -p spindle-csi --test node -- --nocapture
+	RESTARTS=30 STOPS=90 SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/ublk.sh
 	SPINDLE_CASES=5000000 $(CARGO) test --release --locked -p spindle-trace --test mutations
 	SPINDLE_CASES=20 $(CARGO) test --release --locked -p spindle-profiler --test dynamics \
 	  -- --nocapture

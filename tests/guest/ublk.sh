@@ -6,7 +6,8 @@
 # SPINDLE is target/release/spindle unless given, OTHER another build of it. RESTARTS is the number
 # of times that the daemon ends (6: two of each kind; 30 for ten of each). KERNEL is the guest's
 # kernel (6.12; Debian 12's 6.1 has no ublk). FRONTS=1 measures the shares of two volumes at 50 %
-# each, one used by NBD and one by ublk. Exit status: 0 if all checks hold, or without a guest
+# each, one used by NBD and one by ublk. STOPS is the number of stops under 64 outstanding requests
+# (10, ublk_stops_guest.sh). Exit status: 0 if all checks hold, or without a guest
 # to boot or a ublk driver in its kernel; else not 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -35,3 +36,11 @@ if [ "$status" -ne 0 ]; then
   exit 1
 fi
 echo "guest: a ublk device held over $restarts ends of its daemon"
+
+stops=${STOPS:-10}
+export EXTRA="$dir/bin/spindle" ARGS="$stops" SMP=2 TMO=$((120 + 10 * stops))
+bash "$guest" run "$here/ublk_stops_guest.sh" || status=$?
+if [ "$status" -ne 0 ]; then
+  echo "FAILED: the guest ended with $status" >&2
+  exit 1
+fi

@@ -10,6 +10,14 @@ api=/tmp/spindle-api.sock
 fail() {
   echo "FAILED: $*"
   tail -n 20 /tmp/daemon 2> /dev/null || true
+  # What a daemon that does not serve waits for.
+  for task in "/proc/${daemon:-0}"/task/*; do
+    [ -e "$task" ] || continue
+    echo "$(cat "$task/comm"): $(cut -d ' ' -f 3,14,15 "$task/stat") in $(cat "$task/wchan")"
+    cat "$task/stack" 2> /dev/null || true
+  done
+  df /tmp | tail -1
+  free | head -2
   dmesg | tail -20
   exit 1
 }

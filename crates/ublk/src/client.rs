@@ -57,11 +57,29 @@ impl UblkClient {
         Ok(ring)
     }
 
+    /// Lets the ring go. One that the driver has not ended stays until this thread ends, by which
+    /// the kernel notices, and keeps the requests for the next daemon. If it were closed before, a
+    /// request that comes meanwhile would be given to this thread, which lives, and would belong to
+    /// no daemon: the driver would wait for its answer, and the next daemon for the driver (seen on
+    /// Linux 6.12: `ublk_abort_queue` runs once, `ublk_wait_tagset_rqs_idle` has no end).
+    fn release(&mut self) {
+        let Some(ring) = self.ring.take() else { return };
+        if !self.queue.is_ended() {
+            core::mem::forget(ring);
+        }
+    }
+
     /// The device is served no more: it is dropped when its requests are answered.
     fn end(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.server.detach(connection);
         }
+    }
+}
+
+impl Drop for UblkClient {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 
@@ -124,8 +142,7 @@ impl QueueClient for UblkClient {
     }
 
     fn closed(&mut self) {
-        // The kernel notices the end of the ring: requests wait for the next daemon.
-        self.ring = None;
+        self.release();
     }
 }
 

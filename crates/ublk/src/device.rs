@@ -252,7 +252,12 @@ fn wait_for_recovery(control: &mut Control, info: DeviceInfo) -> Result<(), Ublk
     let mut attempts = RECOVERY_MAX.as_nanos() / RECOVERY_RETRY.as_nanos();
     loop {
         match control.begin_recovery(info.device) {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                // The driver ends the commands of the former daemon after it has let the device go
+                // (`ublk_quiesce_work_fn`): those of this one are not to be among them.
+                pause(RECOVERY_RETRY);
+                return Ok(());
+            }
             Err(error) if !is(&error, Errno::BUSY) => {
                 return Err(UblkError::Refused("recover a device", error));
             }

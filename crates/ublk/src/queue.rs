@@ -92,6 +92,11 @@ impl Queue {
         Self { outstanding: vec![None; depth], waiting, ended: false }
     }
 
+    /// Whether the driver has ended a tag's command: it gives no further requests.
+    pub(crate) const fn is_ended(&self) -> bool {
+        self.ended
+    }
+
     /// Takes the requests that have come, and submits those for which there is room.
     pub(crate) fn receive(
         &mut self,
