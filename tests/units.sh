@@ -40,7 +40,7 @@ verify() {
 verify
 exposes spindle.service 12
 exposes spindle-attach@.service 27
-exposes spindle-csi.service 61
+exposes spindle-csi.service 60
 cp "$contrib/spindle-ublk.conf" "$units/spindle.service.d/ublk.conf"
 verify spindle-ublk.conf
 exposes spindle.service 20

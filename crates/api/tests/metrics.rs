@@ -210,31 +210,58 @@ fn the_document_has_a_line_for_each_metric_in_their_order() {
     );
 }
 
+/// The metrics that an expression names. Each has to exist, and a counter has to be a rate or an
+/// increase.
+fn named(expression: &str, all: &[spindle_api::Metric]) -> Vec<String> {
+    let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names: Vec<&str> = words.filter(|word| word.starts_with("spindle_")).collect();
+    assert!(!names.is_empty(), "{expression}");
+    let mut found = Vec::new();
+    for name in names {
+        let base = name.strip_suffix("_bucket").unwrap_or(name);
+        let metric = all.iter().find(|metric| metric.name == base);
+        let metric = metric.unwrap_or_else(|| panic!("no {base}: {expression}"));
+        assert_eq!(name != base, metric.kind == MetricKind::Histogram, "{expression}");
+        let rated = expression.contains("rate(") || expression.contains("increase(");
+        // The labels of a volume are joined to either.
+        if base != "spindle_volume_labels" {
+            assert_eq!(rated, metric.kind != MetricKind::Gauge, "{expression}");
+        }
+        found.push(base.to_owned());
+    }
+    found
+}
+
 #[test]
-fn every_metric_that_the_dashboard_shows_exists_with_its_labels() {
-    let text = std::fs::read_to_string(format!("{ROOT}/contrib/grafana-dashboard.json"));
-    let dashboard: Value = serde_json::from_str(&text.expect("the dashboard")).expect("JSON");
+fn every_metric_that_the_dashboards_show_exists_with_its_labels() {
     let all = metrics();
-    let mut shown = BTreeSet::new();
-    let panels = dashboard["panels"].as_array().expect("panels");
-    for panel in panels.iter().filter(|panel| panel["type"] != "row") {
-        let targets = panel["targets"].as_array().expect("targets");
-        assert!(!targets.is_empty() && panel["gridPos"].is_object(), "{panel}");
-        for target in targets {
-            let expression = target["expr"].as_str().expect("an expression");
-            let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            let names: Vec<&str> = words.filter(|word| word.starts_with("spindle_")).collect();
-            assert!(!names.is_empty(), "{expression}");
-            for name in names {
-                let base = name.strip_suffix("_bucket").unwrap_or(name);
-                let metric = all.iter().find(|metric| metric.name == base);
-                let metric = metric.unwrap_or_else(|| panic!("no {base}: {expression}"));
-                assert_eq!(name != base, metric.kind == MetricKind::Histogram, "{expression}");
-                let rated = expression.contains("rate(");
-                assert_eq!(rated, metric.kind != MetricKind::Gauge, "{expression}");
-                shown.insert(base.to_owned());
+    for name in ["grafana-dashboard.json", "kubernetes/grafana-dashboard.json"] {
+        let text = std::fs::read_to_string(format!("{ROOT}/contrib/{name}"));
+        let dashboard: Value = serde_json::from_str(&text.expect("it is there")).expect("JSON");
+        let mut shown = BTreeSet::new();
+        let panels = dashboard["panels"].as_array().expect("panels");
+        for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+            let targets = panel["targets"].as_array().expect("targets");
+            assert!(!targets.is_empty() && panel["gridPos"].is_object(), "{panel}");
+            for target in targets {
+                shown.extend(named(target["expr"].as_str().expect("an expression"), &all));
             }
         }
+        assert!(shown.len() > 15, "{name} shows much of what there is: {shown:?}");
     }
-    assert!(shown.len() > 15, "it shows much of what there is: {shown:?}");
+}
+
+#[test]
+fn every_metric_that_an_alert_watches_exists() {
+    let text = std::fs::read_to_string(format!("{ROOT}/contrib/kubernetes/alerts.yaml"));
+    let text = text.expect("it is there");
+    let all = metrics();
+    let rules = text.split("- alert: ").skip(1);
+    let mut count = 0;
+    for rule in rules {
+        let expression = rule.split("expr:").nth(1).and_then(|rest| rest.split("labels:").next());
+        named(expression.unwrap_or_else(|| panic!("no expression: {rule}")), &all);
+        count += 1;
+    }
+    assert!(count > 5, "{count} alerts");
 }
