@@ -35,7 +35,7 @@ demo: build
 build:
 	$(CARGO) build --release --locked -p spindle -p spindle-lab -p spindle-csi
 
-test: clients unit units determinism guest page package-test python
+test: clients unit units determinism guest page package-test image-test python
 
 unit: clients csi-sanity
 	$(CARGO) test --workspace --locked --no-fail-fast
@@ -308,7 +308,24 @@ reproducible: dist
 package: dist pages $(NFPM)
 	bash packaging/build.sh $(NFPM) $(DIST)/$(TRIPLE)/release $(TARGET)/packages
 
-# The daemon as one file without libraries, for images and machines without packages. Needs
+# The images of the daemon and of the Kubernetes driver, in target/images. Needs buildah and Debian.
+.PHONY: image image-test
+image: dist
+	bash packaging/image.sh $(DIST)/$(TRIPLE)/release $(TARGET)/images
+
+# The images of the release build: two builds give the same bytes; both are started.
+IMAGES := $(TARGET)/images-tried
+image-test: build clients csi-sanity
+	@if [ "$$(id -u)" != 0 ]; then echo "SKIPPED: image-test: needs root"; exit 0; fi; \
+	if ! command -v buildah >/dev/null; then echo "installing buildah"; \
+	  apt-get update -q >/dev/null; DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -y -q --no-install-recommends buildah >/dev/null; fi; \
+	bash packaging/image.sh $(TARGET)/release $(IMAGES)/now; \
+	bash packaging/image.sh $(TARGET)/release $(IMAGES)/again; \
+	for name in spindle spindle-csi; do cmp $(IMAGES)/{now,again}/$$name.tar; done; \
+	SUITE=$(abspath $(CSI_SANITY)) bash packaging/image_test.sh $(IMAGES)/now
+
+# The daemon as one file without libraries, for machines without packages. Needs
 # musl-gcc and the target: `rustup target add $(MUSL)`.
 MUSL := $(firstword $(subst -, ,$(TRIPLE)))-unknown-linux-musl
 STATIC := $(DIST)/$(MUSL)/release/spindle
