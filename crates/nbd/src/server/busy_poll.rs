@@ -4,6 +4,10 @@
 //! A loop that gets messages every few microseconds is faster if it polls for that long; another
 //! loop had better sleep at once. The recent idle times decide, as KVM's do for idle virtual
 //! processors (`halt_poll_ns`).
+//!
+//! A message of which a part has arrived is a case of its own. Clients send the head of a write and
+//! its payload by two system calls, a few microseconds apart: a loop that slept in between would
+//! sleep and wake twice for each write.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -27,19 +31,41 @@ const POLLS_MAX: u32 = 32;
 #[derive(Debug, Default)]
 pub(crate) struct BusyPoll {
     length: Duration,
+    is_rest_due: bool,
 }
 
 impl BusyPoll {
+    /// Whether the rest of a message that has begun is due, for the next wait.
+    pub(crate) fn rest_is_due(&mut self, is_due: bool) {
+        self.is_rest_due = is_due;
+    }
+
+    /// Polls busily for a while, then sleeps for at most `tick`. Returns whether there are events.
+    pub(crate) fn wait(
+        &mut self,
+        (poll, events): (&mut Poll, &mut Events),
+        clock: &dyn Fn() -> Instant,
+        tick: std::time::Duration,
+    ) -> io::Result<bool> {
+        let began = clock();
+        let seen = self
+            .poll_until(clock, || poll_events(poll, events, std::time::Duration::ZERO))?
+            || poll_events(poll, events, tick)?;
+        self.idle_for(clock().saturating_since(began));
+        Ok(seen)
+    }
+
     /// Polls until an event is ready or the time is over. Returns whether there was an event.
-    pub(crate) fn poll_until<E>(
+    fn poll_until<E>(
         &self,
         now: &dyn Fn() -> Instant,
         mut poll: impl FnMut() -> Result<bool, E>,
     ) -> Result<bool, E> {
-        if self.length == Duration::ZERO {
+        let length = if self.is_rest_due { BUSY_POLL_MAX } else { self.length };
+        if length == Duration::ZERO {
             return Ok(false);
         }
-        let until = now() + self.length;
+        let until = now() + length;
         for _ in 0..POLLS_MAX {
             if poll()? {
                 return Ok(true);
@@ -51,8 +77,12 @@ impl BusyPoll {
         Ok(false)
     }
 
-    /// The loop was idle for `time`.
-    pub(crate) fn idle_for(&mut self, time: Duration) {
+    /// The loop was idle for `time`. How soon a payload followed its head says nothing of how soon
+    /// the next request comes.
+    fn idle_for(&mut self, time: Duration) {
+        if core::mem::take(&mut self.is_rest_due) {
+            return;
+        }
         self.length = if time <= BUSY_POLL_MAX {
             BUSY_POLL_MAX
         } else {
@@ -116,6 +146,16 @@ mod tests {
             assert!(polls(&busy_poll, step) <= left + 1, "half as long each time");
         }
         assert_eq!(polls(&busy_poll, step), 0);
+    }
+
+    #[test]
+    fn the_rest_of_a_message_is_polled_for_once_and_teaches_nothing() {
+        let mut busy_poll = BusyPoll::default();
+        let step = Duration::from_micros(1);
+        busy_poll.rest_is_due(true);
+        assert_eq!(polls(&busy_poll, step), 5);
+        busy_poll.idle_for(Duration::from_micros(2));
+        assert_eq!(polls(&busy_poll, step), 0, "the next request is another matter");
     }
 
     #[test]

@@ -223,6 +223,11 @@ impl Connection {
         self.session.is_in_payload() && self.session.blocked() == Some(Blocked::PayloadMemory)
     }
 
+    /// Whether a payload is arriving, and there is memory for it.
+    pub(crate) fn awaits_payload(&self) -> bool {
+        self.session.is_in_payload() && self.session.blocked().is_none()
+    }
+
     fn can_read(&self) -> bool {
         match &self.secure {
             None => self.readiness.readable && self.session.wants_input(),
@@ -319,6 +324,8 @@ impl Connection {
                 }
                 if filled < count {
                     self.session.feed(&buffer[..count - filled], context);
+                    // Its payload follows a head at once, and may be there by now.
+                    self.readiness.readable |= self.awaits_payload();
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.readiness.readable = false,

@@ -189,22 +189,11 @@ impl<'a> EventLoop<'a> {
         let outcome = if busy {
             poll_events(&mut self.poll, events, std::time::Duration::ZERO)
         } else {
-            self.wait(events, clock)
+            self.busy_poll.wait((&mut self.poll, events), clock, TICK)
         };
         self.handle.mark_awake(self.loop_id);
         self.now = clock();
         outcome.map(drop)
-    }
-
-    /// Polls busily for a while, then sleeps.
-    fn wait(&mut self, events: &mut Events, clock: &dyn Fn() -> Instant) -> io::Result<bool> {
-        let began = clock();
-        let seen = self
-            .busy_poll
-            .poll_until(clock, || poll_events(&mut self.poll, events, std::time::Duration::ZERO))?
-            || poll_events(&mut self.poll, events, TICK)?;
-        self.busy_poll.idle_for(clock().saturating_since(began));
-        Ok(seen)
     }
 
     /// Records which sockets are readable and writable.
@@ -300,7 +289,7 @@ impl<'a> EventLoop<'a> {
 
     /// Reads from every ready connection once, and submits the requests.
     fn read(&mut self, handler: &mut dyn RequestHandler, answered: &mut Vec<Reply>) {
-        let mut submitted = false;
+        let (mut submitted, mut rest_is_due) = (false, false);
         for _ in 0..self.ready.len() {
             let Some(slot) = self.ready.pop_front() else { break };
             if matches!(self.slots.get(slot), Some(Slot::Queue(_))) {
@@ -339,10 +328,12 @@ impl<'a> EventLoop<'a> {
                 self.memory_blocked.push_back(slot);
             }
             self.to_write.push(slot);
+            rest_is_due |= connection.awaits_payload();
             if progress == Progress::Unfinished {
                 self.make_ready(slot);
             }
         }
+        self.busy_poll.rest_is_due(rest_is_due);
         if submitted {
             handler.flush_batch(answered);
         }
