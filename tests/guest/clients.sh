@@ -3,11 +3,13 @@
 # NBD), on an emulated hgst-7k8:
 #   sqlite   SQLite commits small transactions with 30 %, beside a backup with 70 %: against the
 #            same guest alone on the drive slowed to 0.3
+#   buffered SQLite with 30 %, beside random writes, sequential writes and sequential reads with
+#            70 %: each write answered from its own volume's buffer
 #   reader   one random 4 KiB read at a time with 50 %, beside 16 outstanding with 50 %
 #   writer   a recorder through ext4 on a stream, beside two backups
 #   sample   no figure is judged: a few transactions of SQLite beside a backup, all of them kept
-#   SPINDLE=path/to/spindle tests/guest/clients.sh [sqlite|reader|writer|sample]...
-# Without names the first three run. SPINDLE is target/release/spindle unless given; POLICY is the
+#   SPINDLE=path/to/spindle tests/guest/clients.sh [NAME...]
+# Without names sqlite, reader and writer run. SPINDLE is target/release/spindle unless given; POLICY is the
 # disk's policy (spindle), COUNT the number of transactions (300), SECONDS_READ (30) and
 # SECONDS_WRITTEN (600) how long the reader and the writer run. Prints a table. Exit status: 0 if
 # all bounds hold, or without a guest to boot; else not 0.
@@ -56,9 +58,9 @@ loads=()
 start_loads() {
   pids=()
   for load in "${loads[@]}"; do
-    read -r volume rw block depth <<< "$load"
+    read -r volume rw block depth span <<< "$load"
     fio --name="$volume" --ioengine=nbd --uri="nbd+unix:///$volume?socket=$dir/nbd.sock" \
-      --rw="$rw" --bs="$block" --iodepth="$depth" --size=500g --norandommap --time_based \
+      --rw="$rw" --bs="$block" --iodepth="$depth" --size="${span:-500g}" --norandommap --time_based \
       --runtime=7200 --output="$dir/load.$volume" &
     pids+=($!)
   done
@@ -163,6 +165,33 @@ sqlite() {
   unset EXTRA ARGS
 }
 
+# SQLite with write buffers beside a neighbour that writes, or reads, with 70 %.
+buffered() {
+  size=4GiB
+  export EXTRA=$(command -v sqlite3)
+  for mode in delete wal; do
+    export ARGS="$mode $count"
+    loads=()
+    plan 0.3 "" > "$dir/plan.toml"
+    guest sqlite_guest.sh
+    reference=$first reference_p99=$second
+    note "SQLite, journal_mode $mode: on the drive slowed to 0.3" "$reference" "/s"
+    note "  p99 there" "$reference_p99" "ms"
+    # Sequential writes go round within 1 GiB: the backing keeps what is written.
+    for load in "randwrite 4k 16" "write 1m 4 1g" "read 1m 4"; do
+      loads=("backup $load")
+      plan 1 'reserve = "30%"' backup 'reserve = "70%"' > "$dir/plan.toml"
+      guest sqlite_guest.sh
+      note "  with 30 % beside $load" "$first" "/s"
+      judge "    of those on the slowed drive" "$(ratio "$first" "$reference")" "at least" 0.75 ""
+      note "    p99" "$second" "ms"
+      told "    the neighbour with 70 %: $(rates)"
+      note "    load average" "$(cut -d ' ' -f 1 /proc/loadavg)" ""
+    done
+  done
+  unset EXTRA ARGS
+}
+
 reader() {
   size=3600GiB
   export ARGS=${SECONDS_READ:-30}
@@ -213,8 +242,8 @@ sample() {
 for name in "${@:-sqlite reader writer}"; do
   for each in $name; do
     case $each in
-      sqlite | reader | writer | sample) "$each" ;;
-      *) echo "$0: $each: expected sqlite, reader, writer or sample" >&2; exit 2 ;;
+      sqlite | buffered | reader | writer | sample) "$each" ;;
+      *) echo "$0: $each: expected sqlite, buffered, reader, writer or sample" >&2; exit 2 ;;
     esac
   done
 done

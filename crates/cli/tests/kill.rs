@@ -1,11 +1,18 @@
 //! What a client was answered is there after a kill of the daemon, flushed or not: the client did
-//! not crash, and its next flush succeeds.
+//! not crash, and its next flush succeeds. Without a log of the write buffers a kill is a loss of
+//! power: what was flushed is there.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nbd::Address;
 use nbd::client::Client;
 use rustix::process::Signal;
-use testkit::{Scratch, Server};
-use units::{Extent, Lba, Sectors};
+use sim::SeededRng;
+use testkit::{Scratch, Server, client as program, config as two_volumes, run};
+use units::{Extent, Lba, Operation, Sectors};
 
 const BLOCK: Sectors = Sectors(8);
 const BLOCKS: u64 = 200;
@@ -40,6 +47,12 @@ fn content(write: u64) -> Vec<u8> {
     vec![u8::try_from(write % 251 + 1).expect("a byte"); BLOCK.bytes_usize()]
 }
 
+/// The number of times that a test kills the daemon.
+fn kills() -> u64 {
+    let kills = std::env::var("SPINDLE_KILLS").ok();
+    kills.map_or(3, |kills| kills.parse().expect("SPINDLE_KILLS is a number"))
+}
+
 fn logs(scratch: &Scratch) -> usize {
     std::fs::read_dir(scratch.join("log")).map_or(0, Iterator::count)
 }
@@ -48,9 +61,7 @@ fn logs(scratch: &Scratch) -> usize {
 fn what_was_answered_is_there_after_a_kill() {
     let scratch = Scratch::new();
     let mut written = vec![0; usize::try_from(BLOCKS).expect("few")];
-    let kills = std::env::var("SPINDLE_KILLS").ok();
-    let kills = kills.map_or(3, |kills| kills.parse().expect("SPINDLE_KILLS is a number"));
-    for round in 0..kills {
+    for round in 0..kills() {
         let server = serve(&scratch, "0.01");
         let mut client = client(&server);
         for write in 0..BLOCKS {
@@ -112,4 +123,155 @@ fn a_log_that_has_no_directory_is_refused() {
     scratch.write("plan.toml", text);
     let ran = Server::refused(scratch.path(), &["plan.toml", "--listen", "unix:nbd.sock"]);
     assert!(ran.refusal().contains("field `write_buffer_log`: found plan.toml:"), "{ran:?}");
+}
+
+/// What a block may hold after a kill: what was flushed, or what was written after it.
+#[derive(Clone, Debug, Default)]
+struct Expected {
+    flushed: u64,
+    later: Vec<u64>,
+}
+
+/// A block's content of this number.
+fn numbered(number: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat(BLOCK.bytes_usize() / 8)
+}
+
+#[test]
+fn without_a_log_what_was_flushed_is_there_after_a_kill() {
+    let scratch = Scratch::new();
+    let text = config("0.3").replace("\"log\"", "\"off\"");
+    let plan = scratch.write("plan.toml", text);
+    let mut rng = SeededRng::new(1, 0);
+    let mut blocks = vec![Expected::default(); 50];
+    let (mut number, mut lost) = (0, 0);
+    for _ in 0..kills() {
+        let server = Server::unix(scratch.path(), &plan);
+        let mut client = client(&server);
+        for _ in 0..10 + rng.below(40) {
+            number += 1;
+            let at = rng.below(50);
+            let write = Operation::write(block(at));
+            let write = if rng.below(10) == 0 { write.with_fua() } else { write };
+            let expected = &mut blocks[usize::try_from(at).expect("few")];
+            client.perform(write, &numbered(number)).expect("written");
+            if write.fua {
+                *expected = Expected { flushed: number, later: Vec::new() };
+            } else {
+                expected.later.push(number);
+            }
+            if rng.below(15) == 0 {
+                client.flush().expect("flushed");
+                for expected in &mut blocks {
+                    expected.flushed = expected.later.pop().unwrap_or(expected.flushed);
+                    expected.later.clear();
+                }
+            }
+        }
+        // These are not answered: each is there, or is not.
+        for cookie in 0..4 {
+            number += 1;
+            let at = rng.below(50);
+            blocks[usize::try_from(at).expect("few")].later.push(number);
+            client.send(cookie, Operation::write(block(at)), &numbered(number)).expect("sent");
+        }
+        server.signal(Signal::KILL);
+        server.ended();
+        let server = Server::unix(scratch.path(), &plan);
+        let mut client = self::client(&server);
+        for (at, expected) in (0..).zip(&mut blocks) {
+            let read = client.read(block(at)).expect("read");
+            let found = u64::from_le_bytes(*read.first_chunk().expect("a block"));
+            assert!(read == numbered(found), "block {at} is torn: {found}");
+            let is_there = found == expected.flushed || expected.later.contains(&found);
+            assert!(is_there, "block {at} holds {found}, expected {expected:?}");
+            lost += u64::from(expected.later.last().is_some_and(|last| *last != found));
+            *expected = Expected { flushed: found, later: Vec::new() };
+        }
+        client.flush().expect("flushed");
+        server.stop();
+    }
+    assert!(lost > 0, "the buffers held nothing when the daemon was killed");
+}
+
+/// A client of qemu's that connects again, and exports volume `a` on `again.sock`.
+struct Again(Child);
+
+impl Again {
+    fn start(server: &Server, directory: &Path) -> Self {
+        let ours = server.address.strip_prefix("unix:").expect("a Unix socket");
+        let node = format!(
+            "driver=nbd,node-name=n,server.type=unix,server.path={ours},export=a,\
+             reconnect-delay=600"
+        );
+        let mut command = program("qemu-storage-daemon");
+        command
+            .args(["--blockdev", &node, "--nbd-server", "addr.type=unix,addr.path=again.sock"])
+            .args(["--export", "type=nbd,id=e,node-name=n,name=a,writable=on"])
+            // Its monitor reports when it serves.
+            .args(["--chardev", "stdio,id=m", "--monitor", "chardev=m"])
+            .current_dir(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it is installed");
+        let mut greeting = String::new();
+        let stdout = child.stdout.as_mut().expect("piped");
+        BufReader::new(stdout).read_line(&mut greeting).expect("text");
+        assert!(greeting.contains("QMP"), "{greeting}");
+        Self(child)
+    }
+}
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn fio_verifies_what_it_wrote_and_flushed_over_kills() {
+    let scratch = Scratch::new();
+    let plan = scratch.write("plan.toml", two_volumes("disk.img"));
+    let server = Server::unix(scratch.path(), &plan);
+    let again = Again::start(&server, scratch.path());
+    let is_enough = AtomicBool::new(false);
+    // Random writes with a flush after each 16, all of which are read back: again and again.
+    let verify = || {
+        let mut rounds = 0;
+        while rounds == 0 || !is_enough.load(Ordering::SeqCst) {
+            let mut fio = program("fio");
+            fio.args(["--name=verified", "--ioengine=nbd"])
+                .arg("--uri=nbd+unix:///a?socket=again.sock")
+                .args(["--rw=randwrite", "--bsrange=4k-64k", "--size=8m", "--iodepth=8"])
+                .args(["--fsync=16", "--verify=crc32c", "--verify_fatal=1", "--thread"])
+                .arg(format!("--randseed={rounds}"));
+            let ran = run(fio, scratch.path());
+            assert_eq!(ran.code, Some(0), "after {rounds} rounds: {ran:?}");
+            rounds += 1;
+        }
+        rounds
+    };
+    let (rounds, server) = std::thread::scope(|scope| {
+        let mut server = server;
+        let verified = scope.spawn(verify);
+        for kill in 0..kills() {
+            // What the daemon does for another volume meanwhile is the measure of time.
+            let mut other =
+                Client::connect(&server.address.parse().expect("an address")).expect("it listens");
+            other.go("b").expect("it serves the volume");
+            for write in 0..=kill % 16 {
+                other.write(block(write), &numbered(kill)).expect("written");
+                other.flush().expect("flushed");
+            }
+            server.signal(Signal::KILL);
+            assert_eq!(server.ended().code, None, "it was killed");
+            server = Server::unix(scratch.path(), &plan);
+        }
+        is_enough.store(true, Ordering::SeqCst);
+        (verified.join().expect("fio reads back what it wrote"), server)
+    });
+    println!("{rounds} verified rounds over {} kills", kills());
+    drop(again);
+    server.stop();
 }
