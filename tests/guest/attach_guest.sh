@@ -49,7 +49,9 @@ has_bytes() { [ "$(blockdev --getsize64 "$device")" -eq "$1" ]; }
 rmmod nbd
 refused 'modprobe nbd' spindle attach data --server "$server"
 modprobe nbd
-refused 'no export of that name' spindle attach absent --server "$server"
+refused 'found no volume "absent"' spindle attach absent --server "$server"
+refused 'found no server at' spindle attach data --server "${server%:*}:1"
+refused 'beyond the numbers' spindle attach data /dev/nbd99999 --server "$server"
 refused 'expected root' unshare -U spindle attach data --server "$server"
 refused 'expected one of the volumes' spindle detach data
 refused 'found no /dev/nbd999' spindle detach /dev/nbd999
@@ -63,6 +65,10 @@ spindle attach --list > /tmp/list
 grep -q "$device.*data.*$server" /tmp/list || fail "the list: $(cat /tmp/list)"
 refused "attached as $device already" spindle attach data --server "$server"
 refused 'attached to volume "data"' spindle attach second "$device" --server "$server"
+nbd-client -N second "${server%:*}" "${server#*:}" /dev/nbd5 > /dev/null || fail "nbd-client"
+refused 'connected by another program' spindle attach second /dev/nbd5 --server "$server"
+refused 'connected by another program' spindle detach /dev/nbd5
+nbd-client -d /dev/nbd5 > /dev/null || fail "nbd-client -d"
 
 /bin/mke2fs -q -F -t ext4 "$device" || fail "mke2fs"
 mount -t ext4 "$device" /mnt || fail "mount"
@@ -135,6 +141,14 @@ device=$(spindle attach second /dev/nbd3 --server "$server" --connections 2 2> /
 [ "$device" = /dev/nbd3 ] || fail "$device"
 dd if=/tmp/data of="$device" bs=64k oflag=direct conv=fsync 2> /dev/null || fail "write to $device"
 [ "$(head -c 2097152 "$device" | sha256sum)" = "$sum" ] || fail "$device holds something else"
+mkswap "$device" > /dev/null
+swapon "$device" || fail "swapon"
+refused 'in use as swap space' spindle detach second
+swapoff "$device"
+rm "$device"
+refused "found no node $device" spindle detach second
+numbers=$(cat "/sys/block/${device#/dev/}/dev")
+mknod "$device" b "${numbers%:*}" "${numbers#*:}" || fail "mknod"
 spindle detach "$device" > /dev/null || fail "detach $device"
 echo "two connections: what was written is read"
 
@@ -159,3 +173,16 @@ wait "$emulator" || ended=$?
 [ "$ended" -eq 0 ] || fail "emulate ended with $ended: $(cat /tmp/emulated)"
 [ ! -e "/sys/block/${device#/dev/}/pid" ] || fail "the emulated device is still connected"
 echo "an emulated drive: written and read; kept while mounted"
+
+# A server that is gone for good: the device is not waited for, and goes by force.
+spindle emulate hgst-7k8 --size 64MiB --device /dev/nbd6 > /tmp/device 2> /tmp/emulated &
+emulator=$!
+read -r device < /tmp/device || fail "not emulated: $(cat /tmp/emulated)"
+refused 'expected a free device' spindle emulate hgst-7k8 --size 64MiB --device /dev/nbd6
+kill -KILL "$emulator"
+wait "$emulator" || true
+refused 'lose that with --force' spindle detach "$device"
+spindle detach --force "$device" > /dev/null || fail "detach --force"
+[ ! -e "/sys/block/${device#/dev/}/pid" ] || fail "a device without a server is still connected"
+refused 'needs neither' unshare -U spindle emulate hgst-7k8 --size 64MiB --device /dev/nbd6
+echo "a device whose server is gone: refused with the remedy, and removed by force"

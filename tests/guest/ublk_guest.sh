@@ -106,6 +106,9 @@ device=$(spindle attach --ublk data --socket "$api")
 [ "$device" = /dev/ublkb0 ] || fail "$device"
 [ "$(spindle attach --ublk data --socket "$api")" = "$device" ] || fail "another device"
 grep -q '^ublk = true' "$config" || fail "the config does not say it"
+echo 2 > /proc/sys/kernel/io_uring_disabled
+refused 'io_uring_disabled=0' spindle detach /dev/ublkb7 --socket "$api"
+echo 0 > /proc/sys/kernel/io_uring_disabled
 [ "$(blockdev --getsize64 "$device")" -eq 134217728 ] || fail "another size"
 [ "$(cat "/sys/block/${device#/dev/}/queue/rotational")" = 1 ] || fail "it does not rotate"
 [ "$(cat "/sys/block/${device#/dev/}/queue/write_cache")" = "write back" ] || fail "no flushes"

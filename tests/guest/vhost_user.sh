@@ -1,18 +1,19 @@
 #!/bin/bash
 # Boots a Linux guest whose disk is a volume over vhost-user-blk, and that writes to a file system
-# on it while the daemon is stopped, killed and started again, and grows it
+# on it while the daemon is stopped, killed and replaced by another build, and grows it
 # (vhost_user_guest.sh).
 #   SPINDLE=path/to/spindle tests/guest/vhost_user.sh
-# SPINDLE is target/release/spindle unless given. RESTARTS is the number of times that the daemon
-# ends (4), every second time by SIGKILL: 20 for ten of each. Exit status: 0 if all checks hold, or
+# SPINDLE is target/release/spindle unless given, OTHER another build of it. RESTARTS is the number
+# of times that the daemon ends (4; 30 for ten of each kind). Exit status: 0 if all checks hold, or
 # without a guest to boot; else not 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/common.sh"
 restarts_wanted=${RESTARTS:-4}
-if [ "$restarts_wanted" -lt 20 ]; then
-  echo "SKIPPED: $((20 - restarts_wanted)) of 20 restarts: RESTARTS=20 runs ten of each kind"
+if [ "$restarts_wanted" -lt 30 ]; then
+  echo "SKIPPED: $((30 - restarts_wanted)) of 30 restarts: RESTARTS=30 runs ten of each kind"
 fi
+another_build
 
 cat > "$dir/plan.toml" <<'TOML'
 [listen]
@@ -44,13 +45,18 @@ bash "$guest" run "$here/vhost_user_guest.sh" > "$dir/said" 2>&1 &
 guest_run=$!
 
 restart() {
-  if [ $((restarts % 2)) -eq 0 ]; then
-    kill -KILL "$daemon"
-    wait "$daemon" || true
-  else
-    stop
-  fi
+  case $((restarts % 3)) in
+    0) stop; replace ;;
+    1) stop ;;
+    2) kill -KILL "$daemon"; wait "$daemon" || true ;;
+  esac
   serve
+}
+# The next daemon is of the other build.
+replace() {
+  before=$spindle
+  spindle=$other
+  other=$before
 }
 
 # The guest reports when its volume is to be served by another daemon, and when it is to grow.

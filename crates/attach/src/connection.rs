@@ -23,7 +23,7 @@ pub struct Connected {
 /// # Errors
 /// [`AttachError::Server`]
 pub fn connect(backend: &Backend) -> Result<Connected, AttachError> {
-    open(backend).map_err(|error| AttachError::Server(backend.server.clone(), error))
+    open(backend).map_err(|error| AttachError::Server(backend.clone(), error))
 }
 
 fn open(Backend { volume, server }: &Backend) -> Result<Connected, ClientError> {
@@ -41,13 +41,10 @@ fn open(Backend { volume, server }: &Backend) -> Result<Connected, ClientError> 
 /// A volume as its server describes it, without opening it.
 ///
 /// # Errors
-/// [`AttachError::Server`]
-pub fn describe(Backend { volume, server }: &Backend) -> Result<ClientExport, AttachError> {
-    let ask = || {
-        let mut client = Client::connect(server)?;
-        let export = client.info(volume)?;
-        client.abort()?;
-        Ok(export)
-    };
-    ask().map_err(|error| AttachError::Server(server.clone(), error))
+/// See [`ClientError`].
+pub fn describe(Backend { volume, server }: &Backend) -> Result<ClientExport, ClientError> {
+    let mut client = Client::connect(server)?;
+    let export = client.info(volume)?;
+    client.abort()?;
+    Ok(export)
 }

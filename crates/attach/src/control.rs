@@ -22,6 +22,15 @@ use crate::netlink::{Content, Messages, Request};
 use crate::protocol::{Connect, Family, Reconfigure};
 use crate::{Connected, connection};
 
+/// What becomes of data that was written to a device that is detached, and not flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unflushed {
+    /// It is flushed before.
+    Kept,
+    /// It may be lost: for a device whose server is gone for good.
+    Lost,
+}
+
 /// Connects, changes and disconnects devices.
 #[derive(Debug)]
 pub struct Control {
@@ -106,6 +115,9 @@ impl Control {
                 (AttachError::Refused(_, error), Some(device)) if is(&error, Errno::BUSY) => {
                     AttachError::Connected(device, None)
                 }
+                (AttachError::Refused(_, error), Some(device)) if is(&error, Errno::INVAL) => {
+                    AttachError::NumberTooLarge(device)
+                }
                 (error, _) => error,
             })?;
         let device = Device(Family::index(&answer.ok_or(AttachError::NoAnswer)?)?);
@@ -184,18 +196,24 @@ impl Control {
         self.ask("grow the device", &request).map(|_| true)
     }
 
-    /// Detaches a device that nothing uses. What was written to it is on the server then.
+    /// Detaches a device that nothing uses. What was written to it is on the server then, unless
+    /// `unflushed` is [`Unflushed::Lost`].
     ///
     /// # Errors
-    /// [`AttachError::NotConnected`], [`AttachError::InUse`], and if the kernel refuses.
-    pub fn detach(&mut self, device: Device) -> Result<(), AttachError> {
-        if self.devices.attached(device).is_none() {
-            return Err(AttachError::NotConnected(device));
-        }
+    /// [`AttachError::NotConnected`], [`AttachError::Foreign`], [`AttachError::InUse`],
+    /// [`AttachError::Unflushed`], and if the kernel refuses.
+    pub fn detach(&mut self, device: Device, unflushed: Unflushed) -> Result<(), AttachError> {
+        let attached = self.devices.attached(device).ok_or(AttachError::NotConnected(device))?;
+        let backend = attached.backend.ok_or(AttachError::Foreign(device))?;
         // Held until the device is disconnected: nothing can mount it in between.
         let claimed = claim(&self.devices, device)?;
-        rustix::fs::fsync(&claimed)
-            .map_err(|error| AttachError::File(device.to_string(), error.into()))?;
+        if unflushed == Unflushed::Kept {
+            // Without a server a flush waits as long as the device's requests may.
+            connection::describe(&backend)
+                .map_err(|error| AttachError::Unflushed(device, backend, error))?;
+            rustix::fs::fsync(&claimed)
+                .map_err(|error| AttachError::File(device.to_string(), error.into()))?;
+        }
         self.disconnect(device)?;
         drop(claimed);
         Ok(())

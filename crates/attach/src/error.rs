@@ -21,12 +21,20 @@ pub enum AttachError {
     KernelTooOld,
     /// There is no such device.
     NoDevice(Device),
+    /// The driver makes no device of this number.
+    NumberTooLarge(Device),
+    /// The kernel has the device, and this process no node of it.
+    NoNode(Device),
     /// The device is connected already, to something else.
     Connected(Device, Option<Backend>),
     /// The volume has a device already.
     Attached(Device, Backend),
     /// The device is not connected.
     NotConnected(Device),
+    /// Another program connected the device.
+    Foreign(Device),
+    /// No server takes what was written to the device and is not flushed.
+    Unflushed(Device, Backend, ClientError),
     /// No device is connected to a volume of this name.
     NotAttached(String),
     /// Several devices are connected to volumes of this name, on different servers.
@@ -34,7 +42,7 @@ pub enum AttachError {
     /// The device is in use; what uses it, as far as that is visible.
     InUse(Device, Vec<Use>),
     /// The server does not open the volume.
-    Server(Address, ClientError),
+    Server(Backend, ClientError),
     /// The server does not allow several connections to the volume.
     OneConnection(Backend),
     /// The kernel refused the request, with this error.
@@ -60,15 +68,27 @@ impl fmt::Display for AttachError {
                  the host's network namespace alone)",
             ),
             Self::NoPermission => f.write_str(
-                "found no permission to change block devices, expected root (CAP_SYS_ADMIN)",
+                "found no permission to change block devices, expected root with CAP_SYS_ADMIN \
+                 (`sudo`)",
             ),
             Self::KernelTooOld => f.write_str(
                 "found an NBD driver that does not keep what a device is connected to, expected \
-                 Linux 5.14 or later",
+                 Linux 5.14 or later (boot a newer kernel)",
             ),
-            Self::NoDevice(device) => {
-                write!(f, "found no {device}, expected a device such as /dev/nbd0")
-            }
+            Self::NoDevice(device) => write!(
+                f,
+                "found no {device}, expected one of the devices of `spindle attach --list`"
+            ),
+            Self::NumberTooLarge(device) => write!(
+                f,
+                "found {device}, beyond the numbers of the kernel's driver, expected a device such \
+                 as /dev/nbd0 (or name none)"
+            ),
+            Self::NoNode(device) => write!(
+                f,
+                "found no node {device}, though the kernel has the device, expected one (in a \
+                 container: give it the host's /dev)"
+            ),
             Self::Connected(device, Some(Backend { volume, server })) => write!(
                 f,
                 "found {device} attached to volume \"{volume}\" of {server}, expected a free \
@@ -84,10 +104,45 @@ impl fmt::Display for AttachError {
                 "found volume \"{volume}\" attached as {device} already, expected one that is not \
                  (use {device}, or `spindle detach {device}`)"
             ),
+            Self::Server(Backend { volume, server }, error) => refused(f, volume, server, error),
+            Self::OneConnection(Backend { volume, server }) => write!(
+                f,
+                "found a server at {server} that allows one connection to \"{volume}\", expected \
+                 --connections 1"
+            ),
+            Self::Refused(what, error) => {
+                write!(f, "the kernel does not {what}: {error} (its log may say why: `dmesg`)")
+            }
+            Self::NoAnswer => write!(f, "{Malformed}, or absent"),
+            Self::File(path, error) => write!(f, "{path}: {error}"),
+            Self::NotConnected(_)
+            | Self::Foreign(_)
+            | Self::Unflushed(..)
+            | Self::NotAttached(_)
+            | Self::Ambiguous(..)
+            | Self::InUse(..) => self.fmt_kept(f),
+        }
+    }
+}
+
+impl AttachError {
+    /// Why a device is not detached.
+    fn fmt_kept(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::NotConnected(device) => write!(
                 f,
                 "found nothing attached to {device}, expected one of the devices of `spindle \
                  attach --list`"
+            ),
+            Self::Foreign(device) => write!(
+                f,
+                "found {device} connected by another program, expected one that `spindle` attached \
+                 (disconnect it with that program)"
+            ),
+            Self::Unflushed(device, Backend { volume, server }, error) => write!(
+                f,
+                "found no server of volume \"{volume}\" at {server} ({error}), expected one that \
+                 takes what {device} has not flushed (start it, or lose that with --force)"
             ),
             Self::NotAttached(volume) => write!(
                 f,
@@ -109,16 +164,45 @@ impl fmt::Display for AttachError {
                 }
                 f.write_str(", expected one that is not in use (unmount or stop that first)")
             }
-            Self::Server(address, error) => write!(f, "{address}: {error}"),
-            Self::OneConnection(Backend { volume, server }) => write!(
-                f,
-                "found a server at {server} that allows one connection to \"{volume}\", expected \
-                 --connections 1"
-            ),
-            Self::Refused(what, error) => write!(f, "the kernel does not {what}: {error}"),
-            Self::NoAnswer => write!(f, "{Malformed}, or absent"),
-            Self::File(path, error) => write!(f, "{path}: {error}"),
+            _ => unreachable!("the others are those of attaching"),
         }
+    }
+}
+
+/// Why a server does not open a volume, with the remedy.
+fn refused(
+    f: &mut fmt::Formatter<'_>,
+    volume: &str,
+    server: &Address,
+    error: &ClientError,
+) -> fmt::Result {
+    match error {
+        ClientError::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => write!(
+            f,
+            "found no permission to connect to {server}, expected a user that the socket's mode \
+             lets in (`sudo`)"
+        ),
+        ClientError::Io(error) => write!(
+            f,
+            "found no server at {server} ({error}), expected one that listens (start it, or name \
+             it with --server)"
+        ),
+        ClientError::UnknownExport => write!(
+            f,
+            "found no volume \"{volume}\" at {server}, expected one that this client may open \
+             (`spindle vol ls`)"
+        ),
+        ClientError::TlsRequired => write!(
+            f,
+            "found a server at {server} that requires TLS for volume \"{volume}\", expected one \
+             that does not: the kernel's driver has none (`[nbd] tls = \"allowed\"`, no `clients`)"
+        ),
+        ClientError::Refused(_) => write!(
+            f,
+            "found volume \"{volume}\" closed to this client by {server} ({error}), expected one \
+             with a connection to spare (`spindle vol show {volume}`)"
+        ),
+        error => write!(f, "{server}: {error}"),
     }
 }
 
@@ -127,5 +211,66 @@ impl std::error::Error for AttachError {}
 impl From<Malformed> for AttachError {
     fn from(_: Malformed) -> Self {
         Self::NoAnswer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each line with its remedy.
+    #[test]
+    fn each_error_is_one_line_that_says_what_to_do() {
+        let device = Device(3);
+        let server = Address::Unix("/run/nbd.sock".into());
+        let backend = || Backend { volume: "vm1".into(), server: server.clone() };
+        let io = io::Error::from;
+        let lines = [
+            (AttachError::NoDriver, "`modprobe nbd`"),
+            (AttachError::NoPermission, "CAP_SYS_ADMIN (`sudo`)"),
+            (AttachError::KernelTooOld, "expected Linux 5.14 or later (boot a newer kernel)"),
+            (AttachError::NoDevice(device), "`spindle attach --list`"),
+            (AttachError::NumberTooLarge(device), "(or name none)"),
+            (AttachError::NoNode(device), "give it the host's /dev"),
+            (AttachError::Connected(device, Some(backend())), "(`spindle detach /dev/nbd3`, or"),
+            (AttachError::Connected(device, None), "disconnect it with that program"),
+            (AttachError::Attached(device, backend()), "(use /dev/nbd3, or `spindle detach"),
+            (AttachError::NotConnected(device), "`spindle attach --list`"),
+            (AttachError::NotAttached("vm1".into()), "`spindle attach --list`"),
+            (AttachError::Foreign(device), "disconnect it with that program"),
+            (
+                AttachError::Unflushed(device, backend(), ClientError::UnknownExport),
+                "(start it, or lose that with --force)",
+            ),
+            (AttachError::Ambiguous("vm1".into(), vec![device]), "expected one of these devices"),
+            (
+                AttachError::InUse(device, vec![Use::Mounted("/srv".into()), Use::Swap]),
+                "/dev/nbd3 mounted on /srv, in use as swap space, expected one that is not in use \
+                 (unmount or stop that first)",
+            ),
+            (AttachError::InUse(device, Vec::new()), "by another program or mount namespace"),
+            (AttachError::OneConnection(backend()), "expected --connections 1"),
+            (
+                AttachError::Server(backend(), io(io::ErrorKind::NotFound).into()),
+                "(start it, or name it with --server)",
+            ),
+            (
+                AttachError::Server(backend(), io(io::ErrorKind::PermissionDenied).into()),
+                "the socket's mode lets in (`sudo`)",
+            ),
+            (AttachError::Server(backend(), ClientError::UnknownExport), "(`spindle vol ls`)"),
+            (AttachError::Server(backend(), ClientError::TlsRequired), "`[nbd] tls = \"allowed\"`"),
+            (
+                AttachError::Server(backend(), ClientError::Refused(0x8000_0002)),
+                "(`spindle vol show vm1`)",
+            ),
+        ];
+        for (error, remedy) in lines {
+            let line = error.to_string();
+            assert!(line.contains("found ") && line.contains(", expected "), "{line}");
+            assert!(line.contains(remedy), "{line}: {remedy}");
+            assert!(!line.contains('\n'), "{line}");
+            assert!(error.is_correctable(), "{line}");
+        }
     }
 }

@@ -27,7 +27,7 @@ mod supervise;
 
 pub use backend::Backend;
 pub use connection::{Connected, connect, describe};
-pub use control::{Control, Event, Events};
+pub use control::{Control, Event, Events, Unflushed};
 pub use device::{Device, NoDeviceName, Use};
 pub use devices::{Attached, Devices};
 pub use error::AttachError;

@@ -44,13 +44,14 @@ pub fn uses_of(devices: &Devices, name: &str) -> Vec<Use> {
 /// Opens a device so that nothing can begin to use it until it is closed.
 ///
 /// # Errors
-/// [`AttachError::InUse`], and if it cannot be opened.
+/// [`AttachError::InUse`], [`AttachError::NoNode`], and if it cannot be opened.
 pub(crate) fn claim(devices: &Devices, device: Device) -> Result<OwnedFd, AttachError> {
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     match rustix::fs::open(device.to_string(), flags, Mode::empty()) {
         Ok(file) => Ok(file),
         Err(Errno::BUSY) => Err(AttachError::InUse(device, uses(devices, device))),
         Err(Errno::ACCESS | Errno::PERM) => Err(AttachError::NoPermission),
+        Err(Errno::NOENT) => Err(AttachError::NoNode(device)),
         Err(error) => Err(AttachError::File(device.to_string(), error.into())),
     }
 }

@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use ::attach::limits::DEAD_TIMEOUT_MIN;
-use ::attach::{AttachError, Attached, Backend, Control, Device, Devices};
+use ::attach::{AttachError, Attached, Backend, Control, Device, Devices, Unflushed};
 use anyhow::Context;
 use clap::Args;
 use config::Plan;
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Emulate, json: bool) -> anyhow::Result<ExitStatus> {
     }
     // Without a driver nothing is started.
     let mut control = Control::open().map_err(|error| match error {
-        AttachError::NoDriver => bad_input(format!("{error}; or `--nbd`, without a device")),
+        AttachError::NoDriver => without_device(&error),
         error => reported(error),
     })?;
     let directory = tempfile::tempdir().context("no place for the socket")?;
@@ -90,14 +90,23 @@ pub(crate) fn run(args: &Emulate, json: bool) -> anyhow::Result<ExitStatus> {
     let daemon = Daemon::start(&plan, core::slice::from_ref(&server)).map_err(bad_input)?;
     let backend = Backend { volume: VOLUME.to_owned(), server };
     // Nothing replaces a connection to this process: requests after its end fail soon.
-    let attached =
-        control.attach(&backend, args.device, (1, DEAD_TIMEOUT_MIN)).map_err(reported)?;
+    let attached = control.attach(&backend, args.device, (1, DEAD_TIMEOUT_MIN)).map_err(
+        |error| match error {
+            AttachError::NoPermission => without_device(&error),
+            error => reported(error),
+        },
+    )?;
     print_attached(&attached, json)?;
     notify::tell(notify::READY);
     hold(&mut control, (&attached, &backend), &mut signals)?;
     notify::tell(notify::STOPPING);
     daemon.stop().context("the sockets")?;
     Ok(ExitStatus::Success)
+}
+
+/// The error of a machine or a user that can have no device.
+fn without_device(error: &AttachError) -> anyhow::Error {
+    bad_input(format!("{error}; or `--nbd ADDRESS`, which needs neither"))
 }
 
 /// Serves the drive by the kernel's ublk driver.
@@ -145,7 +154,7 @@ fn hold(
             pause(LOOK_PERIOD);
             continue;
         }
-        match control.detach(device) {
+        match control.detach(device, Unflushed::Kept) {
             Ok(()) | Err(AttachError::NotConnected(_)) => return Ok(()),
             Err(error @ AttachError::InUse(..)) => eprintln!("{error}"),
             Err(error) => return Err(reported(error)),

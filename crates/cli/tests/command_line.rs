@@ -496,7 +496,7 @@ fn a_plan_that_was_simulated_is_served_unchanged_where_it_says() {
 }
 
 #[test]
-fn what_cannot_be_attached_or_detached_is_refused_in_one_line() {
+fn arguments_of_attach_that_are_none_are_refused() {
     let scratch = Scratch::new();
     for (arguments, words) in [
         (&["attach", "a", "/dev/sda"][..], "expected a device such as /dev/nbd0"),
@@ -504,8 +504,6 @@ fn what_cannot_be_attached_or_detached_is_refused_in_one_line() {
         (&["attach", "a", "--connections", "0"], "found `0`, expected 1 to 16"),
         (&["attach", "a", "--dead-timeout", "1ms"], "expected a time from 1s to"),
         (&["attach"], "<VOLUME>"),
-        (&["detach", "/dev/nbd4000000000"], "found no /dev/nbd4000000000"),
-        (&["detach", "no volume"], "found no device attached to volume \"no volume\""),
     ] {
         let ran = spindle(scratch.path(), arguments);
         assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");

@@ -146,7 +146,10 @@ impl Control {
 
     fn on(file: File) -> Result<Self, UblkError> {
         let ring = ControlRing::new(file);
-        let ring = ring.map_err(|error| UblkError::Refused("take commands by io_uring", error))?;
+        let ring = ring.map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::PERM | Errno::ACCESS | Errno::NOSYS) => UblkError::NoRing(error),
+            _ => UblkError::Refused("take commands by io_uring", error),
+        })?;
         let mut control = Self { ring, features: Features(0) };
         let mut bytes = [0; 8];
         let asked = control.command(ControlOp::GetFeatures, NONE, 0, &mut bytes);
@@ -199,8 +202,11 @@ impl Control {
             ..DevInfo::default()
         };
         let mut bytes = info.to_bytes();
-        self.command(ControlOp::AddDev, NONE, 0, &mut bytes)
-            .map_err(|error| refused("add a device", error))?;
+        self.command(ControlOp::AddDev, NONE, 0, &mut bytes).map_err(|error| {
+            // Not the rights of this process, whose lack is EPERM.
+            let is_full = is(&error, Errno::ACCESS);
+            if is_full { UblkError::TooManyDevices } else { refused("add a device", error) }
+        })?;
         Ok(DeviceInfo::new(DevInfo::from_bytes(&bytes)))
     }
 

@@ -241,6 +241,9 @@ fn open_node(device: DeviceId) -> Result<File, UblkError> {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 return Err(UblkError::NoPermission);
             }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(UblkError::NoNode(device.control_node()));
+            }
             Err(error) => return Err(UblkError::Refused("open a device's control node", error)),
         }
     }

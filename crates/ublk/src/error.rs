@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::io;
+use std::path::PathBuf;
 
 use crate::nodes::DeviceId;
 
@@ -14,8 +15,14 @@ pub enum UblkError {
     NoPermission,
     /// The driver lacks features that are needed, by their names.
     KernelTooOld(Vec<&'static str>),
+    /// This process may not use io_uring, by which the driver takes its commands.
+    NoRing(io::Error),
+    /// The driver has as many devices as it is told to allow.
+    TooManyDevices,
     /// There is no such device.
     NoDevice(DeviceId),
+    /// The driver has the device, and this process no node of this path.
+    NoNode(PathBuf),
     /// Another process serves the device.
     Served(DeviceId, i32),
     /// The device is in use: mounted, or held by another device.
@@ -59,9 +66,25 @@ impl fmt::Display for UblkError {
                  over NBD)",
                 missing.join(", ")
             ),
-            Self::NoDevice(device) => {
-                write!(f, "found no {device}, expected a device such as /dev/ublkb0")
-            }
+            Self::NoRing(error) => write!(
+                f,
+                "found no io_uring for this process ({error}), expected it for ublk \
+                 (`sysctl kernel.io_uring_disabled=0`, or a system-call filter that allows it)"
+            ),
+            Self::TooManyDevices => f.write_str(
+                "found as many devices as the ublk driver is told to allow, expected fewer \
+                 (`spindle detach` one, or raise /sys/module/ublk_drv/parameters/ublks_max)",
+            ),
+            Self::NoDevice(device) => write!(
+                f,
+                "found no {device}, expected one of the devices of `spindle attach --list`"
+            ),
+            Self::NoNode(path) => write!(
+                f,
+                "found no node {}, though the driver has the device, expected one (in a \
+                 container: give it the host's /dev)",
+                path.display()
+            ),
             Self::Served(device, pid) => write!(
                 f,
                 "found {device} served by process {pid} already, expected one daemon for a config \
@@ -82,10 +105,48 @@ impl fmt::Display for UblkError {
                 "found {device} with several queues or longer requests than this build serves, \
                  expected one that `spindle` made (`spindle detach {device}`)"
             ),
-            Self::Refused(what, error) => write!(f, "the ublk driver does not {what}: {error}"),
+            Self::Refused(what, error) => write!(
+                f,
+                "the ublk driver does not {what}: {error} (the kernel's log may say why: `dmesg`)"
+            ),
             Self::Server(error) => write!(f, "the block device is not served: {error}"),
         }
     }
 }
 
 impl std::error::Error for UblkError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each line with its remedy.
+    #[test]
+    fn each_error_is_one_line_that_says_what_to_do() {
+        let device = DeviceId(2);
+        let forbidden = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let lines = [
+            (UblkError::NoDriver, "`modprobe ublk_drv`"),
+            (UblkError::NoPermission, "CAP_SYS_ADMIN and access to /dev/ublk-control (contrib/"),
+            (UblkError::KernelTooOld(vec!["UBLK_F_A"]), "without UBLK_F_A, expected Linux 6.5"),
+            (UblkError::NoRing(forbidden()), "`sysctl kernel.io_uring_disabled=0`"),
+            (UblkError::TooManyDevices, "/sys/module/ublk_drv/parameters/ublks_max"),
+            (UblkError::NoDevice(device), "`spindle attach --list`"),
+            (UblkError::NoNode("/dev/ublkc2".into()), "give it the host's /dev"),
+            (
+                UblkError::Served(device, 7),
+                "by process 7 already, expected one daemon for a config",
+            ),
+            (UblkError::InUse(device), "(unmount or stop that first)"),
+            (UblkError::Foreign(device), "remove it with that program"),
+            (UblkError::Geometry(device), "`spindle detach /dev/ublkb2`"),
+        ];
+        for (error, remedy) in lines {
+            let line = error.to_string();
+            assert!(line.contains("found ") && line.contains(", expected "), "{line}");
+            assert!(line.contains(remedy), "{line}: {remedy}");
+            assert!(!line.contains('\n'), "{line}");
+            assert!(error.is_correctable(), "{line}");
+        }
+    }
+}

@@ -77,7 +77,10 @@ impl Server {
     pub fn start(directory: &Path, exports: Arc<dyn Exports>, handle: Handle) -> io::Result<Self> {
         std::fs::create_dir_all(directory).map_err(|error| {
             let directory = directory.display();
-            let why = format!("found `{directory}`, expected a directory for sockets ({error})");
+            let why = format!(
+                "found `{directory}`, expected a directory for sockets, or a place to make one \
+                 ({error})"
+            );
             io::Error::new(error.kind(), why)
         })?;
         let shared = Arc::new(Shared {
@@ -156,7 +159,12 @@ impl Shared {
             all.iter().map(|export| (export.name.as_str(), export.id)).collect();
         let is_there = |name: &str, entry: &Entry| ids.get(name) == Some(&entry.export.id);
         entries.retain(|name, entry| entry.monitor.is_some() || is_there(name, entry));
-        for export in all.iter().filter(|export| export.clients.is_none()) {
+        for export in &all {
+            if export.clients.is_some() {
+                let why = "found `clients`, expected none: a socket cannot ask for a certificate";
+                self.report(&export.name, why);
+                continue;
+            }
             match entries.get_mut(&export.name) {
                 Some(entry) if entry.export.id == export.id => {
                     if let Some((device, _)) = &entry.monitor {
@@ -180,14 +188,25 @@ impl Shared {
 
     fn bind(&self, name: &str) -> io::Result<BoundSocket> {
         if name.contains('/') {
-            return Err(io::Error::other("its name has a `/`"));
+            return Err(io::Error::other("found a `/` in its name, expected a name for a file"));
         }
         let path = self.directory.join(format!("{name}.sock"));
-        if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
-            let why = format!("its path is longer than {SOCKET_PATH_BYTES_MAX} bytes");
+        let bytes = path.as_os_str().len();
+        if bytes > SOCKET_PATH_BYTES_MAX {
+            let why = format!(
+                "found a path of {bytes} bytes, expected at most {SOCKET_PATH_BYTES_MAX} (name a \
+                 shorter directory in `vhost_user`)"
+            );
             return Err(io::Error::other(why));
         }
-        let socket = BoundSocket::bind(&path, SocketMode::Umask)?;
+        let socket = BoundSocket::bind(&path, SocketMode::Umask).map_err(|error| {
+            let path = path.display();
+            let why = format!(
+                "found `{path}`, expected a place for a socket of its own ({error}; stop what is \
+                 there, or name another directory in `vhost_user`)"
+            );
+            io::Error::new(error.kind(), why)
+        })?;
         socket.listener.set_nonblocking(true)?;
         Ok(socket)
     }
@@ -232,11 +251,17 @@ impl Shared {
         let entry = entries.get_mut(name).filter(|entry| entry.may_accept())?;
         let (stream, _) = entry.socket.listener.accept().ok()?;
         if entry.monitor.is_some() {
-            eprintln!("vhost-user: volume {name} is in use: a second virtual machine was refused");
+            eprintln!(
+                "vhost-user: volume {name}: found a second virtual machine, expected one at a time \
+                 (stop the first, or give each a volume of its own)"
+            );
             return None;
         }
         if in_use >= DEVICES_MAX {
-            eprintln!("vhost-user: volume {name}: {DEVICES_MAX} devices are in use already");
+            eprintln!(
+                "vhost-user: volume {name}: found {DEVICES_MAX} devices in use, expected fewer \
+                 (stop a virtual machine)"
+            );
             return None;
         }
         let duplicates = stream.try_clone().and_then(|one| Ok((one, stream.try_clone()?)));

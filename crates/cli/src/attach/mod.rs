@@ -7,7 +7,7 @@ mod ublk;
 use std::path::Path;
 
 use ::attach::limits::{CONNECTIONS_MAX, DEAD_TIMEOUT, DEAD_TIMEOUT_MAX, DEAD_TIMEOUT_MIN};
-use ::attach::{AttachError, Attached, Backend, Control, Device, Devices};
+use ::attach::{AttachError, Attached, Backend, Control, Device, Devices, Unflushed};
 use clap::Args;
 use console::{ExitStatus, bad_input, eprintln, print, println, table};
 use nbd::Address;
@@ -58,6 +58,10 @@ pub(crate) struct Attach {
 pub(crate) struct Detach {
     /// The device, such as /dev/nbd0 or /dev/ublkb0, or the volume.
     target: String,
+    /// Detach a device of the NBD driver whose server is gone for good: what was written to it and
+    /// not flushed is lost. One that is in use stays nevertheless.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     api: ApiSocket,
 }
@@ -107,8 +111,9 @@ pub(crate) fn detach(args: &Detach, json: bool) -> anyhow::Result<ExitStatus> {
     if let Some(device) = ublk::detach(&args.target, &args.api)? {
         return detached(&device, json);
     }
-    let device = detached_device(&args.target).map_err(reported)?;
-    Control::open().and_then(|mut control| control.detach(device)).map_err(reported)?;
+    let device = detached_device(&args.target)?;
+    let unflushed = if args.force { Unflushed::Lost } else { Unflushed::Kept };
+    Control::open().and_then(|mut control| control.detach(device, unflushed)).map_err(reported)?;
     detached(&device, json)
 }
 
@@ -123,24 +128,24 @@ fn detached(device: &dyn core::fmt::Display, json: bool) -> anyhow::Result<ExitS
 }
 
 /// The device that is meant: by its path, or by the name of its volume.
-fn detached_device(target: &str) -> Result<Device, AttachError> {
+fn detached_device(target: &str) -> anyhow::Result<Device> {
     let devices = Devices::default();
-    if target.starts_with("/dev/")
-        && let Ok(device) = target.parse()
-    {
-        return if devices.exists(device) {
-            Ok(device)
-        } else {
-            Err(AttachError::NoDevice(device))
-        };
+    if target.starts_with("/dev/") {
+        let device = target.parse().map_err(|_| {
+            bad_input(format!(
+                "found `{target}`, expected a device such as /dev/nbd0 or /dev/ublkb0, or a volume"
+            ))
+        })?;
+        let exists = devices.exists(device);
+        return if exists { Ok(device) } else { Err(reported(AttachError::NoDevice(device))) };
     }
     let is_it = |found: &Attached| found.backend.as_ref().is_some_and(|one| one.volume == target);
-    let found: Vec<_> =
-        devices.list()?.into_iter().filter(is_it).map(|found| found.device).collect();
+    let all = devices.list().map_err(reported)?;
+    let found: Vec<_> = all.into_iter().filter(is_it).map(|found| found.device).collect();
     match found[..] {
         [device] => Ok(device),
-        [] => Err(AttachError::NotAttached(target.to_owned())),
-        _ => Err(AttachError::Ambiguous(target.to_owned(), found)),
+        [] => Err(reported(AttachError::NotAttached(target.to_owned()))),
+        _ => Err(reported(AttachError::Ambiguous(target.to_owned(), found))),
     }
 }
 

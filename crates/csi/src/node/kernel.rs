@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use attach::limits::DEAD_TIMEOUT;
-use attach::{AttachError, Attached, Backend, Control, Device, Devices, supervise};
+use attach::{AttachError, Attached, Backend, Control, Device, Devices, Unflushed, supervise};
 use nbd::Address;
 use tonic::Status;
 use units::Bytes;
@@ -101,7 +101,8 @@ impl KernelNbd {
     pub(super) fn detach(&self, volume: &str) -> Result<(), Status> {
         let Some(attached) = self.attached(volume)? else { return Ok(()) };
         let mut control = Control::open().map_err(|error| refused(&error))?;
-        steps::after(control.detach(attached.device)).map_err(|error| refused(&error))
+        steps::after(control.detach(attached.device, Unflushed::Kept))
+            .map_err(|error| refused(&error))
     }
 
     /// Grows the device of a volume to `size`.

@@ -507,6 +507,7 @@ impl Sender {
 fn refusal(kind: u32) -> ClientError {
     match kind {
         rep::ERR_UNKNOWN => ClientError::UnknownExport,
+        rep::ERR_TLS_REQD => ClientError::TlsRequired,
         kind if kind & rep::ERROR != 0 => ClientError::Refused(kind),
         _ => ClientError::Protocol("an unexpected reply to an option"),
     }

@@ -14,6 +14,8 @@ pub enum ClientError {
     Protocol(&'static str),
     /// There is no export of that name; `list` says which there are.
     UnknownExport,
+    /// The server requires TLS, which this client has not.
+    TlsRequired,
     /// The server refused the option, with this error number.
     Refused(u32),
     /// The request was refused or failed.
@@ -29,6 +31,7 @@ impl fmt::Display for ClientError {
             Self::Io(error) => error.fmt(f),
             Self::Protocol(what) => write!(f, "the server breaks the protocol: {what}"),
             Self::UnknownExport => f.write_str("the server has no export of that name"),
+            Self::TlsRequired => f.write_str("the server requires TLS"),
             Self::Refused(kind) => write!(f, "the server refuses the option with error {kind:#x}"),
             Self::Failed(errno) => errno.fmt(f),
             Self::Unsendable => f.write_str("the request cannot be sent as it is"),
