@@ -105,7 +105,8 @@ guest: build clients
 	  bash tests/guest/attach.sh
 	SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) \
 	  bash tests/guest/ublk.sh
-	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/vhost_user.sh
+	SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) \
+	  bash tests/guest/vhost_user.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/clients.sh sample
 	SPINDLE=$(abspath $(SPINDLE)) SECONDS_EACH=1 RAMP=1 bash tests/guest/peers.sh \
 	  out/peers-sample.txt random-16-one
@@ -138,6 +139,11 @@ shares: build clients
 peers: build clients
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/peers.sh out/peers.txt
 	if [ -e out/peers.txt ]; then $(LAB) peers out/peers.txt; fi
+
+# A volume by each of its fronts, in Linux guests: about ten minutes.
+.PHONY: fronts
+fronts: build clients
+	SPINDLE=$(abspath $(SPINDLE)) LAB=$(abspath $(LAB)) bash tests/guest/fronts.sh
 
 # The worth of reserves to clients that wait for each answer, live: with fio, and in a Linux guest
 # to SQLite, fio and a recorder. About 25 minutes; wants a machine that does nothing else.

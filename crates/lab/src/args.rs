@@ -91,6 +91,9 @@ pub(crate) enum Bench {
     /// Requests per second and CPU time per request over NBD on a disk in memory, compared with
     /// nbdkit, nbd-server and qemu-nbd.
     Nbd(NbdBench),
+    /// Requests per second of one volume over an NBD socket, as a device of the kernel's NBD driver
+    /// and by ublk, on a disk in memory; or of block devices that are named.
+    Fronts(FrontsBench),
     /// The throughput of a file or device over NBD relative to direct access with fio: at least
     /// 0.97.
     Real(RealBench),
@@ -125,6 +128,39 @@ pub(crate) struct NbdBench {
     /// The number of times that each server runs each row.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     pub(crate) rounds: u32,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct FrontsBench {
+    /// Measure these devices, each with a name, instead: their content is OVERWRITTEN.
+    #[arg(value_name = "NAME=DEVICE")]
+    pub(crate) devices: Vec<NamedDevice>,
+    /// The duration of each fio run, in seconds.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub(crate) seconds: u64,
+    /// The number of times that each front runs each row.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub(crate) rounds: u32,
+}
+
+/// A block device, and what the table calls it.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedDevice {
+    pub(crate) name: String,
+    pub(crate) path: String,
+}
+
+impl core::str::FromStr for NamedDevice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let whole = text.split_once('=').filter(|(name, path)| {
+            // fio takes several files, separated by colons.
+            !name.is_empty() && path.starts_with("/dev/") && !path.contains(':')
+        });
+        let (name, path) = whole.ok_or("expected NAME=DEVICE, such as vhost-user=/dev/vda")?;
+        Ok(Self { name: name.to_owned(), path: path.to_owned() })
+    }
 }
 
 #[derive(Debug, ClapArgs)]

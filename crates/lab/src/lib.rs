@@ -57,6 +57,7 @@ fn bench(command: &Bench, json: bool) -> anyhow::Result<ExitStatus> {
         Bench::Connections(args) => bench::connections(args, json),
         Bench::Insulation(args) => bench::insulation(args, json),
         Bench::Nbd(args) => bench::nbd(args, json),
+        Bench::Fronts(args) => bench::fronts(args, json),
         Bench::Real(args) => bench::real(args, json),
     }
 }

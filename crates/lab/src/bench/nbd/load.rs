@@ -81,7 +81,7 @@ impl Shape {
 /// The server that fio loads, and how fio reaches it.
 #[derive(Clone, Debug)]
 pub(crate) struct Target<'a> {
-    pub(crate) server: &'static str,
+    pub(crate) server: &'a str,
     pub(crate) options: Vec<String>,
     pub(crate) size: Bytes,
     /// fio's working directory, for its temporary files.
