@@ -9,10 +9,10 @@
 #   writer   a recorder through ext4 on a stream, beside two backups
 #   sample   no figure is judged: a few transactions of SQLite beside a backup, all of them kept
 #   SPINDLE=path/to/spindle tests/guest/clients.sh [NAME...]
-# Without names sqlite, reader and writer run. SPINDLE is target/release/spindle unless given; POLICY is the
-# disk's policy (spindle), COUNT the number of transactions (300), SECONDS_READ (30) and
-# SECONDS_WRITTEN (600) how long the reader and the writer run. Prints a table. Exit status: 0 if
-# all bounds hold, or without a guest to boot; else not 0.
+# Without names sqlite, reader and writer run. SPINDLE is target/release/spindle unless given;
+# POLICY is the disk's policy (spindle), COUNT the number of transactions (300), SECONDS_READ (30)
+# and SECONDS_WRITTEN (600) how long the reader and the writer run. Prints a table. Exit status: 0
+# if all bounds hold, or without a guest to boot; else not 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/common.sh"
@@ -60,8 +60,8 @@ start_loads() {
   for load in "${loads[@]}"; do
     read -r volume rw block depth span <<< "$load"
     fio --name="$volume" --ioengine=nbd --uri="nbd+unix:///$volume?socket=$dir/nbd.sock" \
-      --rw="$rw" --bs="$block" --iodepth="$depth" --size="${span:-500g}" --norandommap --time_based \
-      --runtime=7200 --output="$dir/load.$volume" &
+      --rw="$rw" --bs="$block" --iodepth="$depth" --size="${span:-500g}" --norandommap \
+      --time_based --runtime=7200 --output="$dir/load.$volume" &
     pids+=($!)
   done
 }
