@@ -1,13 +1,14 @@
 //! What all routes work on: the operator, and the threads beside the server's own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Json;
 use daemon::Operator;
 
 use crate::events::Events;
 use crate::problem::Problem;
+use crate::promises::PromiseHistory;
 
 /// What the routes work on.
 #[derive(Clone, Debug)]
@@ -15,6 +16,7 @@ pub struct Api {
     pub(crate) operator: Operator,
     pub(crate) closing: Closing,
     pub(crate) events: Events,
+    promises: Arc<Mutex<PromiseHistory>>,
 }
 
 /// A JSON reply, or the reason why there is none.
@@ -37,7 +39,18 @@ impl Closing {
 impl Api {
     /// The API of this daemon.
     pub fn new(operator: Operator) -> Self {
-        Self { operator, closing: Closing::default(), events: Events::default() }
+        Self {
+            operator,
+            closing: Closing::default(),
+            events: Events::default(),
+            promises: Arc::default(),
+        }
+    }
+
+    /// What was kept of contracts.
+    pub(crate) fn promises(&self) -> MutexGuard<'_, PromiseHistory> {
+        // A sample that has panicked is complete for the volumes before it.
+        self.promises.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does work that may wait for a disk or a file on a thread beside the server's own.

@@ -1,7 +1,7 @@
 //! Events of a daemon, handed to the clients that read them: server-sent events.
 //!
 //! Publishing never waits. A client that has [`EVENTS_QUEUED_MAX`] events unread is disconnected,
-//! and the others are told its name. While there is no client, nothing is sampled.
+//! and the others are told its name. While there is no client, no frame is made.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,11 +33,14 @@ pub enum EventKind {
     Dropped,
     /// The last second, in the shape of `spindle top --json`.
     Frame,
+    /// What was kept of contracts: at first of the last hour, then of the minutes that have
+    /// changed.
+    Promises,
 }
 
 impl EventKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Volume,
         Self::Change,
         Self::Refused,
@@ -46,6 +49,7 @@ impl EventKind {
         Self::Missed,
         Self::Dropped,
         Self::Frame,
+        Self::Promises,
     ];
 
     /// As the stream writes it.
@@ -59,6 +63,24 @@ impl EventKind {
             Self::Missed => "missed",
             Self::Dropped => "dropped",
             Self::Frame => "frame",
+            Self::Promises => "promises",
+        }
+    }
+}
+
+/// The events that a client wants beside those of changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) frames: bool,
+    pub(crate) promises: bool,
+}
+
+impl Wanted {
+    const fn has(self, kind: EventKind) -> bool {
+        match kind {
+            EventKind::Frame => self.frames,
+            EventKind::Promises => self.promises,
+            _ => true,
         }
     }
 }
@@ -67,7 +89,7 @@ impl EventKind {
 #[derive(Debug)]
 struct Client {
     name: String,
-    has_frames: bool,
+    wanted: Wanted,
     to: Sender<Bytes>,
 }
 
@@ -91,9 +113,14 @@ impl Events {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a client; `None` if there are too many. The flag says whether the daemon is to be
-    /// sampled from now on.
-    pub(crate) fn join(&self, name: &str, has_frames: bool) -> Option<(Receiver<Bytes>, bool)> {
+    /// Adds a client, which gets the first event before all others; `None` if there are too many.
+    /// The flag says whether the daemon is to be sampled from now on.
+    pub(crate) fn join(
+        &self,
+        name: &str,
+        wanted: Wanted,
+        first: Option<(EventKind, Value)>,
+    ) -> Option<(Receiver<Bytes>, bool)> {
         let mut state = self.state();
         state.clients.retain(|client| !client.to.is_closed());
         if state.clients.len() >= EVENT_CLIENTS_MAX || state.is_closed {
@@ -102,7 +129,10 @@ impl Events {
         let (to, from) = channel(EVENTS_QUEUED_MAX);
         // A comment: it tells the client that the stream has begun.
         to.try_send(Bytes::from_static(b": events\n\n")).expect("the queue is empty");
-        state.clients.push(Client { name: name.to_owned(), has_frames, to });
+        if let Some((kind, fields)) = first {
+            to.try_send(state.text(kind, fields)).expect("the queue has room");
+        }
+        state.clients.push(Client { name: name.to_owned(), wanted, to });
         let begins = !core::mem::replace(&mut state.is_sampled, true);
         Some((from, begins))
     }
@@ -113,6 +143,11 @@ impl Events {
         state.clients.retain(|client| !client.to.is_closed());
         state.is_sampled = !state.clients.is_empty() && !state.is_closed;
         state.is_sampled
+    }
+
+    /// Whether any client wants events of this kind.
+    pub(crate) fn is_wanted(&self, kind: EventKind) -> bool {
+        self.state().clients.iter().any(|client| client.wanted.has(kind))
     }
 
     /// Ends the stream for all clients.
@@ -142,18 +177,23 @@ impl Events {
 }
 
 impl State {
-    /// Sends an event; returns the names of the clients that were too slow for it.
-    fn send(&mut self, kind: EventKind, fields: Value) -> Vec<String> {
+    /// The next event, as it is sent.
+    fn text(&mut self, kind: EventKind, fields: Value) -> Bytes {
         self.count += 1;
         let mut data = Map::from_iter([("schema".to_owned(), json!(SCHEMA))]);
         if let Value::Object(fields) = fields {
             data.extend(fields);
         }
         let (id, event, data) = (self.count, kind.as_str(), Value::Object(data));
-        let text = Bytes::from(format!("id: {id}\nevent: {event}\ndata: {data}\n\n"));
+        Bytes::from(format!("id: {id}\nevent: {event}\ndata: {data}\n\n"))
+    }
+
+    /// Sends an event; returns the names of the clients that were too slow for it.
+    fn send(&mut self, kind: EventKind, fields: Value) -> Vec<String> {
+        let text = self.text(kind, fields);
         let mut slow = Vec::new();
         self.clients.retain(|client| {
-            if kind == EventKind::Frame && !client.has_frames {
+            if !client.wanted.has(kind) {
                 return true;
             }
             match client.to.try_send(text.clone()) {
@@ -173,6 +213,9 @@ impl State {
 mod tests {
     use super::*;
 
+    const CHANGES: Wanted = Wanted { frames: false, promises: false };
+    const FRAMES: Wanted = Wanted { frames: true, promises: false };
+
     fn text(from: &mut Receiver<Bytes>) -> String {
         let mut all = String::new();
         while let Ok(bytes) = from.try_recv() {
@@ -184,8 +227,8 @@ mod tests {
     #[test]
     fn a_client_that_does_not_read_is_dropped_by_name_and_the_others_go_on() {
         let events = Events::default();
-        let (mut slow, begins) = events.join("slow", true).expect("there is room");
-        let (mut quick, again) = events.join("quick", true).expect("there is room");
+        let (mut slow, begins) = events.join("slow", FRAMES, None).expect("there is room");
+        let (mut quick, again) = events.join("quick", FRAMES, None).expect("there is room");
         assert_eq!((begins, again), (true, false), "one task samples");
         for n in 0..EVENTS_QUEUED_MAX {
             events.publish(EventKind::Change, json!({ "n": n }));
@@ -203,11 +246,34 @@ mod tests {
     }
 
     #[test]
+    fn a_client_gets_its_first_event_before_all_others_and_only_the_kinds_it_wants() {
+        let events = Events::default();
+        let promises = Wanted { frames: false, promises: true };
+        let first = Some((EventKind::Promises, json!({ "n": 1 })));
+        let (mut both, _) = events.join("both", promises, first).expect("there is room");
+        let (mut frames, _) = events.join("frames", FRAMES, None).expect("there is room");
+        for kind in [EventKind::Frame, EventKind::Promises, EventKind::Change] {
+            events.publish(kind, json!({ "n": 2 }));
+        }
+        let kinds = |text: String| -> Vec<String> {
+            let lines = text.lines().map(str::to_owned);
+            lines.filter_map(|line| line.strip_prefix("event: ").map(str::to_owned)).collect()
+        };
+        let heard = text(&mut both);
+        assert!(
+            heard.starts_with(": events\n\nid: 1\nevent: promises\ndata: {\"n\":1,"),
+            "{heard}"
+        );
+        assert_eq!(kinds(heard), ["promises", "promises", "change"]);
+        assert_eq!(kinds(text(&mut frames)), ["frame", "change"]);
+    }
+
+    #[test]
     fn the_others_are_told_who_was_dropped() {
         let events = Events::default();
-        let (slow, _) = events.join("slow", false).expect("there is room");
+        let (slow, _) = events.join("slow", CHANGES, None).expect("there is room");
         let mut heard = String::new();
-        let (mut quick, _) = events.join("quick", false).expect("there is room");
+        let (mut quick, _) = events.join("quick", CHANGES, None).expect("there is room");
         for _ in 0..EVENTS_QUEUED_MAX {
             events.publish(EventKind::Volume, json!({ "volume": "a" }));
             heard += &text(&mut quick);
@@ -223,11 +289,14 @@ mod tests {
     fn the_number_of_clients_is_bounded_and_a_closed_stream_takes_none() {
         let events = Events::default();
         let all: Vec<_> =
-            (0..EVENT_CLIENTS_MAX).filter_map(|_| events.join("one", false)).collect();
-        assert_eq!((all.len(), events.join("one", false).is_none()), (EVENT_CLIENTS_MAX, true));
+            (0..EVENT_CLIENTS_MAX).filter_map(|_| events.join("one", CHANGES, None)).collect();
+        assert_eq!(
+            (all.len(), events.join("one", CHANGES, None).is_none()),
+            (EVENT_CLIENTS_MAX, true)
+        );
         drop(all);
-        assert!(events.join("one", false).is_some());
+        assert!(events.join("one", CHANGES, None).is_some());
         events.close();
-        assert!(events.join("one", false).is_none());
+        assert!(events.join("one", CHANGES, None).is_none());
     }
 }

@@ -27,6 +27,7 @@ mod metric_family;
 mod metrics;
 mod page;
 mod problem;
+mod promises;
 mod resources;
 mod routes;
 mod server;
@@ -54,6 +55,7 @@ pub use resources::latency::{Latency, LatencySpec};
 pub use resources::pool::{
     Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume, Relocate,
 };
+pub use resources::promises::{PromisesAnswer, VolumePromises};
 pub use resources::session::SessionSpec;
 pub use resources::stream::{Stream, StreamBytes, StreamSpec};
 pub use resources::trace::LiveQuery;

@@ -45,6 +45,11 @@ pub const EVENTS_QUEUED_MAX: usize = 64;
 /// The longest name of a client in bytes.
 pub const EVENT_CLIENT_NAME_BYTES_MAX: usize = 64;
 
+/// The number of minutes of which what was kept of contracts is remembered, for each volume.
+pub const PROMISE_MINUTES_MAX: usize = 60;
+/// The interval at which what was kept is sampled: the time that a worth is estimated over.
+pub const PROMISE_SAMPLE: Duration = Duration::from_secs(10);
+
 const _: () = assert!(daemon::SUBSCRIBERS_MAX + EVENT_CLIENTS_MAX < CONNECTIONS_MAX / 2);
 const _: () = assert!(config::limits::NAME_BYTES_MAX * 3 < HEAD_BYTES_MAX / 2);
 const _: () = assert!(TOKEN_BYTES_MIN < TOKEN_BYTES_MAX && TOKEN_BYTES_MAX < HEAD_BYTES_MAX);

@@ -501,8 +501,8 @@ impl Text {
         let families: [(_, Optional); 4] = [
             (BALANCE, |status| status.balance.map(charged)),
             (WORTH, |status| status.worth.map(Value::Part)),
-            (CLOSEST, |status| status.bounded?.closest.map(time)),
-            (STREAM_CLOSEST, |status| status.kept.bytes.closest.map(time)),
+            (CLOSEST, |status| status.bounded?.closest.all().map(time)),
+            (STREAM_CLOSEST, |status| status.kept.bytes.closest.all().map(time)),
         ];
         for ((suffix, help), value) in families {
             let name = format!("{VOLUME_PREFIX}{suffix}");

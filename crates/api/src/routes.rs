@@ -12,7 +12,7 @@ use crate::context::Api;
 use crate::metrics;
 use crate::page;
 use crate::problem::Problem;
-use crate::resources::{admission, disk, events, pool, session, trace, volume};
+use crate::resources::{admission, disk, events, pool, promises, session, trace, volume};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(info(
@@ -31,6 +31,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(disk::described())
         .merge(trace::described())
         .merge(events::described())
+        .merge(promises::described())
         .merge(pool::described())
         .merge(session::described())
 }

@@ -19,6 +19,7 @@ use crate::access::{authorise, refuse_other_hosts, refuse_other_origins};
 use crate::context::{Api, Closing};
 use crate::events::Events;
 use crate::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, HEAD_BYTES_MAX, HEAD_TIME_MAX, STOP_MAX};
+use crate::resources::events::remember;
 use crate::routes;
 use crate::token::Token;
 
@@ -124,6 +125,7 @@ impl Server {
 async fn serve(bound: Bound, api: Api, stopped: oneshot::Receiver<()>) {
     let graceful = Arc::new(GracefulShutdown::new());
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let remembering = tokio::spawn(remember(api.clone()));
     let router = routes::router(api).layer(middleware::from_fn(refuse_other_origins));
     let (mut files, mut accepting) = (Vec::new(), Vec::new());
     for socket in bound.0 {
@@ -155,6 +157,7 @@ async fn serve(bound: Bound, api: Api, stopped: oneshot::Receiver<()>) {
     }
     // The sender sends or is dropped: in both cases the server stops.
     let _ = stopped.await;
+    remembering.abort();
     for task in accepting {
         task.abort();
         // The task's end is an error, because it was aborted.

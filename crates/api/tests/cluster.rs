@@ -103,6 +103,97 @@ fn admission_in_the_pool_changes_nothing_and_what_it_offers_fits() {
     served.stop();
 }
 
+/// The verdict on a snapshot or a relocation is that of the call itself, which the check does not
+/// make.
+#[test]
+fn a_snapshot_and_a_relocation_are_checked_before_they_are_made() {
+    let served = Served::start(POOL);
+    let spec = json!({ "name": "a", "size": "4MiB", "disks": ["d0"], "reserve": "30%" });
+    assert_eq!(create(&served, &spec).status, 201);
+    let pool = || served.client.get("pool", None).expect("an answer").body["pool"].clone();
+    let post = |path: &str, body: &Value| served.client.post(path, body).expect("an answer");
+    let (config, before) = (served.text(), pool());
+    let cases = [
+        ("snapshots", json!({ "name": "monday" }), true),
+        ("snapshots", json!({ "name": "a" }), false),
+        ("snapshots", json!({ "name": "" }), false),
+        ("move", json!({ "disks": ["d1"] }), true),
+        ("move", json!({ "zone": "fast" }), true),
+        ("move", json!({}), true),
+        ("move", json!({ "disks": ["none"] }), false),
+    ];
+    for (call, body, fits) in &cases {
+        let answer = post(&format!("volumes/a/{call}/admission"), body);
+        assert_eq!(answer.status, 200, "{call} {body}: {answer:?}");
+        let said = &answer.body["admission"];
+        assert_eq!(said["fits"], json!(fits), "{call} {body}: {said}");
+        assert_eq!((served.text(), pool()), (config.clone(), before.clone()), "{call} {body}");
+        if !fits {
+            let refused = post(&format!("volumes/a/{call}"), body);
+            assert_eq!(refused.status, 409, "{refused:?}");
+            let sentences = (&said["reason"]["message"], &refused.body["error"]["message"]);
+            assert_eq!(sentences.0, sentences.1, "{call} {body}");
+        }
+    }
+    for path in ["volumes/a/move/admission", "volumes/a/move"] {
+        faulty(&post(path, &json!({ "disks": ["d1", "d1"] })), 422, "invalid", Some("disks"));
+    }
+    for (call, body) in [("snapshots", &cases[0].1), ("move", &cases[3].1)] {
+        let answer = post(&format!("volumes/a/{call}"), body);
+        assert_eq!(answer.status, 200, "{call} {body}: {answer:?}");
+    }
+    let of_snapshot = post("volumes/monday/move/admission", &json!({ "disks": ["d0"] }));
+    assert_eq!(of_snapshot.body["admission"]["fits"], false, "{of_snapshot:?}");
+    faulty(&post("volumes/none/move/admission", &json!({})), 404, "missing", Some("name"));
+    let middle = post("volumes/a/move/admission", &json!({ "zone": "middle" }));
+    faulty(&middle, 422, "invalid", Some("zone"));
+    served.stop();
+}
+
+/// What is kept of contracts is remembered whether or not a client reads it, and a client that
+/// comes later gets it first.
+#[test]
+fn the_last_hour_of_a_contract_is_there_for_a_client_that_comes_later() {
+    let served = Served::start(common::CONFIG);
+    let latency = json!({ "within": "400ms", "requests": "5/s", "burst": 4, "size": "4KiB" });
+    assert_eq!(set(&served, "b", &json!({ "latency": latency })).status, 200);
+    let mut client = open(&served, "b");
+    for request in 0..4 {
+        client.read(blocks(request * 8, 8)).expect("it is served");
+    }
+    // Events until one has every answer: samples are ten seconds apart.
+    let listen = |until: &mut dyn FnMut(Value) -> ControlFlow<()>| {
+        let query = EventQuery { promises: Some(true), frames: Some(false), client: None };
+        let ended = served.client.events(&query, Duration::from_millis(50), |line| {
+            let line = line.map(String::from_utf8_lossy).unwrap_or_default();
+            let data = line.strip_prefix("data: ").map(serde_json::from_str);
+            data.map_or(ControlFlow::Continue(()), |data| until(data.expect("JSON")))
+        });
+        assert!(ended.expect("a stream").is_none());
+    };
+    let met = |volumes: &Value| -> u64 {
+        let of = volumes.as_array().into_iter().flatten().find(|one| one["name"] == "b");
+        let met = of.and_then(|of| of["met"].as_array());
+        met.into_iter().flatten().filter_map(Value::as_u64).sum()
+    };
+    listen(&mut |event| {
+        if met(&event["volumes"]) == 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    listen(&mut |event| {
+        assert_eq!(met(&event["volumes"]), 4, "the first event has the hour: {event}");
+        ControlFlow::Break(())
+    });
+    let answer = served.client.get("promises", None).expect("an answer");
+    let volumes = answer.body["volumes"].clone();
+    assert_eq!((met(&volumes), volumes.as_array().map(Vec::len)), (4, Some(1)), "{answer:?}");
+    let kept = &volumes[0];
+    assert_eq!((&kept["missed"], &kept["worth"]), (&Value::Null, &Value::Null), "{kept}");
+    let closest = kept["closest_ms"].as_array().expect("a list");
+    let closest = closest.iter().filter_map(Value::as_f64).fold(f64::MAX, f64::min);
+    assert!(closest > 0.0 && closest < 400.0, "{kept}");
+    served.stop();
+}
+
 /// A clone of a snapshot has the snapshot's content, whatever is written to either, and is there
 /// after the snapshot and the volume are removed. The config keeps what it was made from.
 #[test]
@@ -177,7 +268,8 @@ fn events(
     frames: bool,
     mut enough: impl FnMut(&[(String, Value)]) -> bool,
 ) -> Vec<(String, Value)> {
-    let query = EventQuery { client: Some("a test".to_owned()), frames: Some(frames) };
+    let client = Some("a test".to_owned());
+    let query = EventQuery { client, frames: Some(frames), promises: None };
     let (mut kind, mut all) = (String::new(), Vec::new());
     let refused = served.client.events(&query, Duration::from_millis(20), |line| {
         let line = String::from_utf8_lossy(line.unwrap_or_default()).into_owned();

@@ -33,8 +33,8 @@ pub use accounting::estimate::{
 };
 pub use chooser::{ChooserName, PredictionStats, UnknownChooser};
 pub use contract::{
-    Admission, Contract, ContractSchedule, LatencyContract, LatencyStats, Mechanics, Priority,
-    RateContract, RateRequirement, Refusal, StreamContract, Tokens, VolumeId, Weight,
+    Admission, ClosestCalls, Contract, ContractSchedule, LatencyContract, LatencyStats, Mechanics,
+    Priority, RateContract, RateRequirement, Refusal, StreamContract, Tokens, VolumeId, Weight,
 };
 pub use engine::{
     BEST_EFFORT_TASK, CommandPieces, Engine, IdleReason, LongestCommand, RESERVES_TASK,

@@ -2,7 +2,7 @@
 
 use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
-use crate::{Contract, Purpose, VolumeId};
+use crate::{ClosestCalls, Contract, Purpose, VolumeId};
 
 /// The submitter's number of a request. The engine only returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -175,9 +175,8 @@ pub struct StreamBytes {
     pub not_gathered: Sectors,
     /// Asked for, all but those outside.
     pub asked: Sectors,
-    /// The least time that an answer left to the time that was promised: zero if one was later;
-    /// `None` before the first answer.
-    pub closest: Option<Duration>,
+    /// The least times that answers left to the times that were promised.
+    pub closest: ClosestCalls,
 }
 
 impl core::ops::AddAssign for StreamBytes {
@@ -189,7 +188,7 @@ impl core::ops::AddAssign for StreamBytes {
         self.outside += other.outside;
         self.not_gathered += other.not_gathered;
         self.asked += other.asked;
-        self.closest = self.closest.into_iter().chain(other.closest).min();
+        self.closest = self.closest.merged(&other.closest);
         debug_assert!(self.met >= other.met, "a sum of counts");
     }
 }
@@ -200,8 +199,7 @@ impl StreamBytes {
         let count = if now <= due { &mut self.met } else { &mut self.missed };
         *count += len;
         debug_assert!(*count >= len, "a count only grows");
-        let left = due.saturating_since(now);
-        self.closest = Some(self.closest.map_or(left, |closest| closest.min(left)));
+        self.closest.count(due, now);
     }
 
     /// Those that are not real time: more than the contract covers, or not what it covers. Bytes

@@ -32,5 +32,5 @@ pub use non_preemptible::NonPreemptible;
 pub use oracle::OracleCounts;
 pub use rng::SeededRng;
 pub use run::{Report, TraceReport};
-pub use simulation::{Simulation, VolumeView};
+pub use simulation::{RECORDED_MAX, RecordedRequest, Simulation, VolumeView};
 pub use workload::Generator;

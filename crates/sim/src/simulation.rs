@@ -30,9 +30,13 @@ use crate::slab::Slab;
 mod contracts;
 mod load;
 mod read_ahead;
+mod record;
+mod recording;
 mod write_buffer;
 
 use self::load::Load;
+use self::record::Record;
+pub use self::record::{RECORDED_MAX, RecordedRequest};
 
 /// The most requests of one open loop that wait at a time; more are dropped and counted.
 const BACKLOG_MAX: u32 = 65_536;
@@ -153,6 +157,7 @@ pub struct Simulation {
     sent: Slab<Sent>,
     counts: OracleCounts,
     failed: u64,
+    record: Record,
     /// Why a trace cannot be replayed any further.
     refused: Option<TraceError>,
 }
@@ -196,6 +201,7 @@ impl Simulation {
             sent: Slab::new(),
             counts: OracleCounts::default(),
             failed: 0,
+            record: Record::default(),
             refused: None,
         }
     }
@@ -459,10 +465,12 @@ impl Simulation {
     fn answer(&mut self, reply: Reply) {
         let Reply { request, disk_time, estimate, .. } = reply;
         let sent = self.sent.remove(request);
-        let Sent { by, at, operation, watched } = sent.expect("a request is answered exactly once");
-        let Sender::Load(index) = by else { unreachable!("a client waits for it") };
+        let sent = sent.expect("a request is answered exactly once");
+        let Sender::Load(index) = sent.by else { unreachable!("a client waits for it") };
         self.counts.answered += 1;
         let load = &mut self.loads[index];
+        let Sent { at, operation, watched, .. } = sent;
+        self.record.add(load.volume, (operation, at), &reply, self.now);
         let volume = &mut self.volumes[load.volume];
         let disk = &mut self.disks[volume.disk];
         // A failed request leaves its data undefined: all, a part or none of it was transferred.

@@ -118,7 +118,12 @@ pub struct BoundedLatencyReport {
 impl From<engine::LatencyStats> for BoundedLatencyReport {
     fn from(stats: engine::LatencyStats) -> Self {
         let engine::LatencyStats { answered, late, beyond, closest } = stats;
-        Self { answered, late, beyond, closest_ms: closest.map(units::Duration::as_millis_f64) }
+        Self {
+            answered,
+            late,
+            beyond,
+            closest_ms: closest.all().map(units::Duration::as_millis_f64),
+        }
     }
 }
 
@@ -140,7 +145,7 @@ impl From<engine::StreamBytes> for StreamBytesReport {
             outside: bytes.outside.bytes().0,
             not_gathered: bytes.not_gathered.bytes().0,
             asked: bytes.asked.bytes().0,
-            closest_ms: bytes.closest.map(units::Duration::as_millis_f64),
+            closest_ms: bytes.closest.all().map(units::Duration::as_millis_f64),
         }
     }
 }

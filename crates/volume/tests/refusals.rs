@@ -201,9 +201,18 @@ fn an_operation_that_cannot_be_says_why_and_changes_nothing() {
         (Operation::RemoveDisk { disk: DiskId(0) }, Refusal::InUse { blocks: 8 }),
         (Operation::SetAlarm { percent: 101 }, Refusal::Size),
     ];
+    let before = world.pool.status();
     for (operation, refusal) in cases {
+        let checked = world.pool.check(&operation);
+        assert_eq!(checked.as_ref(), Err(&refusal), "{operation:?}");
         assert_eq!(world.begin(operation.clone()), Err(refusal), "{operation:?}");
     }
+    // What could be is neither begun nor held: the largest volume twice.
+    for _ in 0..2 {
+        assert_eq!(world.pool.check(&create("new", 30, &[0])), Ok(()));
+    }
+    assert!(world.pool.is_idle());
+    assert_eq!(world.pool.status(), before);
 }
 
 /// A pool whose slots are full of extents refuses more of them, and goes on with what it has.

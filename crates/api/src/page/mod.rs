@@ -4,7 +4,8 @@
 //!  index.html, page.css           what is there before a script runs
 //!  app.js ── live.js              the connection: /v1/events, login, reconnection
 //!     ├───── disks.js             each disk's time: reserved, used, left
-//!     ├───── volumes.js           the table of volumes, promises kept
+//!     ├───── volumes.js           the table of volumes
+//!     ├───── promises.js          what was kept of contracts: /v1/promises
 //!     ├───── detail.js            a volume's requests: /v1/trace, breakdown, heat map
 //!     ├───── pool.js              the pool's space and relocations
 //!     ├───── forms.js             would it fit, and changes
@@ -55,6 +56,7 @@ const FILES: &[File] = files![
     ("/page/live.js", SCRIPT, "live.js"),
     ("/page/disks.js", SCRIPT, "disks.js"),
     ("/page/volumes.js", SCRIPT, "volumes.js"),
+    ("/page/promises.js", SCRIPT, "promises.js"),
     ("/page/detail.js", SCRIPT, "detail.js"),
     ("/page/pool.js", SCRIPT, "pool.js"),
     ("/page/forms.js", SCRIPT, "forms.js"),

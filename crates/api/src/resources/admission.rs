@@ -103,6 +103,14 @@ answers! {
     }
 }
 
+impl ChangeAdmission {
+    /// What the daemon has said of a change. What is no refusal is an error.
+    pub(super) fn of(admitted: Result<(), ChangeError>) -> Result<Self, Problem> {
+        let (_, reason) = unless_refused(admitted)?;
+        Ok(Self { fits: reason.is_none(), reason })
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
 fn headroom_of(room: config::AdmissionHeadroom) -> Headroom {
     Headroom {
@@ -145,7 +153,9 @@ fn unless_refused<T>(
         Err(ChangeError::Config(error)) if error.is_refusal() => {
             Ok((None, Some(Problem::fault(&error))))
         }
-        Err(error @ ChangeError::Refused(_)) => Ok((None, Some(*Problem::from(error).error))),
+        Err(error @ (ChangeError::Refused(_) | ChangeError::Exists { .. })) => {
+            Ok((None, Some(*Problem::from(error).error)))
+        }
         Err(error) => Err(error.into()),
     }
 }
@@ -268,6 +278,5 @@ async fn admission_of_change(
     let name = named(name)?;
     let setting = read::<VolumeChange>(body).await?.setting()?;
     let said = api.work(move |operator| operator.admit_change(&name, &setting.edit)).await?;
-    let (_, reason) = unless_refused(said)?;
-    Ok(Json(ChangeAdmission { fits: reason.is_none(), reason }.into()))
+    Ok(Json(ChangeAdmission::of(said)?.into()))
 }

@@ -20,10 +20,11 @@ use super::disk::{DiskHealth, all_disks};
 use super::trace::Lines;
 use super::volume::all_volumes;
 use crate::context::Api;
-use crate::events::EventKind;
+use crate::events::{EventKind, Wanted};
 use crate::interval::{History, Sample, Window};
-use crate::limits::{EVENT_CLIENT_NAME_BYTES_MAX, EVENT_CLIENTS_MAX};
+use crate::limits::{EVENT_CLIENT_NAME_BYTES_MAX, EVENT_CLIENTS_MAX, PROMISE_SAMPLE};
 use crate::problem::Problem;
+use crate::promises::Sampled;
 
 /// The interval of frames.
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,6 +40,11 @@ pub struct EventQuery {
     /// Whether it wants a frame each second. Default: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<bool>,
+    /// Whether it wants what was kept of contracts: at first of the last hour, as `GET
+    /// /v1/promises` has it, then every ten seconds of the minutes that have changed. Default:
+    /// false.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promises: Option<bool>,
 }
 
 pub(crate) fn described() -> OpenApiRouter<Api> {
@@ -51,8 +57,8 @@ pub(crate) fn described() -> OpenApiRouter<Api> {
 #[utoipa::path(get, path = "/v1/events",
     params(EventQuery), responses(
     (status = 200, description = "Events `volume`, `change`, `refused`, `health`, `alarm`, \
-                                  `missed`, `dropped` and `frame`, each with JSON as `data`. A \
-                                  client that does not read is disconnected",
+                                  `missed`, `dropped`, `frame` and `promises`, each with JSON as \
+                                  `data`. A client that does not read is disconnected",
      body = String, content_type = "text/event-stream"),
     (status = 409, description = "There are too many clients", body = Problem),
     (status = 422, description = "A parameter is invalid", body = Problem)))]
@@ -60,9 +66,9 @@ async fn events(
     State(api): State<Api>,
     query: Result<Query<EventQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Query(EventQuery { client, frames }) = query.map_err(|error| {
+    let Query(EventQuery { client, frames, promises }) = query.map_err(|error| {
         let given = Some(error.body_text());
-        Problem::invalid("query", given, "`client`, `frames` or nothing".to_owned())
+        Problem::invalid("query", given, "`client`, `frames`, `promises` or nothing".to_owned())
     })?;
     let client = client.unwrap_or_else(|| "unnamed".to_owned());
     let is_short = (1..=EVENT_CLIENT_NAME_BYTES_MAX).contains(&client.len());
@@ -70,7 +76,9 @@ async fn events(
         let accepted = format!("1 to {EVENT_CLIENT_NAME_BYTES_MAX} printable characters");
         return Err(Problem::invalid("client", Some(client), accepted));
     }
-    let (from, begins) = api.events.join(&client, frames.unwrap_or(true)).ok_or_else(|| {
+    let wanted = Wanted { frames: frames.unwrap_or(true), promises: promises.unwrap_or(false) };
+    let first = wanted.promises.then(|| kept_since(&api, 0));
+    let (from, begins) = api.events.join(&client, wanted, first).ok_or_else(|| {
         let message = format!("there are {EVENT_CLIENTS_MAX} clients already: expected fewer");
         Problem::new(StatusCode::CONFLICT, "in_use", message)
     })?;
@@ -109,6 +117,35 @@ async fn watch(api: Api) {
         match window {
             Some(window) => api.events.publish_object(EventKind::Frame, &window),
             None => history = Some(History::new(sample)),
+        }
+    }
+}
+
+/// The event with what was kept of contracts from a minute on.
+fn kept_since(api: &Api, minute: u64) -> (EventKind, Value) {
+    (
+        EventKind::Promises,
+        json!({ "volumes": super::promises::kept_since(&api.promises(), minute) }),
+    )
+}
+
+/// Samples what is kept of contracts, whether or not there is a client.
+pub(crate) async fn remember(api: Api) {
+    let mut tick = tokio::time::interval(PROMISE_SAMPLE);
+    loop {
+        tick.tick().await;
+        let sampling = api.clone();
+        let sampled = api.clone().work(move |operator| {
+            let volumes = operator.accounts().volumes;
+            let mut promises = sampling.promises();
+            let before = promises.last();
+            promises.add(volumes.iter().map(Sampled::from), operator.now());
+            before
+        });
+        let Ok(before) = sampled.await else { return };
+        if api.events.is_wanted(EventKind::Promises) {
+            let (kind, fields) = kept_since(&api, before.unwrap_or(0));
+            api.events.publish(kind, fields);
         }
     }
 }

@@ -74,6 +74,6 @@ pub(super) fn latency_of(
         answered,
         late,
         beyond,
-        closest_ms: closest.map(units::Duration::as_millis_f64),
+        closest_ms: closest.all().map(units::Duration::as_millis_f64),
     }
 }

@@ -13,6 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use volume::pool::{DiskUid, Zone};
 
+use super::admission::{ChangeAdmission, ChangeAdmissionAnswer};
 use crate::answers::answers;
 use crate::context::{Answered, Api};
 use crate::events::EventKind;
@@ -200,8 +201,10 @@ pub(crate) fn described() -> OpenApiRouter<Api> {
         .routes(routes!(add))
         .routes(routes!(remove))
         .routes(routes!(snapshot))
+        .routes(routes!(admission_of_snapshot))
         .routes(routes!(roll_back))
         .routes(routes!(relocate))
+        .routes(routes!(admission_of_relocation))
         .routes(routes!(rebalance))
 }
 
@@ -329,6 +332,27 @@ async fn snapshot(
     .await
 }
 
+/// Checks whether a snapshot could be taken, as `POST /v1/volumes/{name}/snapshots` does. Changes
+/// nothing.
+#[utoipa::path(post, path = "/v1/volumes/{name}/snapshots/admission", request_body = NamedSpec,
+    params(("name" = String, Path, description = "The volume")), responses(
+    (status = 200, description = "Whether it could", body = ChangeAdmissionAnswer),
+    (status = 400, description = "The name or the body cannot be read", body = Problem),
+    (status = 404, description = "There is no such volume", body = Problem),
+    (status = 408, description = "The body took too long", body = Problem),
+    (status = 413, description = "The body is too large", body = Problem),
+    (status = 422, description = "A field is invalid", body = Problem)))]
+async fn admission_of_snapshot(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    body: Body,
+) -> Answered<ChangeAdmissionAnswer> {
+    let volume = named(name)?;
+    let NamedSpec { name } = read(body).await?;
+    let admit = move |operator: Operator| operator.admit_snapshot(&volume, &name);
+    Ok(Json(ChangeAdmission::of(api.work(admit).await?)?.into()))
+}
+
 /// Restores the content and the size of a volume from this snapshot of it.
 #[utoipa::path(post, path = "/v1/volumes/{name}/rollback", request_body = Forced,
     params(("name" = String, Path, description = "The snapshot")), responses(
@@ -353,6 +377,18 @@ async fn roll_back(
     .await
 }
 
+/// The zone and the disks of a relocation.
+fn placement(spec: Relocate) -> Result<(Option<Zone>, Option<Vec<String>>), Problem> {
+    let Relocate { zone, disks } = spec;
+    let zone = zone.map(|word| {
+        let zones = [Zone::Fast, Zone::Slow, Zone::Any];
+        let found = zones.into_iter().find(|zone| config::zone_name(*zone) == word);
+        let accepted = "`fast`, `slow` or `any`".to_owned();
+        found.ok_or_else(|| Problem::invalid("zone", Some(word), accepted))
+    });
+    Ok((zone.transpose()?, disks))
+}
+
 /// Relocates a volume to another zone or to other disks. Its blocks are moved while it is in use.
 #[utoipa::path(post, path = "/v1/volumes/{name}/move", request_body = Relocate,
     params(("name" = String, Path, description = "The volume")), responses(
@@ -369,19 +405,33 @@ async fn relocate(
     body: Body,
 ) -> Answered<PoolAnswer> {
     let name = named(name)?;
-    let Relocate { zone, disks } = read(body).await?;
-    let zone = zone.map(|word| {
-        let zones = [Zone::Fast, Zone::Slow, Zone::Any];
-        let found = zones.into_iter().find(|zone| config::zone_name(*zone) == word);
-        let accepted = "`fast`, `slow` or `any`".to_owned();
-        found.ok_or_else(|| Problem::invalid("zone", Some(word), accepted))
-    });
-    let zone = zone.transpose()?;
+    let (zone, disks) = placement(read(body).await?)?;
     changed(api, of_volume("relocated", &name.clone()), move |operator| {
         operator.relocate(&name, zone, disks.as_deref())?;
         Ok(())
     })
     .await
+}
+
+/// Checks whether a volume could be relocated, as `POST /v1/volumes/{name}/move` does. Changes
+/// nothing.
+#[utoipa::path(post, path = "/v1/volumes/{name}/move/admission", request_body = Relocate,
+    params(("name" = String, Path, description = "The volume")), responses(
+    (status = 200, description = "Whether it could", body = ChangeAdmissionAnswer),
+    (status = 400, description = "The name or the body cannot be read", body = Problem),
+    (status = 404, description = "There is no such volume", body = Problem),
+    (status = 408, description = "The body took too long", body = Problem),
+    (status = 413, description = "The body is too large", body = Problem),
+    (status = 422, description = "A field is invalid", body = Problem)))]
+async fn admission_of_relocation(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    body: Body,
+) -> Answered<ChangeAdmissionAnswer> {
+    let name = named(name)?;
+    let (zone, disks) = placement(read(body).await?)?;
+    let admit = move |operator: Operator| operator.admit_relocation(&name, zone, disks.as_deref());
+    Ok(Json(ChangeAdmission::of(api.work(admit).await?)?.into()))
 }
 
 /// Relocates volumes from the fullest disks to the emptiest, while they are in use.

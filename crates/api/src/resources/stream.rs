@@ -99,7 +99,7 @@ impl From<engine::StreamBytes> for StreamBytes {
             beyond_rate: bytes.beyond_rate.bytes().0,
             outside: bytes.outside.bytes().0,
             not_gathered: bytes.not_gathered.bytes().0,
-            closest_ms: bytes.closest.map(units::Duration::as_millis_f64),
+            closest_ms: bytes.closest.all().map(units::Duration::as_millis_f64),
         }
     }
 }

@@ -42,6 +42,12 @@ impl DaemonState {
         }
     }
 
+    /// Refuses what [`Self::change_pool`] would refuse now. Changes nothing.
+    pub(crate) fn check_pool_change(&self, operation: &Operation) -> Result<(), ChangeError> {
+        let checked = self.pool()?.check(operation);
+        checked.map_err(|refusal| ChangeError::Refused(self.describe_refusal(&refusal)))
+    }
+
     /// A refusal, with the disk's name.
     fn describe_refusal(&self, refusal: &Refusal) -> String {
         let text = refusal.to_string();

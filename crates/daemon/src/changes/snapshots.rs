@@ -9,6 +9,14 @@ use super::error::{ChangeError, refused};
 use super::operator::Operator;
 use crate::routing::routes::Route;
 
+/// A volume's relocation, with the volumes that may share blocks with it.
+struct Relocation {
+    /// The config with their new placement.
+    after: Document,
+    group: Vec<(PoolVolumeId, String)>,
+    operation: Operation,
+}
+
 impl Operator {
     /// The route of a volume.
     pub(super) fn route(&self, name: &str) -> Result<(ExportId, Route), ChangeError> {
@@ -47,17 +55,31 @@ impl Operator {
     /// See [`ChangeError`]; nothing has changed then.
     pub fn snapshot(&self, volume: &str, name: &str) -> Result<(), ChangeError> {
         let _lock = self.lock();
+        let snapshot = self.snapshot_operation(volume, name)?;
+        self.end_removals([name])?;
+        let plan = self.document().plan().clone();
+        let accounts = self.state.attach_pool_volume(&plan, name)?;
+        let taken = self.state.change_pool(snapshot);
+        taken.inspect_err(|_| self.state.detach_pool_volume(&accounts))?;
+        self.state.publish_new_pool_volume(&plan, name, accounts)
+    }
+
+    /// The operation that takes a snapshot under a name that is free.
+    fn snapshot_operation(&self, volume: &str, name: &str) -> Result<Operation, ChangeError> {
         let (id, _) = self.writable_pool_volume(volume)?;
         if self.document().find(name).is_ok() || self.state.routes.find(name).is_some() {
             return Err(ChangeError::Exists { name: name.to_owned() });
         }
-        self.end_removals([name])?;
-        let plan = self.document().plan().clone();
-        let accounts = self.state.attach_pool_volume(&plan, name)?;
-        let snapshot = Operation::Snapshot { volume: id, name: name.to_owned() };
-        let taken = self.state.change_pool(snapshot);
-        taken.inspect_err(|_| self.state.detach_pool_volume(&accounts))?;
-        self.state.publish_new_pool_volume(&plan, name, accounts)
+        Ok(Operation::Snapshot { volume: id, name: name.to_owned() })
+    }
+
+    /// Checks whether a snapshot could be taken now. Changes nothing.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]: the reason why it could not.
+    pub fn admit_snapshot(&self, volume: &str, name: &str) -> Result<(), ChangeError> {
+        let _lock = self.lock();
+        self.state.check_pool_change(&self.snapshot_operation(volume, name)?)
     }
 
     /// Restores a volume's content and size from its snapshot. With `force`, clients of the volume
@@ -116,23 +138,10 @@ impl Operator {
     ) -> Result<(), ChangeError> {
         let _lock = self.lock();
         let before = self.document();
-        let (id, volume) = self.writable_pool_volume(name)?;
-        let zone = zone.unwrap_or(volume.zone);
-        let disks = match disks {
-            Some(disks) => disks.to_vec(),
-            None => self.pool_disk_names(&volume.disks)?,
-        };
-        let numbers = self.pool_disk_numbers(&disks)?;
-        if (zone, &numbers) == (volume.zone, &volume.disks) {
+        let Some(relocation) = self.relocation(&before, name, (zone, disks))? else {
             return Ok(());
-        }
-        let mut after = Document::clone(&before);
-        let group = self.writable_group(id)?;
-        for (_, member) in &group {
-            if let Ok(NamedVolume::InPool(..)) = before.find(member) {
-                after = after.relocate_pool_volume(member, zone, &disks)?.0;
-            }
-        }
+        };
+        let Relocation { after, group, operation } = relocation;
         self.persist(&before, &after)?;
         let set_terms = |document: &Document| -> Result<(), ChangeError> {
             for (id, member) in &group {
@@ -143,13 +152,57 @@ impl Operator {
             Ok(())
         };
         set_terms(&after)?;
-        let relocate = Operation::Relocate { volume: id, zone, disks: numbers };
-        let relocated = self.state.change_pool(relocate);
+        let relocated = self.state.change_pool(operation);
         let relocated = self.restore_on_error(&after, &before, relocated);
         if relocated.is_err() {
             set_terms(&before)?;
         }
         relocated
+    }
+
+    /// What a relocation changes; `None` if the volume is placed there already.
+    fn relocation(
+        &self,
+        before: &Document,
+        name: &str,
+        (zone, disks): (Option<Zone>, Option<&[String]>),
+    ) -> Result<Option<Relocation>, ChangeError> {
+        let (id, volume) = self.writable_pool_volume(name)?;
+        let zone = zone.unwrap_or(volume.zone);
+        let disks = match disks {
+            Some(disks) => disks.to_vec(),
+            None => self.pool_disk_names(&volume.disks)?,
+        };
+        let numbers = self.pool_disk_numbers(&disks)?;
+        if (zone, &numbers) == (volume.zone, &volume.disks) {
+            return Ok(None);
+        }
+        let mut after = Document::clone(before);
+        let group = self.writable_group(id)?;
+        for (_, member) in &group {
+            if let Ok(NamedVolume::InPool(..)) = before.find(member) {
+                after = after.relocate_pool_volume(member, zone, &disks)?.0;
+            }
+        }
+        let operation = Operation::Relocate { volume: id, zone, disks: numbers };
+        Ok(Some(Relocation { after, group, operation }))
+    }
+
+    /// Checks whether a volume of the pool could be relocated now. Changes nothing.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]: the reason why it could not.
+    pub fn admit_relocation(
+        &self,
+        name: &str,
+        zone: Option<Zone>,
+        disks: Option<&[String]>,
+    ) -> Result<(), ChangeError> {
+        let _lock = self.lock();
+        match self.relocation(&self.document(), name, (zone, disks))? {
+            Some(relocation) => self.state.check_pool_change(&relocation.operation),
+            None => Ok(()),
+        }
     }
 
     /// The names of the pool's disks.

@@ -195,6 +195,14 @@ impl PoolService {
         from.recv().expect("a change ends")
     }
 
+    /// Whether a change could be made now, after those in progress.
+    pub(crate) fn check(
+        &self,
+        operation: &volume::pool::Operation,
+    ) -> Result<(), volume::pool::Refusal> {
+        self.inner().flow.check(operation)
+    }
+
     /// Reads the flow.
     pub(crate) fn inspect<T>(&self, read: impl FnOnce(&Flow) -> T) -> T {
         read(&self.inner().flow)

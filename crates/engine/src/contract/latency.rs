@@ -13,6 +13,7 @@
 
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
+use super::ClosestCalls;
 use crate::stream::{RequestedLatency, Task};
 
 /// A bounded latency on one disk: each read or write of at most `size` that keeps to the rate is
@@ -42,9 +43,8 @@ pub struct LatencyStats {
     pub late: u64,
     /// Reads and writes outside the contract: beyond its rate, or larger than its size.
     pub beyond: u64,
-    /// The least time that an answer left to its deadline: zero if one was late; `None` before the
-    /// first answer.
-    pub closest: Option<Duration>,
+    /// The least times that answers left to their deadlines.
+    pub closest: ClosestCalls,
 }
 
 impl LatencyContract {
@@ -129,12 +129,11 @@ impl Tokens {
 impl LatencyStats {
     /// Counts a request within the contract that was due at `deadline` and is answered at `now`.
     pub fn count_answer(&mut self, deadline: Instant, now: Instant) {
-        let left = deadline.saturating_since(now);
         self.answered += 1;
         self.late += u64::from(now > deadline);
-        self.closest = Some(self.closest.map_or(left, |closest| closest.min(left)));
+        self.closest.count(deadline, now);
         debug_assert!(self.late <= self.answered, "a late answer is an answer");
-        debug_assert!(self.closest.is_some(), "an answer leaves a time, or none");
+        debug_assert!(self.closest.all().is_some(), "an answer leaves a time, or none");
     }
 
     /// Counts a read or write outside the contract.
@@ -146,13 +145,11 @@ impl LatencyStats {
     /// The sum of those of two disks.
     #[must_use]
     pub fn merged(&self, other: &Self) -> Self {
-        let closest = self.closest.into_iter().chain(other.closest).min();
-        debug_assert!(closest <= self.closest.or(closest), "the closest of both is the least");
         Self {
             answered: self.answered + other.answered,
             late: self.late + other.late,
             beyond: self.beyond + other.beyond,
-            closest,
+            closest: self.closest.merged(&other.closest),
         }
     }
 }
@@ -235,12 +232,12 @@ mod tests {
         stats.count_answer(at(180), at(170));
         stats.count_beyond();
         assert_eq!((stats.answered, stats.late, stats.beyond), (2, 0, 1));
-        assert_eq!(stats.closest, Some(MS(10)));
+        assert_eq!(stats.closest.all(), Some(MS(10)));
         let mut other = LatencyStats::default();
         assert_eq!(stats.merged(&other), stats);
         other.count_answer(at(80), at(81));
-        assert_eq!((other.late, other.closest), (1, Some(Duration::ZERO)));
-        assert_eq!(stats.merged(&other).closest, Some(Duration::ZERO));
+        assert_eq!((other.late, other.closest.all()), (1, Some(Duration::ZERO)));
+        assert_eq!(stats.merged(&other).closest.all(), Some(Duration::ZERO));
         assert_eq!(stats.merged(&other).beyond, 1);
     }
 }

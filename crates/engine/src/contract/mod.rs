@@ -1,6 +1,7 @@
 //! Contracts: what is guaranteed to a volume.
 
 mod admission;
+mod closest;
 mod latency;
 mod schedule;
 mod share_from_rate;
@@ -13,6 +14,7 @@ use crate::limits::WEIGHT_MAX;
 use crate::stream::{Granularity, Task};
 
 pub use admission::{Admission, Refusal};
+pub use closest::ClosestCalls;
 pub use latency::{LatencyContract, LatencyStats, Tokens};
 pub use schedule::ContractSchedule;
 pub use share_from_rate::{Mechanics, RateContract, RateRequirement};

@@ -7,6 +7,7 @@ import { span } from "./format.js";
 import * as forms from "./forms.js";
 import { Live, Refusal, get, named, request } from "./live.js";
 import * as pool from "./pool.js";
+import * as promises from "./promises.js";
 import * as volumes from "./volumes.js";
 
 // The replies about disks and the pool are read again after this time, and after each change.
@@ -59,7 +60,7 @@ function problems(all, there) {
 function render() {
   const start = performance.now();
   disks.render(frame, shown, details);
-  volumes.render(frame, shown, selected);
+  volumes.render(shown, selected);
   detail.render(frame, shown);
   document.body.dataset.uptime = frame.uptime_s;
   setText(byId("summary"), `up ${span(frame.uptime_s)}; ${frame.disks.length} disks, ` +
@@ -122,13 +123,15 @@ const told = {
   frame(next) {
     frame = next;
     shown = next.volumes.map((volume, colour) => {
-      return { ...volume, colour, disks: volume.disk.split("+") };
+      return { ...volume, colour, disks: volume.disk.split("+"), uptime: next.uptime_s };
     });
     byId("content").hidden = false;
     requestAnimationFrame(render);
   },
+  promises: promises.remember,
   event(kind, fields) {
     log(kind, words(fields));
+    if (kind === "volume" && fields.change === "created") promises.forget(fields.volume);
     if (kind !== "missed") refresh();
   },
 };

@@ -2,6 +2,7 @@
 
 import { byId, el, setAttribute, setText } from "./dom.js";
 import { percent, time } from "./format.js";
+import { hour, promiseOf, showHour } from "./promises.js";
 
 const SECONDS_MAX = 120;
 // The seconds that the breakdown is of.
@@ -127,6 +128,7 @@ function makeView(actions) {
       el("th", { scope: "col" }, "Time"), el("th", { scope: "col" }, "Share"))), parts);
   const [facts, waits, summary] = [el("p"), el("ul"), el("p", { class: "dim" })];
   const error = el("p", { class: "bad", role: "status" });
+  const kept = hour();
   const heat = el("div", { class: "heat" },
     el("div", { class: "axis", "aria-hidden": "true" },
       ...axis.map((text) => el("span", {}, text))),
@@ -140,8 +142,9 @@ function makeView(actions) {
   const body = el("div", {}, facts, error, el("div", { class: "columns" },
     el("div", {}, el("h3", {}, "Where the time of a request goes"), table),
     el("div", {}, el("h3", {}, "What requests wait for"), waits,
-      el("h3", {}, "Latency"), heat, summary)), actions, closing);
-  return { body, canvas, parts, facts, waits, summary, error };
+      el("h3", {}, "Latency"), heat, summary,
+      el("h3", {}, "Promise kept"), kept)), actions, closing);
+  return { body, canvas, parts, facts, waits, summary, error, kept };
 }
 
 /** Opens a volume. `actions` is the element with its changes. */
@@ -239,7 +242,8 @@ export function render(frame, volumes) {
     start();
   }
   setText(view.facts, `On ${volume.disk}, ${volume.contract}; share ${percent(volume.share)}, ` +
-    `limit ${percent(volume.limit)}; promise: ${volume.promise.words}`);
+    `limit ${percent(volume.limit)}; promise: ${promiseOf(volume).words}`);
+  showHour(view.kept, name, frame.uptime_s);
   const last = Math.floor(frame.uptime_s);
   const sum = recent(last, RECENT);
   drawHeat(last);

@@ -203,7 +203,8 @@ export function actionsOf(volume, changed) {
     await check(`Change ${volume.name}?`, "Change", `${path}/admission`, change,
       () => request("PATCH", path, change));
   });
-  async function check(head, verb, where, body, act) {
+  /** Asks the daemon for its verdict; if that is good, for a confirmation with what follows. */
+  async function check(head, verb, where, body, act, ...follows) {
     try {
       const { admission } = await request("POST", where, body);
       if (!admission.fits) {
@@ -211,7 +212,8 @@ export function actionsOf(volume, changed) {
         return;
       }
       said.replaceChildren();
-      confirmed(head, verb, [verdictOf(admission), el("p", {}, describe(body))], act);
+      const sentences = [describe(body), ...follows].map((text) => el("p", {}, text));
+      confirmed(head, verb, [verdictOf(admission), ...sentences], act);
     } catch (error) {
       said.replaceChildren(refusal(error));
     }
@@ -227,10 +229,10 @@ export function actionsOf(volume, changed) {
   if (volume.pool) {
     const { pool } = volume;
     all.push(changeForm("Take a snapshot", [field("name", "Name of the snapshot", "")], "Take…",
-      ({ name }) => confirmed(`Take the snapshot ${name}?`, "Take", [el("p", {},
+      ({ name }) => check(`Take the snapshot ${name}?`, "Take", `${path}/snapshots/admission`,
+        { name }, () => request("POST", `${path}/snapshots`, { name }),
         `It shares the ${bytes(pool.mapped_bytes)} of ${volume.name} that are mapped; blocks ` +
-        "that are overwritten later take space of their own.")],
-      () => request("POST", `${path}/snapshots`, { name }))));
+        "that are overwritten later take space of their own.")));
     const zones = ["any", "fast", "slow"].map((zone) => [zone, zone]);
     const zone = choice("zone", "Zone", zones);
     zone.querySelector("select").value = pool.zone;
@@ -238,10 +240,10 @@ export function actionsOf(volume, changed) {
       "Relocate…", (values) => {
         const disks = values.disks.split(",").map((disk) => disk.trim()).filter((disk) => disk);
         const body = { zone: values.zone, disks };
-        confirmed(`Relocate ${volume.name}?`, "Relocate", [el("p", {}, describe(body)),
-          el("p", {}, `${bytes(pool.mapped_bytes)} are mapped. Blocks are moved in the slack of ` +
-            "the disks while the volume is in use.")],
-        () => request("POST", `${path}/move`, body));
+        return check(`Relocate ${volume.name}?`, "Relocate", `${path}/move/admission`, body,
+          () => request("POST", `${path}/move`, body),
+          `${bytes(pool.mapped_bytes)} are mapped. Blocks are moved in the slack of the disks ` +
+          "while the volume is in use.");
       }));
   }
   return el("div", { class: "changes" }, ...all, said);

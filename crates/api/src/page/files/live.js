@@ -55,14 +55,19 @@ export class Live {
   start() {
     clearTimeout(this.timer);
     this.source?.close();
-    const source = new EventSource("/v1/events?client=page");
+    const source = new EventSource("/v1/events?client=page&promises=true");
     this.source = source;
+    let isFirst = true;
     this.expectFrame();
     source.addEventListener("frame", (event) => {
       this.expectFrame();
       this.pause = PAUSE_MIN_MS;
       if (this.state !== "live") this.set("live");
       this.told.frame(JSON.parse(event.data));
+    });
+    source.addEventListener("promises", (event) => {
+      this.told.promises(JSON.parse(event.data).volumes, isFirst);
+      isFirst = false;
     });
     for (const kind of KINDS) {
       source.addEventListener(kind, (event) => this.told.event(kind, JSON.parse(event.data)));

@@ -1,13 +1,11 @@
-// The table of volumes, and the promises that were kept.
+// The table of volumes.
 
 import { byId, el, keyed, setAttribute, setText } from "./dom.js";
 import { count, megabytes, percent, time } from "./format.js";
+import { promiseOf } from "./promises.js";
 
-const MINUTES_MAX = 60;
 // Rows out of view are updated in turn, each once in this many frames.
 const HIDDEN_EVERY = 5;
-// Below this worth a client has had less than its reserve alone would have given it.
-const WORTH_KEPT = 0.95;
 
 const COLUMNS = [
   { head: "Volume", key: (volume) => volume.name, text: true },
@@ -20,16 +18,17 @@ const COLUMNS = [
   { head: "In flight", key: (volume) => volume.in_flight, show: (volume) => `${volume.in_flight}` },
   { head: "Mean", key: (volume) => volume.mean_ms ?? -1,
     show: (volume) => (volume.mean_ms === null ? "–" : time(volume.mean_ms)) },
-  { head: "Promise", key: (volume) => volume.promise.order, show: (volume) => volume.promise.words,
-    look: (volume) => volume.promise.look },
+  { head: "Promise", key: (volume) => promiseOf(volume).order, isComposed: true,
+    show: (volume) => promiseOf(volume).words, look: (volume) => promiseOf(volume).look },
   { head: "Balance", key: (volume) => volume.balance_s ?? 0,
     show: (volume) => (volume.balance_s === null ? "–" : `${volume.balance_s.toFixed(2)} s`) },
   { head: "Clients", key: clients, text: true },
 ];
 
 const rows = new Map();
-const histories = new Map();
 const inView = new WeakSet();
+// The browser says which rows it does not lay out; an older one is asked which are in view.
+const tells = "ContentVisibilityAutoStateChangeEvent" in window;
 let observer = null;
 let frames = 0;
 let [sorted, descending] = [null, false];
@@ -43,74 +42,48 @@ function clients(volume) {
   return all.map(([transport, number]) => `${number} ${transport}`).join(", ") || "none";
 }
 
-const add = (to, { worth, met, missed }) => {
-  to.worth = Math.min(to.worth, worth);
-  to.met += met;
-  to.missed += missed;
-};
-
-const nothing = () => ({ worth: Infinity, met: 0, missed: 0 });
-
-/** Adds a frame to the history of a volume's promises, minute by minute; returns its sum. */
-function remember(volume, uptime) {
-  const minute = Math.floor(uptime / 60);
-  let history = histories.get(volume.name);
-  // A daemon that has restarted begins anew.
-  if (!history || history.minute > minute) history = { minute: -1, minutes: [], sum: nothing() };
-  histories.set(volume.name, history);
-  if (history.minute !== minute) {
-    history.minute = minute;
-    history.minutes.push({ minute, ...nothing() });
-    history.minutes = history.minutes.filter((one) => one.minute > minute - MINUTES_MAX);
-    history.sum = nothing();
-    for (const one of history.minutes) add(history.sum, one);
-  }
-  const met = volume.deadlines_met ?? 0;
-  const missed = volume.deadlines_missed ?? 0;
-  const now = { worth: volume.worth ?? Infinity, met, missed };
-  add(history.minutes[history.minutes.length - 1], now);
-  add(history.sum, now);
-  return history.sum;
-}
-
-/** Whether a volume's promise was kept, in words. */
-function promiseOf(volume, { worth: least, met, missed }) {
-  if (volume.deadlines_met !== null) {
-    const closest = volume.closest_ms === null ? "" : `, closest ${time(volume.closest_ms)}`;
-    const words = met + missed === 0 ? `no deadlines${closest}`
-      : `${missed} of ${met + missed} missed${closest}`;
-    return { words, look: missed > 0 ? "bad" : "good", order: -missed };
-  }
-  if (least === Infinity) return { words: "–", look: "", order: Infinity };
-  const now = volume.worth === null ? "–" : volume.worth.toFixed(2);
-  const look = least < WORTH_KEPT ? "warn" : "good";
-  return { words: `${now} (least ${least.toFixed(2)})`, look, order: least };
-}
-
 function makeRow(name, select) {
   const open = el("button", { type: "button", class: "link" }, name);
   open.addEventListener("click", () => select(name));
-  const cells = COLUMNS.slice(1).map((column) => el("td", { class: column.text ? "text" : "" }));
-  const row = el("tr", {}, el("th", { scope: "row" }, open), ...cells);
-  observer.observe(row);
+  const cells = COLUMNS.slice(1).map((column) => {
+    return el("td", { class: column.text ? "text" : "", role: "cell" });
+  });
+  const head = el("th", { scope: "row", role: "rowheader" }, open);
+  const row = el("tr", { role: "row" }, head, ...cells);
+  row.values = [];
+  if (tells) {
+    row.addEventListener("contentvisibilityautostatechange", ({ skipped }) => note(row, !skipped));
+  } else {
+    observer.observe(row);
+  }
   return row;
 }
 
-/** Shows a volume in its row. */
+/** Shows a volume in its row: the cells of which the value is another one. */
 function fill(row, volume, selected) {
   setAttribute(row, "class", volume.name === selected ? "selected" : "");
   for (let at = 1; at < COLUMNS.length; at += 1) {
-    const [column, cell] = [COLUMNS[at], row.children[at]];
-    setText(cell, (column.show ?? column.key)(volume));
+    const column = COLUMNS[at];
+    const value = column.key(volume);
+    if (row.values[at] === value && !column.isComposed) continue;
+    row.values[at] = value;
+    const cell = row.children[at];
+    setText(cell, column.show ? column.show(volume) : value);
     if (column.look) setAttribute(cell, "class", column.look(volume));
   }
+}
+
+function note(row, isInView) {
+  if (isInView) inView.add(row);
+  else inView.delete(row);
 }
 
 /** Makes the table. `select(name)` is called for the volume that is opened. */
 export function setUp(select) {
   const heads = COLUMNS.map((column) => {
     const button = el("button", { type: "button" }, column.head);
-    const head = el("th", { scope: "col", class: column.text ? "text" : "" }, button);
+    const head = el("th", { scope: "col", class: column.text ? "text" : "", role: "columnheader" },
+      button);
     button.addEventListener("click", () => {
       descending = sorted === column ? !descending : !column.text;
       sorted = column;
@@ -119,25 +92,18 @@ export function setUp(select) {
     });
     return head;
   });
-  const body = el("tbody");
-  byId("volumes").append(el("thead", {}, el("tr", {}, ...heads)), body);
+  const body = el("tbody", { role: "rowgroup" });
+  const head = el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...heads));
+  byId("volumes").append(head, body);
   body.select = select;
   const root = byId("volumes").parentElement;
   observer = new IntersectionObserver((entries) => {
-    for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) inView.add(target);
-      else inView.delete(target);
-    }
+    for (const { target, isIntersecting } of entries) note(target, isIntersecting);
   }, { root, rootMargin: "200px" });
 }
 
 /** Shows the volumes of a frame. */
-export function render(frame, volumes, selected) {
-  const names = new Set(volumes.map((volume) => volume.name));
-  for (const name of histories.keys()) if (!names.has(name)) histories.delete(name);
-  for (const volume of volumes) {
-    volume.promise = promiseOf(volume, remember(volume, frame.uptime_s));
-  }
+export function render(volumes, selected) {
   byId("empty").hidden = volumes.length > 0;
   byId("volumes-part").hidden = volumes.length === 0;
   const filter = byId("filter").value.toLowerCase();

@@ -41,6 +41,14 @@ impl Flow {
         id
     }
 
+    /// Whether a change could be made after those in progress. Changes nothing.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn check(&mut self, operation: &Operation) -> Result<(), Refusal> {
+        self.pool.check(operation)
+    }
+
     /// Cancels a change, unless it is being committed. It ends in either case.
     pub fn cancel(&mut self, id: ChangeId) {
         let Some(change) = self.changes.get(&id).filter(|change| change.relocation.is_none())

@@ -228,17 +228,51 @@ impl Pool {
         &self.missing
     }
 
+    /// Whether an operation could begin after those in progress. Changes nothing.
+    ///
+    /// # Errors
+    /// The refusal of [`Self::begin`] then, if nothing else changes.
+    pub fn check(&mut self, operation: &Operation) -> Result<(), Refusal> {
+        self.refuse_unless_writable()?;
+        operation.locks(&self.state)?;
+        let (plan, growth) = self.plan_within_metadata(operation)?;
+        assert!(growth <= self.state.geometry.image_bytes(), "a plan that fits grows within it");
+        self.release_blocks(&plan.holds);
+        Ok(())
+    }
+
+    fn refuse_unless_writable(&self) -> Result<(), Refusal> {
+        if !self.missing.is_empty() {
+            return Err(Refusal::ReadOnly { missing: self.missing.len() });
+        }
+        if self.poisoned { Err(Refusal::Poisoned) } else { Ok(()) }
+    }
+
+    /// The plan of an operation and the growth of the metadata by it. Its blocks are held.
+    fn plan_within_metadata(&mut self, operation: &Operation) -> Result<(Plan, usize), Refusal> {
+        assert!(!self.poisoned, "a poisoned pool plans nothing");
+        assert!(self.missing.is_empty(), "an incomplete pool plans nothing");
+        let plan = self.plan(operation)?;
+        let Plan { changes, phases, holds } = &plan;
+        assert!(holds.iter().all(|place| place.len > 0), "extents with blocks are held");
+        assert!(phases.len() <= 2, "actions, then flushes");
+        let growth = changes.iter().map(|change| change.growth(&self.state)).sum::<usize>();
+        let others: usize = self.pending.values().map(|one| one.growth).sum();
+        let room = self.state.geometry.image_bytes();
+        if self.state.image_bytes() + others + growth > room || !change::room(&self.state, changes)
+        {
+            self.release_blocks(holds);
+            return Err(Refusal::MetadataFull);
+        }
+        Ok((plan, growth))
+    }
+
     /// Begins an operation.
     ///
     /// # Errors
     /// See [`Refusal`]; nothing is changed then.
     pub fn begin(&mut self, operation: &Operation) -> Result<OperationId, Refusal> {
-        if !self.missing.is_empty() {
-            return Err(Refusal::ReadOnly { missing: self.missing.len() });
-        }
-        if self.poisoned {
-            return Err(Refusal::Poisoned);
-        }
+        self.refuse_unless_writable()?;
         if self.pending.len() >= OPERATIONS_MAX {
             return Err(Refusal::TooMany);
         }
@@ -246,17 +280,7 @@ impl Pool {
         if locks.iter().any(|lock| self.is_locked(lock)) {
             return Err(Refusal::Busy);
         }
-        let Plan { changes, phases, holds } = self.plan(operation)?;
-        assert!(holds.iter().all(|place| place.len > 0), "extents with blocks are held");
-        assert!(phases.len() <= 2, "actions, then flushes");
-        let growth = changes.iter().map(|change| change.growth(&self.state)).sum::<usize>();
-        let others: usize = self.pending.values().map(|one| one.growth).sum();
-        let room = self.state.geometry.image_bytes();
-        if self.state.image_bytes() + others + growth > room || !change::room(&self.state, &changes)
-        {
-            self.release_blocks(&holds);
-            return Err(Refusal::MetadataFull);
-        }
+        let (Plan { changes, phases, holds }, growth) = self.plan_within_metadata(operation)?;
         let operation_id = OperationId(self.operation_ids);
         self.operation_ids += 1;
         assert!(!self.poisoned, "a poisoned pool begins nothing");

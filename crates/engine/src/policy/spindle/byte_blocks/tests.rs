@@ -67,7 +67,7 @@ fn small_requests_are_gathered_and_a_block_ends_within_one() {
     assert_eq!((stats.met, stats.missed, stats.bytes.met.0), (3, 0, 240));
     // What is left of the 13th request is answered at 610 ms. It was promised by 520 ms, in which
     // its 104 sectors arrive at the bandwidth, and two periods.
-    assert_eq!(stats.bytes.closest, Some(Duration::from_millis(520 + 1_000 - 610)));
+    assert_eq!(stats.bytes.closest.all(), Some(Duration::from_millis(520 + 1_000 - 610)));
     assert_eq!(stats.bytes.asked, Sectors(240));
 }
 
