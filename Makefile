@@ -255,7 +255,7 @@ $(DENY)/cargo-deny:
 # The package `spindle-sim` for Python, as a wheel in target/python/wheels, and what it needs in an
 # environment of its own; its tests against the binaries, and the notebooks.
 PYTHON := $(TARGET)/tools/python/bin
-PYTHON_PACKAGES := maturin==1.16.0 pytest nbmake pandas polars matplotlib ipykernel
+PYTHON_PACKAGES := maturin==1.16.0 pytest nbmake pandas polars pyarrow matplotlib ipykernel
 .PHONY: python wheel
 wheel: $(PYTHON)/maturin
 	cd python && CARGO_TARGET_DIR=$(abspath $(TARGET)/python) $(abspath $(PYTHON))/maturin build \
@@ -370,7 +370,8 @@ package-test: build pages $(NFPM) clients
 	$(MAKE) --no-print-directory package-try
 
 package-try:
-	@missing=(); for p in lintian mmdebstrap; do dpkg -s $$p >/dev/null 2>&1 || missing+=($$p); done; \
+	@missing=(); for p in fish lintian mmdebstrap rpm zsh; do \
+	  dpkg -s $$p >/dev/null 2>&1 || missing+=($$p); done; \
 	if (($${#missing[@]})); then echo "installing $${missing[*]}"; apt-get update -q >/dev/null; \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
 	    "$${missing[@]}" >/dev/null; fi

@@ -65,7 +65,7 @@ volume=$(inside sed -n '/^\[\[volume\]\]/,$s/^name = "\(.*\)"/\1/p' "$config")
 for page in spindle spindle-serve spindle-vol-create spindle-lab-reproduce; do
   [ -e "$root/usr/share/man/man1/$page.1.gz" ] || fail "no page $page"
 done
-inside bash -n /usr/share/bash-completion/completions/spindle || fail "the completion of bash"
+bash packaging/completions.sh "$root" || fail "the completions"
 
 answers() { inside nbdinfo --size "$1" >/dev/null 2>&1; }
 # serve: a daemon of the installed version, as the daemon's user.

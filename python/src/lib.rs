@@ -5,7 +5,9 @@
 //! `spindle` is made of, so that results are equal bit for bit. Bad input is a `ValueError` with
 //! the sentence that `spindle` prints.
 
+mod arrow;
 mod drive;
+mod requests;
 mod values;
 
 use std::path::Path;
@@ -13,7 +15,7 @@ use std::path::Path;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use spindle_config::{DiskIndex, Plan};
-use spindle_sim::Simulation;
+use spindle_sim::{RECORDED_MAX, Simulation};
 use spindle_units::Instant;
 
 /// A `ValueError` with this sentence.
@@ -21,7 +23,8 @@ fn bad_input(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Simulates a scenario, and gives what `spindle sim run --json` prints.
+/// Simulates a scenario, and gives what `spindle sim run --json` prints, with the columns of its
+/// requests if they are wanted.
 #[pyfunction]
 fn simulate(
     py: Python<'_>,
@@ -30,13 +33,17 @@ fn simulate(
     base_dir: &str,
     seed: Option<u64>,
     worth: bool,
-) -> PyResult<String> {
-    py.detach(|| {
+    requests: bool,
+) -> PyResult<(String, Option<Vec<requests::Column>>)> {
+    let (json, recorded) = py.detach(|| {
         let plan = Plan::parse(text, file, Path::new(base_dir)).and_then(Plan::for_sim);
         let mut plan = plan.map_err(bad_input)?;
         plan.seed = seed.unwrap_or(plan.seed);
         let length = plan.duration.expect("a checked scenario says how long");
         let mut simulation = Simulation::new(&plan);
+        if requests {
+            simulation.record_requests();
+        }
         simulation.advance(Instant::ZERO + length).map_err(bad_input)?;
         let mut report = simulation.report();
         if worth {
@@ -46,8 +53,16 @@ fn simulate(
                 volume.worth = worth;
             }
         }
-        serde_json::to_string(&report).map_err(bad_input)
-    })
+        let (recorded, left_out) = simulation.take_requests();
+        if left_out > 0 {
+            let expected = format!("expected at most {RECORDED_MAX}: shorten its `duration`");
+            return Err(bad_input(format!("found {left_out} requests more, {expected}")));
+        }
+        let names = plan.volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
+        let json = serde_json::to_string(&report).map_err(bad_input)?;
+        PyResult::Ok((json, requests.then_some((names, recorded))))
+    })?;
+    Ok((json, recorded.map(|(names, recorded)| requests::columns(py, names, &recorded))))
 }
 
 /// The verdict on a volume, the reason if it does not fit, the largest reserve that its disk has
@@ -88,6 +103,8 @@ fn drive_names() -> Vec<&'static str> {
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::arrow::{arrow_array, arrow_stream};
     #[pymodule_export]
     use super::drive::{Completion, Drive};
     #[pymodule_export]

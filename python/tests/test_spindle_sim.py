@@ -14,6 +14,9 @@ import spindle_sim
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
 SPINDLE = os.environ["SPINDLE"]
+# Two seconds of a scenario with thousands of requests.
+SHORT = (ROOT / "examples" / "two-streams.toml").read_text().replace(
+    'duration = "60s"', 'duration = "2s"')
 
 PLAN = """
 [[disk]]
@@ -156,7 +159,76 @@ def test_columns_reach_pandas_and_polars_without_a_copy():
     assert list(frame.columns) == list(table) and len(frame) == 1000
     column = numpy.asarray(table["at_ns"])
     assert numpy.shares_memory(frame["at_ns"].to_numpy(), column)
-    assert table.to_polars()["at_ns"].to_list() == list(table["at_ns"])
+    polars = table.to_polars()["at_ns"]
+    assert numpy.shares_memory(polars.to_numpy(), column)
+    assert polars.to_list() == list(table["at_ns"])
+    requests = spindle_sim.simulate(text=SHORT, requests=True).requests
+    frame = requests.to_pandas()
+    assert list(frame["volume"]) == list(requests["volume"])
+    assert numpy.shares_memory(frame["lba"].to_numpy(), numpy.asarray(requests["lba"]))
+
+
+def test_the_requests_of_a_run_add_up_to_its_report():
+    report = spindle_sim.simulate(text=SHORT, requests=True)
+    alone = spindle_sim.simulate(text=SHORT)
+    assert report.json == alone.json and alone.requests is None
+    requests, volumes = report.requests, report.volumes
+    counts = [sum(name == volume for name in requests["volume"]) for volume in volumes["name"]]
+    assert counts == volumes["requests"]
+    assert all(sent <= answered for sent, answered
+               in zip(requests["sent_ns"], requests["answered_ns"]))
+    assert list(requests["answered_ns"]) == sorted(requests["answered_ns"])
+    for at, name in enumerate(volumes["name"]):
+        rows = [row for row, volume in enumerate(requests["volume"]) if volume == name]
+        slowest = max(requests["answered_ns"][row] - requests["sent_ns"][row] for row in rows)
+        # The report's is the upper bound of a histogram's bin, which is exact to a thousandth.
+        assert slowest / 1e6 == pytest.approx(volumes["latency_ms.max"][at], rel=1e-3)
+    assert not any(requests["failed"])
+
+
+def test_the_requests_are_one_memory_in_arrow_polars_and_numpy():
+    pyarrow = pytest.importorskip("pyarrow")
+    polars = pytest.importorskip("polars")
+    numpy = pytest.importorskip("numpy")
+    requests = spindle_sim.simulate(text=SHORT, requests=True).requests
+    arrow, frame = pyarrow.table(requests), requests.to_polars()
+    assert (arrow.num_rows, frame.height) == (requests.height, requests.height)
+    assert arrow.column_names == frame.columns == list(requests)
+    for name in requests:
+        values = list(requests[name])
+        assert arrow[name].to_pylist() == values and frame[name].to_list() == values, name
+    for name in ["lba", "sectors", "sent_ns", "answered_ns", "waited_ns", "disk_time_ns"]:
+        there = numpy.asarray(requests[name])
+        assert numpy.shares_memory(arrow[name].chunk(0).to_numpy(), there), name
+        assert numpy.shares_memory(frame[name].to_numpy(), there), name
+    array = pyarrow.record_batch(requests)
+    assert array.equals(arrow.to_batches()[0])
+    # The memory outlives the table that it came from.
+    kept = list(requests["lba"])
+    del requests, there, arrow, array
+    assert frame["lba"].to_list() == kept
+
+
+def test_a_report_is_the_same_bit_for_bit_in_arrow():
+    pyarrow = pytest.importorskip("pyarrow")
+    for scenario in EXAMPLES[:3]:
+        volumes = spindle_sim.simulate(scenario).volumes
+        arrow = pyarrow.table(volumes)
+        for name in volumes:
+            texts = [json.dumps(value) if isinstance(value, list) else value
+                     for value in volumes[name]]
+            assert arrow[name].to_pylist() == texts, name
+    empty = pyarrow.table(spindle_sim.Table({}))
+    assert (empty.num_rows, empty.num_columns) == (0, 0)
+
+
+def test_a_column_of_mixed_values_is_refused_by_its_name():
+    pyarrow = pytest.importorskip("pyarrow")
+    mixed = spindle_sim.Table({"a": [1, None], "b": ["x", 2]})
+    with pytest.raises(ValueError, match="column b: found"):
+        pyarrow.table(mixed)
+    numbers = spindle_sim.Table({"a": [1, None, 2.5], "b": [2**64 - 1, 0, None]})
+    assert pyarrow.table(numbers).to_pydict() == {"a": [1.0, None, 2.5], "b": [2**64 - 1, 0, None]}
 
 
 def test_an_experiment_has_the_figures_of_the_laboratory(tmp_path):

@@ -22,21 +22,46 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from . import _native
 from ._native import Completion, drive_names
 
-__all__ = ["Admission", "Completion", "Drive", "Report", "Table", "admit", "drive_names",
-           "reproduce", "simulate", "sweep"]
+__all__ = ["Admission", "Completion", "Drive", "Labels", "Report", "Table", "admit",
+           "drive_names", "reproduce", "simulate", "sweep"]
 
 # The native columns are rows of these: `Q` is an unsigned integer of 64 bits.
 _INTEGER = "Q"
 
 
+class Labels(Sequence[str]):
+    """A column of few different texts: a code of 32 bits for each row, and what the codes stand
+    for."""
+
+    def __init__(self, codes: memoryview, labels: Sequence[str]) -> None:
+        self.codes = codes
+        self.labels = list(labels)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> Labels: ...
+    def __getitem__(self, row: int | slice) -> str | Labels:
+        if isinstance(row, slice):
+            return Labels(self.codes[row], self.labels)
+        return self.labels[self.codes[row]]
+
+
 class Table(Mapping[str, Sequence[Any]]):
-    """Columns of equal length by their names. Integer columns of drives are memory views, which
-    numpy, pandas and polars read without a copy."""
+    """Columns of equal length by their names.
+
+    A table is handed over by Arrow's PyCapsule interface: `pyarrow.table(table)`,
+    `pandas.DataFrame.from_arrow(table)`, `to_polars`. Integer columns of drives and of
+    requests are memory views, which all of them, and numpy, read without a copy.
+    """
 
     def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self._columns = dict(columns)
@@ -65,23 +90,68 @@ class Table(Mapping[str, Sequence[Any]]):
     def __repr__(self) -> str:
         return f"Table({self.height} rows: {', '.join(self._columns)})"
 
+    def _native_columns(self) -> list[tuple[str, str, Any, list[str] | None]]:
+        """Each column's name, kind, values and labels, as the native half takes them."""
+        def native(name: str, column: Sequence[Any]) -> tuple[str, str, Any, list[str] | None]:
+            if isinstance(column, Labels):
+                return name, "I", _bytes_of(column.codes), column.labels
+            if isinstance(column, memoryview):
+                return name, column.format, _bytes_of(column), None
+            return name, "list", [_scalar(value) for value in column], None
+
+        return [native(name, column) for name, column in self._columns.items()]
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Arrow's C stream: the table as one batch. A requested schema is not taken up: the
+        consumer casts."""
+        return _native.arrow_stream(self._native_columns(), self.height)
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Arrow's C array: a struct array with the columns as fields."""
+        return _native.arrow_array(self._native_columns(), self.height)
+
     def to_pandas(self) -> Any:
         """The table as a `pandas.DataFrame`."""
         import numpy
         import pandas
 
-        columns = {name: numpy.asarray(column) if isinstance(column, memoryview) else column
-                   for name, column in self._columns.items()}
+        def series(column: Sequence[Any]) -> Any:
+            if isinstance(column, Labels):
+                codes = numpy.asarray(column.codes)
+                return pandas.Categorical.from_codes(codes, categories=column.labels)
+            return numpy.asarray(column) if isinstance(column, memoryview) else column
+
+        columns = {name: series(column) for name, column in self._columns.items()}
         return pandas.DataFrame(columns, copy=False)
 
     def to_polars(self) -> Any:
         """The table as a `polars.DataFrame`."""
-        import numpy
         import polars
 
-        columns = {name: numpy.asarray(column) if isinstance(column, memoryview) else column
-                   for name, column in self._columns.items()}
-        return polars.DataFrame(columns)
+        # Polars takes a mapping for a dictionary of columns, and would copy them.
+        return polars.DataFrame(_Stream(self))
+
+
+class _Stream:
+    """A table that is nothing but Arrow's stream."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def _bytes_of(view: memoryview) -> bytes:
+    """The whole object that a view is of; a copy for a part of one."""
+    owner = view.obj
+    whole = isinstance(owner, bytes) and view.contiguous and view.nbytes == len(owner)
+    return owner if whole else view.tobytes()
+
+
+def _scalar(value: Any) -> Any:
+    """A value that Arrow has a column for: lists are their JSON."""
+    return json.dumps(value) if isinstance(value, list) else value
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -97,6 +167,10 @@ class Report:
     """The report of a run. `json` is what `spindle sim run --json` prints."""
 
     json: str
+    #: One row for each answered request, in the order of the answers, if `requests` was asked for:
+    #: its volume and operation, its sectors on the disk, when it was sent and answered, how long
+    #: its first command waited, and the disk time that its volume was charged.
+    requests: Table | None = None
 
     @property
     def value(self) -> dict[str, Any]:
@@ -130,13 +204,22 @@ def _source(path: str | os.PathLike[str] | None, text: str | None) -> tuple[str,
 
 
 def simulate(path: str | os.PathLike[str] | None = None, *, text: str | None = None,
-             seed: int | None = None, worth: bool = False) -> Report:
+             seed: int | None = None, worth: bool = False, requests: bool = False) -> Report:
     """Runs a scenario (a file, or its text) in virtual time.
 
     `seed` replaces the scenario's. With `worth` each reserve is compared with its client alone on
-    a drive slowed to the reserve. Other threads of Python run meanwhile.
+    a drive slowed to the reserve. With `requests` the report has a row for each request, of at
+    most four million. Other threads of Python run meanwhile.
     """
-    return Report(_native.simulate(*_source(path, text), seed, worth))
+    report, columns = _native.simulate(*_source(path, text), seed, worth, requests)
+    return Report(report, None if columns is None else Table(dict(map(_column, columns))))
+
+
+def _column(column: tuple[str, str, bytes, list[str] | None]) -> tuple[str, Sequence[Any]]:
+    """A native column with its name."""
+    name, kind, values, labels = column
+    view = memoryview(values).cast(kind)
+    return name, view if labels is None else Labels(view, labels)
 
 
 @dataclass(frozen=True)
@@ -198,7 +281,7 @@ def sweep(path: str | os.PathLike[str] | None = None,
         chosen, seed = which
         literals = [(name, _literal(value)) for name, value in chosen.items()]
         changed = _native.with_values(source, literals)
-        value = json.loads(_native.simulate(changed, file, base_dir, seed, worth))
+        value = json.loads(_native.simulate(changed, file, base_dir, seed, worth, False)[0])
         return [{**chosen, "seed": value["seed"], **volume} for volume in value["volumes"]]
 
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count()) as pool:
