@@ -223,9 +223,10 @@ impl Connection {
         self.session.is_in_payload() && self.session.blocked() == Some(Blocked::PayloadMemory)
     }
 
-    /// Whether a payload is arriving, and there is memory for it.
-    pub(crate) fn awaits_payload(&self) -> bool {
-        self.session.is_in_payload() && self.session.blocked().is_none()
+    /// Whether a short payload is due at once. The pieces of a long one are fewer and longer if the
+    /// loop sleeps between them.
+    pub(crate) fn awaits_short_payload(&self) -> bool {
+        self.session.is_in_short_payload() && self.session.blocked().is_none()
     }
 
     fn can_read(&self) -> bool {
@@ -325,7 +326,7 @@ impl Connection {
                 if filled < count {
                     self.session.feed(&buffer[..count - filled], context);
                     // Its payload follows a head at once, and may be there by now.
-                    self.readiness.readable |= self.awaits_payload();
+                    self.readiness.readable |= self.awaits_short_payload();
                 }
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.readiness.readable = false,

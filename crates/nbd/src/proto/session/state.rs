@@ -336,6 +336,11 @@ impl Session {
         matches!(self.phase, Phase::Payload(_) | Phase::SkipPayload { .. })
     }
 
+    /// Whether a payload is arriving that a client sends in one piece.
+    pub(crate) fn is_in_short_payload(&self) -> bool {
+        matches!(&self.phase, Phase::Payload(payload) if payload.length < limits::PAYLOAD_STEP_BYTES)
+    }
+
     /// The progress of the arriving payload.
     pub(crate) fn payload_progress(&self) -> PayloadProgress {
         let held = if let Phase::Payload(payload) = &self.phase { payload.data.len() } else { 0 };

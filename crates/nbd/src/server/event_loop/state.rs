@@ -328,7 +328,7 @@ impl<'a> EventLoop<'a> {
                 self.memory_blocked.push_back(slot);
             }
             self.to_write.push(slot);
-            rest_is_due |= connection.awaits_payload();
+            rest_is_due |= connection.awaits_short_payload();
             if progress == Progress::Unfinished {
                 self.make_ready(slot);
             }
