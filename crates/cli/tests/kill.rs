@@ -11,7 +11,7 @@ use nbd::Address;
 use nbd::client::Client;
 use rustix::process::Signal;
 use sim::SeededRng;
-use testkit::{Scratch, Server, client as program, config as two_volumes, run};
+use testkit::{Scratch, Server, client as program, config as two_volumes, run, spindle};
 use units::{Extent, Lba, Operation, Sectors};
 
 const BLOCK: Sectors = Sectors(8);
@@ -31,10 +31,20 @@ fn serve(scratch: &Scratch, speed: &str) -> Server {
 }
 
 fn client(server: &Server) -> Client {
+    client_of(server, "a")
+}
+
+fn client_of(server: &Server, volume: &str) -> Client {
     let address: Address = server.address.parse().expect("an address");
     let mut client = Client::connect(&address).expect("it listens");
-    client.go("a").expect("it serves the volume");
+    client.go(volume).expect("it serves the volume");
     client
+}
+
+/// The requests of volume `a` that the daemon in this directory has served.
+fn requests(directory: &Path) -> u64 {
+    let shown = spindle(directory, &["vol", "show", "a", "--json"]).json();
+    shown["volume"]["requests"].as_u64().expect("a number")
 }
 
 /// Blocks that lie apart from each other, so that each is a write of its own to the disk.
@@ -256,12 +266,12 @@ fn fio_verifies_what_it_wrote_and_flushed_over_kills() {
         let mut server = server;
         let verified = scope.spawn(verify);
         for kill in 0..kills() {
-            // What the daemon does for another volume meanwhile is the measure of time.
-            let mut other =
-                Client::connect(&server.address.parse().expect("an address")).expect("it listens");
-            other.go("b").expect("it serves the volume");
-            for write in 0..=kill % 16 {
-                other.write(block(write), &numbered(kill)).expect("written");
+            // What the daemon does for another volume meanwhile is the measure of time: the client
+            // that connects again has been served for a while.
+            let mut other = client_of(&server, "b");
+            let before = requests(scratch.path());
+            while requests(scratch.path()) < before + 10 + kill % 50 {
+                other.write(block(kill % 16), &numbered(kill)).expect("written");
                 other.flush().expect("flushed");
             }
             server.signal(Signal::KILL);
