@@ -14,6 +14,17 @@ if [ ! -x "$lab" ]; then
   echo "$0: $lab does not exist: build it (cargo build --release) or set LAB" >&2
   exit 2
 fi
+# Beside the daemon, another server and its disk in memory are removed at the end.
+other= disk=
+ended() {
+  status=$?
+  set +e
+  if [ -n "$other" ]; then kill -KILL "$other" 2> /dev/null; fi
+  if [ -n "$disk" ]; then rm -rf "$disk"; fi
+  (exit "$status")
+  finish
+}
+trap ended EXIT
 seconds=${SECONDS_EACH:-1}
 rounds=${ROUNDS:-3}
 mkdir "$dir/bin"
@@ -59,9 +70,10 @@ TOML
   serve
   disk=$(mktemp -d /dev/shm/fronts.XXXXXX)
   truncate -s 64M "$disk/disk.raw"
+  where=addr.type=unix,addr.path=$dir/q.sock
   qemu-storage-daemon --blockdev "driver=file,node-name=file,filename=$disk/disk.raw" \
-    --blockdev driver=raw,node-name=disk,file=file --export \
-    "type=vhost-user-blk,id=e,node-name=disk,addr.type=unix,addr.path=$dir/q.sock,writable=on" &
+    --blockdev driver=raw,node-name=disk,file=file \
+    --export "type=vhost-user-blk,id=e,node-name=disk,$where,writable=on,num-queues=2" &
   other=$!
   for _ in $(seq 100); do
     if [ -S "$dir/q.sock" ]; then break; fi
@@ -69,13 +81,15 @@ TOML
   done
   export QEMUOPT="-object memory-backend-memfd,id=memory,size=${MEM}M,share=on
     -machine memory-backend=memory
-    -chardev socket,id=one,path=$dir/vhost/v.sock -device vhost-user-blk-pci,chardev=one
-    -chardev socket,id=two,path=$dir/q.sock -device vhost-user-blk-pci,chardev=two"
+    -chardev socket,id=one,path=$dir/vhost/v.sock
+    -device vhost-user-blk-pci,chardev=one,num-queues=2
+    -chardev socket,id=two,path=$dir/q.sock
+    -device vhost-user-blk-pci,chardev=two,num-queues=2"
   measure qemu-storage-daemon=/dev/vdb spindle=/dev/vda
   unset QEMUOPT
   kill -TERM "$other"
   wait "$other" || true
-  rm -rf "$disk"
+  other=
   stop
 }
 
