@@ -6,9 +6,9 @@
 //! processors (`halt_poll_ns`).
 //!
 //! A short write of which the head has arrived is a case of its own. Clients send head and payload
-//! by two system calls, a few microseconds apart: a loop that slept in between would sleep and wake
-//! twice for each write. A long payload comes in pieces, and for that the loop sleeps: it then finds
-//! longer ones.
+//! by two system calls, a few microseconds apart: a loop that slept in between would sleep and
+//! wake twice for each write. A long payload comes in pieces, and for that the loop sleeps: it
+//! then finds longer ones.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -338,7 +338,8 @@ impl Session {
 
     /// Whether a payload is arriving that a client sends in one piece.
     pub(crate) fn is_in_short_payload(&self) -> bool {
-        matches!(&self.phase, Phase::Payload(payload) if payload.length < limits::PAYLOAD_STEP_BYTES)
+        let Phase::Payload(payload) = &self.phase else { return false };
+        payload.length < limits::PAYLOAD_STEP_BYTES
     }
 
     /// The progress of the arriving payload.
