@@ -102,6 +102,32 @@ fn bursts_and_several_outstanding_requests_have_their_worth() {
 }
 
 #[test]
+fn few_requests_of_a_small_reserve_are_hardly_passed_over_for_nearer_ones() {
+    let few =
+        "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 4\nthink = \"1ms\"";
+    let volumes = [("reserve = \"20%\"", few), ("reserve = \"80%\"", BACKLOG)];
+    let few = worths(&plan(60, "spindle", &volumes))[0];
+    let (own, slowed) = (few.latency_ms.p99, few.reference_latency_ms.p99);
+    assert!(own <= 1.6 * slowed, "{own} ms, {slowed} ms on the slowed drive: {few:?}");
+    assert!(few.value >= 1.0, "{few:?}");
+}
+
+#[test]
+fn two_requests_of_a_small_reserve_are_served_together() {
+    let two =
+        "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 2\nthink = \"1ms\"";
+    let volumes = [("reserve = \"10%\"", two), ("reserve = \"90%\"", BACKLOG)];
+    let mut plan = plan(60, "spindle", &volumes);
+    let disk = &mut plan.disks[0];
+    (disk.depth, disk.chooser) = (1, engine::ChooserName::Arrival);
+    for seed in [3, 15, 18, 19] {
+        plan.seed = seed;
+        let worth = worths(&plan)[0];
+        assert!(worth.value >= 0.8, "seed {seed}: {worth:?}");
+    }
+}
+
+#[test]
 fn a_volume_that_pauses_does_not_exceed_its_limit() {
     let pausing = pausing("1ms");
     let contract = "reserve = \"5%\"\nlimit = \"10%\"";

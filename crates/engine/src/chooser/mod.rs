@@ -14,9 +14,10 @@
 //!
 //! **Ageing.** A request's age is the disk time that its volume was charged since it arrived: a
 //! volume with a fifth of the disk ages at a fifth of the speed. A positioning time counts less the
-//! age divided by [`AGE_DIVISOR`]. The bound is [`WAIT_MIN`], or [`WAIT_FACTOR`] times as long as
-//! the volume's queue takes at its mean service time, whichever is longer: a bound that the backlog
-//! exceeds would make the order one of arrival. A deferred request is due after [`DEFERRED_MAX`].
+//! age divided by half the square of the queue's length. The bound is [`WAIT_MIN`], or
+//! [`WAIT_FACTOR`] times as long as the volume's queue takes at its mean service time, whichever is
+//! longer: a bound that the backlog exceeds would make the order one of arrival. A deferred request
+//! is due after [`DEFERRED_MAX`].
 //!
 //! At most [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) requests are considered, those at the
 //! front of the queue. A decision allocates nothing.
@@ -40,8 +41,15 @@ mod seek_times;
 pub use name::{ChooserName, UnknownChooser};
 pub use predictor::PredictionStats;
 
-/// Of its age a request's price is less by one in this many parts.
-const AGE_DIVISOR: i64 = 200;
+/// Of its age a request's price is less by one part in this part of the square of the queue's
+/// length. So a request that has waited for as long as the order of arrival makes it wait counts
+/// less by two mean service times ÷ the queue's length: few are hardly passed over, and many are
+/// ordered by price.
+const AGE_SQUARES: i64 = 2;
+/// The fewest parts: the order of two is still one of price.
+const AGE_DIVISOR_MIN: i64 = 4;
+/// The most parts: of very long queues none starves either.
+const AGE_DIVISOR_MAX: i64 = 200;
 /// The least bound of a request's age.
 const WAIT_MIN: DiskTime = DiskTime::from_millis(1_000);
 /// The bound in times that the volume's queue takes.
@@ -169,7 +177,9 @@ impl Scan<'_> {
             return (class, distance_on(self.backlog.last_end, operation.extent.start));
         };
         let cost = pricing.cost(note.target, operation.op.writes());
-        (class, cost - age.as_nanos() / AGE_DIVISOR)
+        let queued = i64::from(self.backlog.queued);
+        let divisor = (queued * queued / AGE_SQUARES).clamp(AGE_DIVISOR_MIN, AGE_DIVISOR_MAX);
+        (class, cost - age.as_nanos() / divisor)
     }
 
     /// Whether a request continues where its volume's last command ended. A forced write does not:

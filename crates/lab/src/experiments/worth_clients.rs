@@ -2,7 +2,8 @@
 //! requests outstanding, bursts, long and sequential neighbours, best effort, three and twenty
 //! volumes.
 //!
-//! Each figure is the worst over think times and seeds.
+//! Each figure is the worst over think times and seeds. The disk has default settings; what a
+//! client would have alone is measured one command at a time, in the order of arrival.
 
 use core::fmt::Write as _;
 
@@ -211,8 +212,7 @@ fn volumes(setting: &Setting, reserve: u32, think_us: u64) -> Vec<(u32, String)>
 fn plan((drive, size_gib): (&str, u64), volumes: &[(u32, String)], seed: u32) -> Plan {
     let size = size_gib / volumes.len() as u64;
     let mut text = format!(
-        "seed = {seed}\n[[disk]]\nname = \"d0\"\ndrive = \"{drive}\"\npolicy = \"spindle\"\n\
-         depth = 1\nchooser = \"arrival\"\n"
+        "seed = {seed}\n[[disk]]\nname = \"d0\"\ndrive = \"{drive}\"\npolicy = \"spindle\"\n"
     );
     for (index, (reserve, load)) in volumes.iter().enumerate() {
         let reserve =

@@ -7,7 +7,7 @@ use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
 use super::guard::{is_promised, with_stream_share};
 use super::learned::SERVICE_DIVISOR;
-use super::positioning::Distance;
+use super::positioning::{Distance, PositioningCosts};
 use super::quantum::{End, Quantum, Switch};
 use super::volume::{Depth, Volume};
 use super::{Spindle, State};
@@ -398,6 +398,7 @@ impl Policy for Spindle {
     fn set_profile(&mut self, profile: &Arc<Profile>) {
         assert!(self.volumes.is_empty(), "a profile is set before volumes are added");
         self.worst = WorstCase::Profile(Arc::clone(profile));
+        self.positioning = PositioningCosts::of_profile(profile);
     }
 
     fn set_static_slack(&mut self, slack: DiskTime) {

@@ -23,7 +23,7 @@ const RUN_THINK_SHORT: Duration = Duration::from_micros(250);
 const RUN_THINK_LONG: Duration = Duration::from_millis(1);
 /// Of the disk's time, what the switches of a shallow volume that uses all of its reserve may cost:
 /// one part in this number.
-const SWITCH_PART: i64 = 16;
+const SWITCH_PART: i64 = 15;
 /// A small reserve's quantum is at least this many times what it pays itself of a switch, ...
 const LEAST_PART: i64 = 4;
 /// ... but at most this many requests long.
