@@ -8,6 +8,8 @@ now=$(ls "$1"/spindle_*.deb)
 now_lab=$(ls "$1"/spindle-lab_*.deb)
 now_csi=$(ls "$1"/spindle-csi_*.deb)
 next=$(ls "$2"/spindle_*.deb)
+now_rpm=$(ls "$1"/spindle-[0-9]*.rpm)
+next_rpm=$(ls "$2"/spindle-[0-9]*.rpm)
 [ "$(id -u)" = 0 ] || { echo "$0: found another user, expected root" >&2; exit 2; }
 # What is mounted here is mounted for this script alone.
 if [ -z "${SPINDLE_UNSHARED:-}" ]; then
@@ -128,4 +130,22 @@ grep "are left as they are" "$root/tmp/dpkg.log" || fail "the purge says nothing
 for gone in bin/spindle lib/systemd/system/spindle.service share/man/man1/spindle.1.gz; do
   [ ! -e "$root/usr/$gone" ] || fail "/usr/$gone is left"
 done
+
+echo "the .rpm runs its scripts in a root: installed, upgraded, erased"
+# The root has no other packages of rpm's, so that dependencies are not looked for.
+with_rpm() { rpm --root "$root" --nodeps "$@" >"$root/tmp/rpm.log" 2>&1 || fail "rpm $*"; }
+cp "$now_rpm" "$next_rpm" "$root/tmp/"
+inside userdel spindle
+with_rpm --install "$root/tmp/$(basename "$now_rpm")"
+inside getent passwd spindle >/dev/null || fail "the .rpm has made no user"
+inside spindle --version >/dev/null
+with_rpm --upgrade "$root/tmp/$(basename "$next_rpm")"
+! grep "are left as they are" "$root/tmp/rpm.log" || fail "an upgrade is taken for an erasure"
+[ "$(rpm --root "$root" --query --queryformat '%{VERSION}\n' spindle | wc -l)" = 1 ] ||
+  fail "both versions are installed"
+inside spindle --version >/dev/null || fail "the upgrade has removed the binary"
+with_rpm --erase spindle
+grep "are left as they are" "$root/tmp/rpm.log" || fail "the erasure says nothing of the data"
+[ -s "$root/var/lib/spindle/disk0.img" ] && [ -s "$root$config" ] || fail "the data is gone"
+[ ! -e "$root/usr/bin/spindle" ] || fail "/usr/bin/spindle is left"
 echo "the packages install, serve, upgrade under load and purge"
