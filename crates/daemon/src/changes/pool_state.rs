@@ -200,36 +200,32 @@ impl DaemonState {
         Ok(Operation::Clone { source, name: planned.name.clone(), size: planned.blocks() })
     }
 
+    /// The operation that makes a volume of the plan.
+    fn create_operation(
+        &self,
+        plan: &Plan,
+        planned: &PoolVolume,
+    ) -> Result<Operation, ChangeError> {
+        match &planned.source {
+            Some(source) => self.clone_operation(planned, source),
+            None => Ok(Operation::Create(self.new_volume(plan, planned)?)),
+        }
+    }
+
     /// Refuses a volume for which the pool has no free space, or which it cannot make now.
     pub(crate) fn check_pool_space(
         &self,
         plan: &Plan,
         planned: &PoolVolume,
     ) -> Result<(), ChangeError> {
-        let disks = self.pool_disks(plan, &planned.disks)?;
-        let &PoolVolume { layout, zone, thin, ref source, .. } = planned;
-        let size_max = self.pool()?.inspect(|flow| {
-            let pool = flow.pool();
-            if !pool.missing().is_empty() {
-                return Err(Refusal::ReadOnly { missing: pool.missing().len() });
-            }
-            if pool.is_poisoned() {
-                return Err(Refusal::Poisoned);
-            }
-            Ok(pool.size_max(layout, zone, &disks))
-        });
-        let size_max = size_max.map_err(|refusal| ChangeError::Refused(refusal.to_string()))?;
-        if let Some(source) = source {
-            // The source may have grown since the size was asked for.
-            let (_, source) = self.clone_source(planned, source)?;
-            let refusal = Refusal::SmallerThanSource { blocks: source.size };
-            let is_smaller = planned.blocks() < source.size;
-            return if is_smaller { refused(refusal.to_string()) } else { Ok(()) };
+        let create = self.create_operation(plan, planned)?;
+        let Err(refusal) = self.pool()?.check(&create) else { return Ok(()) };
+        if let (Refusal::NoSpace { .. }, Operation::Create(volume)) = (&refusal, &create) {
+            let NewVolume { layout, zone, disks, .. } = volume;
+            let size_max = self.pool()?.inspect(|flow| flow.pool().size_max(*layout, *zone, disks));
+            fits(planned.size, size_max.sectors().bytes())?;
         }
-        if thin {
-            return Ok(());
-        }
-        fits(planned.size, size_max.sectors().bytes())
+        Err(ChangeError::Refused(self.describe_refusal(&refusal)))
     }
 
     /// Removes a volume or snapshot, to which no request can come any more, from the pool.
@@ -247,10 +243,7 @@ impl DaemonState {
         plan: &Plan,
         planned: &PoolVolume,
     ) -> Result<(), ChangeError> {
-        let create = match &planned.source {
-            Some(source) => self.clone_operation(planned, source)?,
-            None => Operation::Create(self.new_volume(plan, planned)?),
-        };
+        let create = self.create_operation(plan, planned)?;
         let accounts = self.attach_pool_volume(plan, &planned.name)?;
         let created = self.change_pool(create);
         created.inspect_err(|_| self.detach_pool_volume(&accounts))?;

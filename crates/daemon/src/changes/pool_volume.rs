@@ -191,13 +191,14 @@ impl VolumeBackend for PoolVolume<'_> {
     }
 
     fn resize(&self, before: &Document, after: &Document, size: Bytes) -> Result<(), ChangeError> {
-        self.operator.persist(before, after)?;
         if size == self.size() {
-            return Ok(());
+            return self.operator.persist(before, after);
         }
         let (_, new) = after.pool_volume(self.name)?;
         assert_eq!(new.blocks().sectors().bytes(), size, "a new size comes from the config");
         let resize = Operation::Resize { volume: self.id, size: new.blocks() };
+        self.operator.state.check_pool_change(&resize)?;
+        self.operator.persist(before, after)?;
         let resized = self.operator.state.change_pool(resize);
         self.operator.restore_on_error(after, before, resized)
     }
