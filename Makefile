@@ -25,7 +25,7 @@ CLIENTS := chromium fdisk fio libnbd-bin lvm2 mdadm nbd-client nodejs openssl \
 LENGTH ?= 20
 
 .PHONY: demo test page unit units determinism guest clients bench shares preempt pool clockwise \
-  connections \
+  connections guest-csi \
   live-clients soak fuzz fuzz-guided ci format lint doc deny clean build
 
 demo: build
@@ -96,8 +96,8 @@ page: build clients
 
 # ext4 in a Linux guest: on an exported volume, on one of a pool that grows and is relocated, on one
 # whose daemon restarts, on one that is attached to the kernel, by NBD and by ublk, on a
-# vhost-user-blk device, and under SQLite beside a backup.
-guest: build clients
+# vhost-user-blk device, and under SQLite beside a backup; and volumes of the Kubernetes driver.
+guest: build clients guest-csi
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/run.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/pool.sh
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/restart.sh
@@ -110,6 +110,17 @@ guest: build clients
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/clients.sh sample
 	SPINDLE=$(abspath $(SPINDLE)) SECONDS_EACH=1 RAMP=1 bash tests/guest/peers.sh \
 	  out/peers-sample.txt random-16-one
+
+# The Kubernetes driver in a Linux guest, over the kernel's NBD driver and over ublk. FULL=1 is
+# longer. The tests' binaries are those of `make unit`.
+CSI_TESTS := --workspace --locked --no-run --test node --test pods --test sanity
+guest-csi: build csi-sanity
+	tests=$$($(CARGO) test $(CSI_TESTS) --message-format=json \
+	  | sed -n '/"kind":\["test"\]/s/.*crates\/csi#.*"executable":"\([^"]*\)".*/\1/p'); \
+	export SPINDLE=$(abspath $(SPINDLE)) SUITE=$(abspath $(CSI_SANITY)) TESTS="$$tests"; \
+	bash tests/guest/csi.sh; \
+	KERNEL=6.12 ATTACH=ublk bash tests/guest/csi.sh; \
+	if [ -n "$${FULL:-}" ]; then KERNEL=6.12 bash tests/guest/csi.sh; fi
 
 clients:
 	@missing=(); for p in $(CLIENTS); do dpkg -s $$p >/dev/null 2>&1 || missing+=($$p); done; \
@@ -192,6 +203,8 @@ soak: fuzz build clients
 	SPINDLE_CASES=500 $(CARGO) test --release --locked -p spindle-csi --test cluster -- --nocapture
 	SPINDLE_STEPS=all $(CARGO) test --release --locked -p spindle-csi --test node -- --nocapture
 	RESTARTS=30 STOPS=90 SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/ublk.sh
+	SPINDLE_CASES=100 SPINDLE_KILLS=50 $(CARGO) test --release --locked -p spindle-csi --test pods \
+	  -- --nocapture
 	SPINDLE_CASES=5000000 $(CARGO) test --release --locked -p spindle-trace --test mutations
 	SPINDLE_CASES=20 $(CARGO) test --release --locked -p spindle-profiler --test dynamics \
 	  -- --nocapture
@@ -275,7 +288,7 @@ $(PYTHON)/maturin:
 KUBERNETES_VALIDATE := $(TARGET)/tools/kubernetes-validate/bin/kubernetes-validate
 .PHONY: manifests
 manifests: $(KUBERNETES_VALIDATE)
-	for name in driver daemon classes recorders; do \
+	for name in driver daemon resizer classes recorders; do \
 	  $(KUBERNETES_VALIDATE) --strict -k 1.37 contrib/kubernetes/$$name.yaml; done
 
 $(KUBERNETES_VALIDATE):

@@ -17,7 +17,7 @@ use spindle_csi::proto::{
     DeleteVolumeRequest, DeleteVolumeResponse, VolumeContentSource,
 };
 use support::calls::{Calls, at_least, capability};
-use support::{DriverProcess, create_pool, serve};
+use support::{DriverProcess, Killed, create_pool, seeds, serve};
 use testkit::{Scratch, Server};
 use tonic::{Code, Status};
 use units::Share;
@@ -62,15 +62,6 @@ enum Answer {
     Snapshot {
         id: String,
     },
-}
-
-/// What is killed amid a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Killed {
-    Nothing,
-    Driver,
-    Daemon,
-    Both,
 }
 
 fn percent(reserve: u32) -> String {
@@ -171,10 +162,10 @@ impl Cluster {
 
     /// Kills processes, and starts them again.
     fn kill(&mut self, killed: Killed) {
-        if matches!(killed, Killed::Driver | Killed::Both) {
+        if killed.has_driver() {
             self.driver.take().expect("it runs").kill();
         }
-        if matches!(killed, Killed::Daemon | Killed::Both) {
+        if killed.has_daemon() {
             // A server that is dropped is killed.
             drop(self.server.take());
             self.server = Some(serve(&self.scratch));
@@ -298,8 +289,7 @@ impl Cluster {
             }
         }
         tokio::time::sleep(Duration::from_micros(rng.below(8_000))).await;
-        let kinds = [Killed::Nothing, Killed::Driver, Killed::Daemon, Killed::Both];
-        let killed = kinds[usize::try_from(rng.below(4)).expect("one of four")];
+        let killed = Killed::ALL[usize::try_from(rng.below(4)).expect("one of four")];
         self.kill(killed);
         let mut answers: BTreeMap<String, (Operation, Vec<_>)> = BTreeMap::new();
         for (volume, operation, task) in running {
@@ -331,23 +321,12 @@ impl Cluster {
     }
 }
 
-/// The interleavings, each from its seed.
-fn seeds() -> std::ops::Range<u64> {
-    let number = |name: &str| {
-        std::env::var(name).ok().map(|text| text.parse::<u64>().expect("it is a number"))
-    };
-    match number("SPINDLE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 1..1 + number("SPINDLE_CASES").unwrap_or(8),
-    }
-}
-
 #[test]
 fn no_interleaving_with_kills_loses_a_volume_or_leaves_one() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a thread").block_on(async {
         let mut cluster = Cluster::new();
-        for seed in seeds() {
+        for seed in seeds(8) {
             println!("SPINDLE_SEED={seed} cargo test -p spindle-csi --test cluster");
             let mut rng = SeededRng::new(seed, 0);
             for round in 0..ROUNDS {

@@ -11,7 +11,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::node::{Call, Claim, Node};
+use support::caller::{Call, Claim};
+use support::node::Node;
 use tonic::Code;
 
 const MIB: i64 = 1 << 20;
@@ -29,12 +30,12 @@ fn run<T>(test: impl Future<Output = T>) -> T {
 }
 
 fn write_content(node: &Node, claim: &Claim) {
-    let file = format!("{}/content", node.target(claim));
+    let file = format!("{}/content", node.caller.target(claim));
     std::fs::write(file, CONTENT).expect("the file system is published");
 }
 
 fn check_content(node: &Node, claim: &Claim) {
-    let file = format!("{}/content", node.target(claim));
+    let file = format!("{}/content", node.caller.target(claim));
     let found = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
     assert_eq!(found, CONTENT);
 }
@@ -52,7 +53,7 @@ async fn cut_short(
     let mut options = vec!["--end-after".to_owned(), step.to_string()];
     options.extend(with_group.then(|| "--end-with-group".to_owned()));
     let mut driver = node.driver(&options);
-    let Err(status) = node.once(call, claim).await else { return false };
+    let Err(status) = node.caller.once(call, claim).await else { return false };
     let ended = async {
         while !driver.has_ended() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -62,7 +63,7 @@ async fn cut_short(
     ended.unwrap_or_else(|_| panic!("{call:?}, step {step}: it answers with {status}"));
     let _driver = node.driver(&[]);
     // Twice is as good as once.
-    node.all(&[call, call], claim).await;
+    node.caller.all(&[call, call], claim).await;
     true
 }
 
@@ -73,18 +74,18 @@ async fn make_file_systems(node: &Node, (kind, bytes): (&'static str, i64), grou
         for with_group in groups {
             let claim = Claim::new(&format!("new-{kind}-{step}-{with_group}"), Some(kind));
             let driver = node.driver(&[]);
-            node.create(&claim, bytes).await;
+            node.caller.create(&claim, bytes, None).await;
             drop(driver);
             is_cut |= cut_short(node, (Call::Stage, &claim), (step, *with_group)).await;
             let _driver = node.driver(&[]);
-            node.all(&LIFE[..2], &claim).await;
+            node.caller.all(&LIFE[..2], &claim).await;
             write_content(node, &claim);
-            node.all(&LIFE[2..], &claim).await;
-            node.all(&LIFE[..2], &claim).await;
+            node.caller.all(&LIFE[2..], &claim).await;
+            node.caller.all(&LIFE[..2], &claim).await;
             check_content(node, &claim);
-            node.all(&LIFE[2..], &claim).await;
+            node.caller.all(&LIFE[2..], &claim).await;
             node.check_nothing_left();
-            node.delete(&claim).await;
+            node.caller.delete(&claim).await;
         }
         if !is_cut {
             println!("{kind}: the first staging was cut short at {} steps", step - 1);
@@ -98,17 +99,17 @@ async fn make_file_systems(node: &Node, (kind, bytes): (&'static str, i64), grou
 async fn use_again(node: &Node, (kind, bytes): (&'static str, i64), groups: &[WithGroup]) {
     let claim = Claim::new(&format!("used-{kind}"), Some(kind));
     let driver = node.driver(&[]);
-    node.create(&claim, bytes).await;
-    node.all(&LIFE[..2], &claim).await;
+    node.caller.create(&claim, bytes, None).await;
+    node.caller.all(&LIFE[..2], &claim).await;
     write_content(node, &claim);
-    node.all(&LIFE[2..], &claim).await;
+    node.caller.all(&LIFE[2..], &claim).await;
     drop(driver);
     for (at, call) in LIFE.into_iter().enumerate() {
         let mut steps = 0;
         'steps: for step in 1.. {
             for with_group in groups {
                 let driver = node.driver(&[]);
-                node.all(&LIFE[..at], &claim).await;
+                node.caller.all(&LIFE[..at], &claim).await;
                 drop(driver);
                 let is_cut = cut_short(node, (call, &claim), (step, *with_group)).await;
                 let _driver = node.driver(&[]);
@@ -116,7 +117,7 @@ async fn use_again(node: &Node, (kind, bytes): (&'static str, i64), groups: &[Wi
                     if *next == Call::Unpublish {
                         check_content(node, &claim);
                     }
-                    node.all(&[*next], &claim).await;
+                    node.caller.all(&[*next], &claim).await;
                 }
                 node.check_nothing_left();
                 if !is_cut {
@@ -129,10 +130,10 @@ async fn use_again(node: &Node, (kind, bytes): (&'static str, i64), groups: &[Wi
         assert!(steps > 1, "it has as many steps");
     }
     let _driver = node.driver(&[]);
-    node.all(&LIFE[..2], &claim).await;
+    node.caller.all(&LIFE[..2], &claim).await;
     check_content(node, &claim);
-    node.all(&LIFE[2..], &claim).await;
-    node.delete(&claim).await;
+    node.caller.all(&LIFE[2..], &claim).await;
+    node.caller.delete(&claim).await;
 }
 
 #[test]
@@ -203,33 +204,34 @@ fn a_volume_with_another_signature_is_refused_and_left_as_it_is() {
         let _driver = node.driver(&[]);
         for kind in kinds {
             let block = Claim::new(&format!("signed-{kind}"), None);
-            node.create(&block, XFS).await;
-            node.all(&LIFE[..2], &block).await;
+            node.caller.create(&block, XFS, None).await;
+            node.caller.all(&LIFE[..2], &block).await;
             let device = node.device(&block);
             if let Err(said) = sign(kind, &device) {
                 // Without `md` in the kernel there is no RAID to be made.
                 assert_eq!(kind, "linux_raid_member", "{said}");
                 eprintln!("SKIPPED: a member of a RAID was NOT tried: {}", said.trim());
-                node.all(&LIFE[2..], &block).await;
+                node.caller.all(&LIFE[2..], &block).await;
                 continue;
             }
             File::open(&device).and_then(|file| file.sync_all()).expect("it is written");
             let before = ends_of(&device);
-            node.all(&LIFE[2..], &block).await;
+            node.caller.all(&LIFE[2..], &block).await;
             let other = if kind == "ext4" { "xfs" } else { "ext4" };
             for asked in [other, "xfs", "ext4"].into_iter().filter(|asked| *asked != kind) {
                 let claim = block.used_as(Some(asked));
-                let status = node.once(Call::Stage, &claim).await.expect_err("it is refused");
+                let status =
+                    node.caller.once(Call::Stage, &claim).await.expect_err("it is refused");
                 assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
                 let words = format!("has a signature of {kind}, expected {asked} or none");
                 assert!(status.message().contains(&words), "{status}");
-                node.all(&[Call::Unstage], &claim).await;
+                node.caller.all(&[Call::Unstage], &claim).await;
             }
-            node.all(&LIFE[..2], &block).await;
+            node.caller.all(&LIFE[..2], &block).await;
             assert!(ends_of(&node.device(&block)) == before, "{kind}: it was written to");
-            node.all(&LIFE[2..], &block).await;
+            node.caller.all(&LIFE[2..], &block).await;
             node.check_nothing_left();
-            node.delete(&block).await;
+            node.caller.delete(&block).await;
         }
     });
 }

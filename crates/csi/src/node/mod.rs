@@ -84,7 +84,8 @@ impl NodeVolumes {
         }
         if let Some(present) = mounts.file_system(at) {
             if present == *file_system {
-                return Ok(());
+                // A call that was cut short may have mounted it, and not have grown it.
+                return FileSystem::grow(&device, at, file_system);
             }
             return Err(Status::already_exists(format!(
                 "volume \"{volume}\" is staged with {present}: expected {file_system}"

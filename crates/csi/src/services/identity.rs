@@ -14,34 +14,43 @@ use crate::proto::{
 /// The name of the driver, as classes name it.
 pub(crate) const NAME: &str = "csi.spindle.io";
 
+/// Which driver this is.
+pub(crate) fn info() -> GetPluginInfoResponse {
+    GetPluginInfoResponse {
+        name: NAME.to_owned(),
+        vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Default::default()
+    }
+}
+
+/// What the driver offers.
+pub(crate) fn capabilities() -> GetPluginCapabilitiesResponse {
+    let of = |kind: service::Type| Type::Service(Service { r#type: kind.into() });
+    let online =
+        Type::VolumeExpansion(VolumeExpansion { r#type: volume_expansion::Type::Online.into() });
+    let all = [
+        of(service::Type::ControllerService),
+        of(service::Type::VolumeAccessibilityConstraints),
+        online,
+    ];
+    let capabilities = all.map(|one| PluginCapability { r#type: Some(one) }).to_vec();
+    GetPluginCapabilitiesResponse { capabilities }
+}
+
 #[async_trait]
 impl Identity for Driver {
     async fn get_plugin_info(
         &self,
         _: Request<GetPluginInfoRequest>,
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
-        Ok(Response::new(GetPluginInfoResponse {
-            name: NAME.to_owned(),
-            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..Default::default()
-        }))
+        Ok(Response::new(info()))
     }
 
     async fn get_plugin_capabilities(
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        let of = |kind: service::Type| Type::Service(Service { r#type: kind.into() });
-        let online = Type::VolumeExpansion(VolumeExpansion {
-            r#type: volume_expansion::Type::Online.into(),
-        });
-        let all = [
-            of(service::Type::ControllerService),
-            of(service::Type::VolumeAccessibilityConstraints),
-            online,
-        ];
-        let capabilities = all.map(|one| PluginCapability { r#type: Some(one) }).to_vec();
-        Ok(Response::new(GetPluginCapabilitiesResponse { capabilities }))
+        Ok(Response::new(capabilities()))
     }
 
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {

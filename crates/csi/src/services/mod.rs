@@ -1,6 +1,7 @@
 //! The three services of the driver.
 
 pub(crate) mod capacity;
+pub(crate) mod central;
 pub(crate) mod controller;
 pub(crate) mod health;
 pub(crate) mod identity;

@@ -109,8 +109,11 @@ impl Driver {
         asked: &NodeExpandVolumeRequest,
     ) -> Result<NodeExpandVolumeResponse, Status> {
         let (volume, path) = self.published(&asked.volume_id, &asked.volume_path)?;
-        SizeRange::of(asked.capacity_range.as_ref())?;
-        let size = Bytes(volume.size_bytes);
+        // Without a controller that has grown it, the volume grows here.
+        let size = match asked.capacity_range.as_ref() {
+            Some(range) => self.grown(&volume, SizeRange::of(Some(range))?)?,
+            None => Bytes(volume.size_bytes),
+        };
         self.volumes.expand(&volume.name, &path, size)?;
         Ok(NodeExpandVolumeResponse { capacity_bytes: signed(size) })
     }

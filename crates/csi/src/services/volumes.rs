@@ -156,16 +156,22 @@ impl Driver {
             return Err(Status::invalid_argument("expected capacity_range"));
         }
         let range = SizeRange::of(asked.capacity_range.as_ref())?;
-        let mut volume = self.daemon.volume(&asked.volume_id)?;
+        let volume = self.daemon.volume(&asked.volume_id)?;
+        let capacity_bytes = signed(self.grown(&volume, range)?);
+        Ok(ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required: true })
+    }
+
+    /// Grows a volume to a size of the range, unless it has one; returns its size.
+    pub(super) fn grown(&self, volume: &Volume, range: SizeRange) -> Result<Bytes, Status> {
         let present = Bytes(volume.size_bytes);
         let size = range.choose(present)?;
-        if size > present {
-            let change =
-                VolumeChange { size: Some(size.0.to_string() + "B"), ..VolumeChange::default() };
-            volume = self.daemon.set(&volume.name, &change, Code::OutOfRange)?;
+        if size == present {
+            return Ok(present);
         }
-        let capacity_bytes = signed(Bytes(volume.size_bytes));
-        Ok(ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required: true })
+        let change =
+            VolumeChange { size: Some(size.0.to_string() + "B"), ..VolumeChange::default() };
+        let grown = self.daemon.set(&volume.name, &change, Code::OutOfRange)?;
+        Ok(Bytes(grown.size_bytes))
     }
 
     /// Changes a contract while the volume is in use. What does not fit changes nothing.

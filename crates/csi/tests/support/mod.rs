@@ -1,6 +1,7 @@
 //! A node under test: a daemon with a pool on emulated disks, and the driver beside it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod caller;
 pub(crate) mod calls;
 pub(crate) mod node;
 
@@ -27,6 +28,27 @@ backing = "d1.img"
 [pool]
 disks = ["d0", "d1"]
 "#;
+
+/// What is killed at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Killed {
+    Nothing,
+    Driver,
+    Daemon,
+    Both,
+}
+
+impl Killed {
+    pub(crate) const ALL: [Self; 4] = [Self::Nothing, Self::Driver, Self::Daemon, Self::Both];
+
+    pub(crate) fn has_driver(self) -> bool {
+        matches!(self, Self::Driver | Self::Both)
+    }
+
+    pub(crate) fn has_daemon(self) -> bool {
+        matches!(self, Self::Daemon | Self::Both)
+    }
+}
 
 /// A running `spindle-csi`. It is killed when it is dropped.
 #[derive(Debug)]
@@ -66,9 +88,16 @@ impl DriverProcess {
             .spawn()
             .expect("it was built");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
-        let mut line = String::new();
-        stderr.read_line(&mut line).expect("text");
-        assert!(line.starts_with("serving on "), "the driver says: {line}");
+        let mut said = String::new();
+        loop {
+            let start = said.len();
+            // Devices that it keeps connected may report before.
+            let read = stderr.read_line(&mut said).expect("text");
+            assert!(read > 0, "the driver ends before it serves: {said}");
+            if said[start..].starts_with("serving on ") {
+                break;
+            }
+        }
         Self { child, _stderr: stderr }
     }
 
@@ -105,6 +134,19 @@ pub(crate) fn create_pool(scratch: &Scratch) {
 /// Starts the daemon of a node whose pool is created.
 pub(crate) fn serve(scratch: &Scratch) -> Server {
     Server::unix(scratch.path(), "plan.toml")
+}
+
+/// The number that a variable of the environment gives to a test.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("it is a number"))
+}
+
+/// The seeds of a test: `SPINDLE_SEED` is one, `SPINDLE_CASES` their number.
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
+    match number("SPINDLE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..1 + number("SPINDLE_CASES").unwrap_or(count),
+    }
 }
 
 /// The volumes and snapshots that a node's daemon has.
