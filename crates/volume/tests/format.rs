@@ -3,7 +3,7 @@
 use spindle_volume::pool::format::{
     Field, HEADER_FIELDS, IMAGE_DISK_BYTES, IMAGE_DISK_FIELDS, IMAGE_HEAD_BYTES, IMAGE_HEAD_FIELDS,
     IMAGE_VOLUME_BYTES, IMAGE_VOLUME_FIELDS, LABEL_FIELDS, RECORD_FIELDS, RECORD_HEAD_BYTES,
-    RUN_BYTES, RUN_FIELDS, VERSION,
+    RUN_BYTES, RUN_FIELDS, STALE_BYTES, STALE_FIELDS, VERSION,
 };
 use spindle_volume::pool::limits;
 
@@ -43,6 +43,7 @@ fn every_field_has_the_documented_place() {
     compare("Disk", &IMAGE_DISK_FIELDS);
     compare("Volume", &IMAGE_VOLUME_FIELDS);
     compare("Extent", &RUN_FIELDS);
+    compare("Stale", &STALE_FIELDS);
 }
 
 #[test]
@@ -52,6 +53,7 @@ fn every_structure_has_the_documented_length() {
         ("Disk", IMAGE_DISK_BYTES),
         ("Volume", IMAGE_VOLUME_BYTES),
         ("Extent", RUN_BYTES),
+        ("Stale", STALE_BYTES),
     ];
     for (heading, bytes) in lengths {
         assert!(
@@ -74,6 +76,7 @@ fn every_limit_has_the_documented_value() {
         ("VOLUMES_MAX", limits::VOLUMES_MAX as u64),
         ("SNAPSHOTS_MAX", limits::SNAPSHOTS_MAX as u64),
         ("EXTENTS_MAX", limits::EXTENTS_MAX as u64),
+        ("STALE_RUNS_MAX", limits::STALE_RUNS_MAX as u64),
         ("NAME_BYTES_MAX", limits::NAME_BYTES_MAX as u64),
         ("DISK_BLOCKS_MAX", u64::from(limits::DISK_BLOCKS_MAX)),
         ("VOLUME_BLOCKS_MAX", u64::from(limits::VOLUME_BLOCKS_MAX)),

@@ -95,12 +95,12 @@ fn a_newer_version_is_left_alone() {
     let mut disks = members(&pool());
     let place = label_places(BLOCKS)[0];
     let mut unit = disks[1].read_now(place);
-    unit[8] = 2;
+    unit[8] = 3;
     let checksum = crc64(&unit[..4_088]);
     unit[4_088..].copy_from_slice(&checksum.to_le_bytes());
     disks[1].write(place, &unit);
     let error = find(&media(&disks)).unwrap_err();
-    assert_eq!(error, OpenError::NotOurs { device: 1, why: DecodeError::Newer { version: 2 } });
+    assert_eq!(error, OpenError::NotOurs { device: 1, why: DecodeError::Newer { version: 3 } });
 }
 
 /// A partition table or a file system over the disk's beginning leaves the label at its end.

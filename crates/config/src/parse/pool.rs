@@ -209,6 +209,7 @@ fn whole_blocks(
     let capacity = match layout {
         Layout::Stripe => capacity.clone().min().unwrap_or(0) * on.len() as u64,
         Layout::Single | Layout::Random => capacity.sum(),
+        Layout::Mirror(_) => unreachable!("a config has no word for it"),
     };
     let most = capacity.min(bytes(Blocks(VOLUME_BLOCKS_MAX)).0);
     if size.0 > most {

@@ -223,6 +223,9 @@ impl Disk {
 /// # Panics
 /// Never: each has one.
 pub fn layout_name(layout: Layout) -> &'static str {
+    if layout.is_mirror() {
+        return "mirror";
+    }
     let word = LAYOUTS.into_iter().find(|(_, meant)| *meant == layout);
     word.expect("each has one").0
 }

@@ -333,7 +333,7 @@ impl Inner {
     fn charged_volume(&self, payer: ChargeTo, disk: PoolDisk) -> VolumeId {
         match payer {
             ChargeTo::Metadata => disk.metadata,
-            ChargeTo::Relocation => disk.moving,
+            ChargeTo::Relocation | ChargeTo::Rebuild => disk.moving,
             ChargeTo::Volume(volume) => {
                 let accounts = self.accounts.get(&volume);
                 let account = accounts.and_then(|accounts| accounts.by_disk.get(&disk.disk));

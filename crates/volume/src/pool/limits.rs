@@ -35,6 +35,16 @@ pub const DISK_BLOCKS_MAX: u32 = 1 << 28;
 /// Blocks of a volume: 2 PiB.
 pub const VOLUME_BLOCKS_MAX: u32 = 1 << 31;
 
+/// Runs of stale blocks of all disks, together: 3 MB of an image.
+pub const STALE_RUNS_MAX: usize = 1 << 18;
+
+/// Blocks of a region: a write that a disk misses makes the region's blocks on it stale, so that
+/// the writes beside it need no change of their own.
+pub const REGION_BLOCKS: u32 = 64;
+
+/// Blocks that are brought up to date at a time: their writes wait meanwhile.
+pub const RESYNC_BLOCKS_MAX: u32 = 8;
+
 /// Units of a slot's image, at least: one disk and a few volumes.
 pub const IMAGE_UNITS_MIN: u32 = 4;
 
@@ -66,6 +76,11 @@ const _: () = assert!(VOLUMES_MAX < u32::MAX as usize);
 const _: () = assert!(EXTENTS_MAX < u32::MAX as usize);
 const _: () = assert!(IMAGE_UNITS_MIN < IMAGE_UNITS_MAX);
 const _: () = assert!(LOG_UNITS_MIN < LOG_UNITS_MAX);
+const _: () = assert!(STALE_RUNS_MAX < u32::MAX as usize);
+const _: () = assert!(RESYNC_BLOCKS_MAX <= REGION_BLOCKS);
+const _: () = assert!(RESYNC_BLOCKS_MAX > 0 && REGION_BLOCKS.is_power_of_two());
+const _: () = assert!(REGION_BLOCKS < DISK_BLOCKS_MAX);
+const _: () = assert!(VOLUME_BLOCKS_MAX.checked_add(REGION_BLOCKS).is_some());
 const _: () = assert!(LOG_UNITS_MIN.is_multiple_of(4));
 const _: () = assert!(DISK_BLOCKS_MAX as u64 <= u64::MAX / BLOCK_SECTORS.0 / 512);
 const _: () = assert!(VOLUME_BLOCKS_MAX < u32::MAX);

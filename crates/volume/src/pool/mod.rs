@@ -17,7 +17,9 @@ mod state;
 
 pub use flow::Flow;
 pub use format::codec::Malformed;
-pub use names::{BlockExtent, Blocks, DiskUid, Layout, PoolUid, PoolVolumeId, VolumeBlock, Zone};
+pub use names::{
+    BlockExtent, Blocks, Copies, DiskUid, Layout, PoolUid, PoolVolumeId, VolumeBlock, Zone,
+};
 pub use operation::kinds::{NewVolume, Operation};
 pub use operation::machine::{Failure, OperationId, Pool, PoolOutput};
 pub use operation::refusal::Refusal;
@@ -26,6 +28,7 @@ pub use operation::status::{Status, Writability};
 pub use recovery::check::{Report, check};
 pub use recovery::error::{Damage, Finding, OpenError};
 pub use recovery::search::{FoundPool, Media, Unreadable, find};
+pub use state::block_set::BlockSet;
 pub use state::change::Change;
 pub use state::extent_map::{ExtentMap, Mapping};
 pub use state::metadata::{Overlap, State};

@@ -61,6 +61,29 @@ impl BlockExtent {
     }
 }
 
+/// The number of copies of a mirror: 2 or 3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copies(u8);
+
+impl Copies {
+    /// The most.
+    pub const MAX: u8 = 3;
+
+    /// That number, if a mirror can have it.
+    pub const fn new(copies: u8) -> Option<Self> {
+        if copies >= 2 && copies <= Self::MAX { Some(Self(copies)) } else { None }
+    }
+
+    /// The number.
+    pub const fn number(self) -> usize {
+        self.0 as usize
+    }
+
+    pub(crate) const fn code(self) -> u8 {
+        self.0
+    }
+}
+
 /// How a volume's blocks are distributed over its disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
@@ -70,7 +93,63 @@ pub enum Layout {
     Stripe,
     /// Each block on a disk and at a location drawn from the volume's seed and the block's number.
     Random,
+    /// Each block on several disks. With as many disks as copies each disk has all blocks; with
+    /// more, block n is on disk n modulo their number and on those that follow it.
+    Mirror(Copies),
 }
+
+impl Layout {
+    /// The number of copies of a block.
+    pub const fn copies(self) -> usize {
+        match self {
+            Self::Single | Self::Stripe | Self::Random => 1,
+            Self::Mirror(copies) => copies.number(),
+        }
+    }
+
+    /// Whether blocks have several copies.
+    pub const fn is_mirror(self) -> bool {
+        matches!(self, Self::Mirror(_))
+    }
+
+    /// Whether a volume keeps its number of disks.
+    pub(crate) const fn keeps_width(self) -> bool {
+        matches!(self, Self::Stripe | Self::Mirror(_))
+    }
+
+    /// The number of columns that the blocks of a volume on `disks` disks are dealt to.
+    pub(crate) const fn width(self, disks: usize) -> usize {
+        match self {
+            Self::Single | Self::Random => 1,
+            Self::Mirror(copies) if copies.number() == disks => 1,
+            Self::Stripe | Self::Mirror(_) => disks,
+        }
+    }
+
+    /// The number of columns, copies included.
+    pub(crate) const fn columns(self, disks: usize) -> usize {
+        self.width(disks) * self.copies()
+    }
+}
+
+// A mirror has a copy on another disk. Of as many disks as copies each has all blocks, of more each
+// has as many columns as there are copies.
+const TWO: Layout = Layout::Mirror(Copies(2));
+const THREE: Layout = Layout::Mirror(Copies(Copies::MAX));
+const _: () = assert!(Copies::new(1).is_none() && Copies::new(0).is_none());
+const _: () = assert!(Copies::new(2).is_some() && Copies::new(Copies::MAX).is_some());
+const _: () = assert!(Copies::new(Copies::MAX + 1).is_none());
+const _: () = assert!(Layout::Single.copies() == 1 && Layout::Single.columns(5) == 1);
+const _: () = assert!(Layout::Random.copies() == 1 && Layout::Random.columns(5) == 1);
+const _: () = assert!(Layout::Stripe.copies() == 1 && Layout::Stripe.columns(5) == 5);
+const _: () = assert!(TWO.copies() == 2 && THREE.copies() == 3);
+const _: () = assert!(TWO.width(2) == 1 && TWO.columns(2) == 2);
+const _: () = assert!(TWO.width(3) == 3 && TWO.columns(3) == 6);
+const _: () = assert!(THREE.width(3) == 1 && THREE.columns(3) == 3);
+const _: () = assert!(THREE.width(4) == 4 && THREE.columns(4) == 12);
+const _: () = assert!(TWO.is_mirror() && !Layout::Stripe.is_mirror());
+const _: () = assert!(TWO.keeps_width() && Layout::Stripe.keeps_width());
+const _: () = assert!(!Layout::Single.keeps_width() && !Layout::Random.keeps_width());
 
 /// The zone of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -93,7 +93,7 @@ impl Buffers {
     fn account(&mut self, payer: ChargeTo, rng: &mut SplitMix64) -> VolumeId {
         let volume = match payer {
             ChargeTo::Metadata => return METADATA,
-            ChargeTo::Relocation => return RELOCATION,
+            ChargeTo::Relocation | ChargeTo::Rebuild => return RELOCATION,
             ChargeTo::Volume(volume) => volume,
         };
         let next = VolumeId(2 + u32::try_from(self.accounts.len()).unwrap());

@@ -5,7 +5,9 @@ mod buffers;
 #[path = "../common/mod.rs"]
 mod common;
 mod facts;
+mod mirrors;
 mod model;
+mod power;
 mod world;
 
 use common::cases;
@@ -17,7 +19,7 @@ use units::{Extent, Lba, Op, Sectors};
 use world::World;
 
 /// A client's request, drawn.
-fn ask(world: &mut World) {
+pub(crate) fn ask(world: &mut World) {
     let volumes: Vec<(PoolVolumeId, u64)> =
         world.flow.pool().state().volumes().map(|(id, one)| (id, one.size.sectors().0)).collect();
     if volumes.is_empty() {
@@ -46,7 +48,7 @@ fn ask(world: &mut World) {
 }
 
 /// An operator's change, drawn.
-fn draw(world: &mut World) -> Operation {
+pub(crate) fn draw(world: &mut World) -> Operation {
     let state = world.flow.pool().state();
     let volumes: Vec<PoolVolumeId> = state.volumes().map(|(id, _)| id).collect();
     let snapshots: Vec<PoolVolumeId> =

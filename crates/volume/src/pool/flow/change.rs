@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use crate::location::DiskId;
 use crate::pool::flow::values::PoolRequestId;
 use crate::pool::names::{DiskUid, PoolVolumeId};
 use crate::pool::operation::kinds::{Lock, Operation};
@@ -18,6 +19,8 @@ pub(crate) enum Scope {
     Volume(PoolVolumeId),
     /// All volumes of a group, which may share the blocks.
     Group(PoolVolumeId),
+    /// All volumes.
+    All,
 }
 
 /// Blocks of volumes that are quiesced.
@@ -35,6 +38,7 @@ impl Quiesced {
         match self.scope {
             Scope::Volume(one) => one == volume,
             Scope::Group(one) => one == group,
+            Scope::All => true,
         }
     }
 }
@@ -45,6 +49,8 @@ pub(crate) struct PendingChange {
     pub(crate) operation: Operation,
     /// The volume of which a block is moved; none for an operator's change.
     pub(crate) relocation: Option<PoolVolumeId>,
+    /// Whether it makes copies equal; not an operator's change either.
+    pub(crate) is_resync: bool,
     pub(crate) stage: Stage,
     pub(crate) locks: Vec<Lock>,
     pub(crate) rest: Option<Quiesced>,
@@ -70,17 +76,31 @@ impl PendingChange {
         let moves = matches!(operation, Operation::Move { .. });
         assert!(relocation.is_none() || moves, "a relocation moves blocks");
         let (locks, rest, nospace_retry_after) = (Vec::new(), None, None);
-        Self { operation, relocation, stage: Stage::Waiting, locks, rest, nospace_retry_after }
+        let (stage, is_resync) = (Stage::Waiting, false);
+        Self { operation, relocation, is_resync, stage, locks, rest, nospace_retry_after }
+    }
+
+    /// One that makes copies equal, which waits.
+    pub(crate) fn of_resync(operation: Operation) -> Self {
+        Self { is_resync: true, ..Self::new(operation, None) }
+    }
+
+    /// Whether an operator asked for it.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        self.relocation.is_none() && !self.is_resync
     }
 
     pub(crate) fn has_quiesced(&self) -> bool {
         !matches!(self.stage, Stage::Waiting)
     }
 
-    /// The disk that it adds, once the operation has begun.
-    pub(crate) fn adds(&self) -> Option<DiskUid> {
+    /// The device that it adds, once the operation has begun, and the disk whose place it takes.
+    pub(crate) fn adds(&self) -> Option<(DiskUid, Option<DiskId>)> {
         match (&self.operation, &self.stage) {
-            (Operation::AddDisk { uid, .. }, Stage::Begun(_)) => Some(*uid),
+            (Operation::AddDisk { uid, .. }, Stage::Begun(_)) => Some((*uid, None)),
+            (Operation::ReplaceDisk { uid, disk, .. }, Stage::Begun(_)) => {
+                Some((*uid, Some(*disk)))
+            }
             _ => None,
         }
     }

@@ -2,17 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use units::Extent;
+use units::{Extent, Op};
 
 use crate::location::DiskId;
 use crate::pool::flow::change::PendingChange;
 use crate::pool::flow::relocation::RELOCATIONS_MAX;
 use crate::pool::flow::relocation::Relocation;
 use crate::pool::flow::request::{REQUEST_OPERATIONS_MAX, Request, Stage};
+use crate::pool::flow::resync::{RESYNCS_MAX, Resync};
 use crate::pool::flow::snapshot_group::SnapshotGroup;
 use crate::pool::flow::steps::{COPIES_MAX, STEPS_MAX, Steps};
 use crate::pool::flow::values::{
-    ChangeId, ChargeTo, Fault, Output, Owner, PendingOperation, Piece, PieceId, PoolRequestId, Work,
+    ChangeId, ChargeTo, CopyPiece, Fault, Output, Owner, PendingOperation, Piece, PieceId,
+    PoolRequestId, Work,
 };
 use crate::pool::limits::OPERATIONS_MAX;
 use crate::pool::names::{DiskUid, PoolVolumeId};
@@ -37,11 +39,14 @@ pub struct Flow {
     pub(crate) operation_ids: BTreeMap<OperationId, PendingOperation>,
     pub(crate) request_operations: usize,
     pub(crate) steps: Steps,
-    pub(crate) pieces: BTreeMap<PieceId, Owner>,
+    pub(crate) resync: Resync,
+    /// The pieces in flight, and their disks.
+    pub(crate) pieces: BTreeMap<PieceId, (Owner, DiskId)>,
     pub(crate) outputs: VecDeque<Output>,
     /// Whether something has ended for which others may wait.
     pub(crate) dirty: bool,
     pub(crate) paused: bool,
+    pub(crate) resync_paused: bool,
     pub(crate) serials: u64,
     pub(crate) change_numbers: u64,
     pub(crate) piece_numbers: u64,
@@ -67,10 +72,12 @@ impl Flow {
             operation_ids: BTreeMap::new(),
             request_operations: 0,
             steps: Steps::default(),
+            resync: Resync::default(),
             pieces: BTreeMap::new(),
             outputs: VecDeque::new(),
             dirty: true,
             paused: false,
+            resync_paused: false,
             serials: 0,
             change_numbers: 0,
             piece_numbers: 0,
@@ -82,10 +89,23 @@ impl Flow {
         &self.pool
     }
 
-    /// The disk that is being added, and the number that its pieces carry.
+    /// The device that is being added, and the number that its pieces carry: a new one, or that of
+    /// the disk whose place it takes.
     pub fn joining(&self) -> Option<(DiskId, DiskUid)> {
-        let uid = self.changes.values().find_map(PendingChange::adds)?;
-        Some((self.pool.state().next_disk(), uid))
+        let (uid, instead) = self.changes.values().find_map(PendingChange::adds)?;
+        Some((instead.unwrap_or_else(|| self.pool.state().next_disk()), uid))
+    }
+
+    /// A disk has failed although no piece did: it was pulled. Returns whether the pool goes on
+    /// without it.
+    pub fn fail(&mut self, disk: DiskId) -> bool {
+        self.dirty = true;
+        self.pool.fail(disk)
+    }
+
+    /// Whether a piece is in flight at a disk.
+    pub(crate) fn is_busy(&self, disk: DiskId) -> bool {
+        self.pieces.values().any(|(_, at)| *at == disk)
     }
 
     /// The next output. `None`: nothing until a piece completes, or a request or change arrives.
@@ -108,9 +128,11 @@ impl Flow {
     /// # Panics
     /// If the piece is not in flight.
     pub fn done(&mut self, piece: PieceId, end: Result<(), Fault>) {
-        match self.pieces.remove(&piece).expect("a piece ends once") {
+        let (owner, disk) = self.pieces.remove(&piece).expect("a piece ends once");
+        match owner {
+            Owner::Copy(copy) => self.on_copy_done(copy, end),
             Owner::Request(id) => self.on_piece_done(id, end),
-            Owner::Step(step) => self.on_step_done(step, end),
+            Owner::Step(step) => self.on_step_done(step, disk, end),
             Owner::Load(copy) => self.on_loaded(copy, end),
             Owner::Store(copy) => self.on_stored(copy, end),
             Owner::Change(_) => unreachable!("a change has steps, not pieces"),
@@ -156,6 +178,7 @@ impl Flow {
             progressed |= self.advance_changes();
             progressed |= self.retry_held();
             progressed |= self.issue_moves();
+            progressed |= self.issue_resyncs();
             progressed |= self.issue_steps();
             if !progressed {
                 if cfg!(debug_assertions) {
@@ -183,7 +206,9 @@ impl Flow {
         match pending.owner {
             Owner::Request(id) => self.on_operation_done(id, end, pending.fault),
             Owner::Change(id) => self.on_change_committed(id, end),
-            Owner::Step(_) | Owner::Load(_) | Owner::Store(_) => unreachable!("it has pieces"),
+            Owner::Copy(_) | Owner::Step(_) | Owner::Load(_) | Owner::Store(_) => {
+                unreachable!("it has pieces")
+            }
         }
     }
 
@@ -219,9 +244,9 @@ impl Flow {
         let preparing = self.requests.values().filter(|one| matches!(one.stage, Stage::Preparing));
         assert_eq!(preparing.count(), self.request_operations, "their operations are counted");
         assert!(self.request_operations <= REQUEST_OPERATIONS_MAX, "within their limit");
-        for owner in self.pieces.values() {
+        for (owner, _) in self.pieces.values() {
             match owner {
-                Owner::Request(id) => {
+                Owner::Request(id) | Owner::Copy(CopyPiece { request: id, .. }) => {
                     let in_flight = matches!(self.requests[id].stage, Stage::InFlight { .. });
                     assert!(in_flight, "a request with a piece is in flight");
                 }
@@ -231,6 +256,13 @@ impl Flow {
                 Owner::Step(id) => assert!(self.steps.owners.contains_key(id), "of its step"),
                 Owner::Change(_) => panic!("a change has steps, not pieces"),
             }
+        }
+        assert!(self.resync.running <= RESYNCS_MAX, "operations are within their limit");
+        for request in self.requests.values().filter(|one| one.again.is_some()) {
+            let op = request.operation.op;
+            assert!(op != Op::Flush, "a flush has no part");
+            let waits = !matches!(request.stage, Stage::InFlight { .. });
+            assert!(waits, "a part is issued again once");
         }
         assert!(self.steps.copies.len() <= COPIES_MAX, "copies are within their limit");
         assert!(self.steps.owners.len() <= STEPS_MAX, "steps are within their limit");
@@ -250,7 +282,7 @@ impl Flow {
     pub(crate) fn issue(&mut self, owner: Owner, disk: DiskId, payer: ChargeTo, work: Work) {
         let id = PieceId(self.piece_numbers);
         self.piece_numbers += 1;
-        let before = self.pieces.insert(id, owner);
+        let before = self.pieces.insert(id, (owner, disk));
         assert!(before.is_none(), "piece numbers are not reused");
         self.outputs.push_back(Output::Issue(Piece { id, disk, payer, work }));
     }

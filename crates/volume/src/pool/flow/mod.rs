@@ -13,6 +13,10 @@
 //!   that is moved, reads too of blocks that are removed.
 //! - Misplaced blocks are moved in the background, a few at a time, charged to relocation.
 //!
+//! - A write to a mirror goes to all whole copies, a read to one of them. A disk that fails is
+//!   taken out; what it missed is durably known before the write is answered, and made equal when
+//!   it comes back.
+//!
 //! Invariants: each request is answered once, each change ends once; no piece in flight touches a
 //! free block.
 
@@ -20,9 +24,12 @@ mod change;
 mod core;
 mod relocation;
 mod request;
+mod resync;
 mod run_changes;
+mod run_mirrors;
 mod run_relocations;
 mod run_requests;
+mod run_resyncs;
 mod run_steps;
 mod snapshot_group;
 mod steps;
@@ -35,5 +42,5 @@ pub use request::{REQUEST_OPERATIONS_MAX, SEGMENT_BLOCKS_MAX};
 pub use steps::{COPIES_MAX, STEPS_MAX};
 pub use values::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Output, Piece, PieceId, PoolRequestId,
-    RelocationProgress, Work,
+    RelocationProgress, ResyncProgress, Work,
 };

@@ -4,10 +4,13 @@ use std::ops::Range;
 
 use units::{Extent, Op, Sectors};
 
+use crate::location::DiskId;
+
 use crate::pool::flow::change::Quiesced;
 use crate::pool::flow::values::Fault;
 use crate::pool::limits::BLOCK_SECTORS;
 use crate::pool::names::{Blocks, PoolVolumeId};
+use crate::pool::operation::kinds::Operation;
 use crate::pool::operation::machine::OperationId;
 
 /// The blocks of a request that are in flight at a time: a request that zeroes a whole volume needs
@@ -35,6 +38,20 @@ pub(crate) struct Request {
     /// still free space.
     pub(crate) nospace_retry_after: Option<OperationId>,
     pub(crate) fault: Option<Fault>,
+    /// The part that is to be issued again: a copy missed it.
+    pub(crate) again: Option<Again>,
+    /// Whether a piece of the part in flight failed, and another copy may serve it.
+    pub(crate) is_missed: bool,
+    /// How often it was tried again.
+    pub(crate) retries: u8,
+}
+
+/// A part of a request to a mirror that is to be issued again. It counts as in flight: what
+/// quiesces its blocks waits for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Again {
+    pub(crate) group: PoolVolumeId,
+    pub(crate) part: Extent,
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +63,23 @@ pub(crate) enum Stage {
     /// `pieces` of it are in flight, mapped in `epoch` of its snapshot group. They cover this part
     /// of it.
     InFlight { pieces: u32, group: PoolVolumeId, epoch: u64, part: Extent },
+}
+
+/// Where sectors lie on a disk, and their offset in the request.
+pub(crate) struct Located {
+    pub(crate) disk: DiskId,
+    pub(crate) extent: Extent,
+    pub(crate) at: Sectors,
+}
+
+/// The next action for a request.
+pub(crate) enum Next {
+    Hold,
+    End(Result<(), Fault>),
+    /// There are no whole blocks to deallocate.
+    Pass,
+    Begin(Operation),
+    Issue,
 }
 
 /// The blocks that an extent touches.
@@ -69,6 +103,9 @@ pub(crate) fn whole(extent: Extent) -> Option<Range<u32>> {
 impl Request {
     /// The part in flight or next: of the head, or else of the rest.
     pub(crate) fn part(&self) -> Extent {
+        if let Some(again) = &self.again {
+            return again.part;
+        }
         let from = if self.head.is_empty() { self.rest } else { self.head };
         let part = from.split_at(SEGMENT_BLOCKS_MAX.sectors()).0;
         debug_assert!(self.operation.extent.contains(part), "a part of the request");
@@ -76,6 +113,9 @@ impl Request {
     }
 
     pub(crate) fn pass(&mut self, part: Extent) {
+        if self.again.take().is_some() {
+            return;
+        }
         let from = if self.head.is_empty() { &mut self.rest } else { &mut self.head };
         assert!(part.len <= from.len, "a part of the request");
         assert_eq!(part.start, from.start, "the next part");
@@ -83,7 +123,10 @@ impl Request {
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.blocks.is_none() && self.head.is_empty() && self.rest.is_empty()
+        self.again.is_none()
+            && self.blocks.is_none()
+            && self.head.is_empty()
+            && self.rest.is_empty()
     }
 
     /// Writes all sectors of a request that must zero, where whole blocks cannot be deallocated.
@@ -95,12 +138,25 @@ impl Request {
 
     /// Whether its pieces in flight overlap quiesced blocks.
     pub(crate) fn overlaps(&self, rest: &Quiesced) -> bool {
-        let Stage::InFlight { part, group, .. } = &self.stage else { return false };
-        let over = blocks(*part);
-        rest.is_of(self.volume, *group)
+        let (part, group) = match (&self.stage, &self.again) {
+            (Stage::InFlight { part, group, .. }, _) | (_, Some(Again { part, group })) => {
+                (*part, *group)
+            }
+            _ => return false,
+        };
+        let over = blocks(part);
+        rest.is_of(self.volume, group)
             && (rest.reads || self.operation.op.writes())
             && over.start < rest.blocks.end
             && rest.blocks.start < over.end
+    }
+
+    /// The sectors that it is writing to, or has begun to and will again.
+    pub(crate) fn written(&self) -> Option<Extent> {
+        match (&self.stage, &self.again) {
+            (Stage::InFlight { part, .. }, _) | (_, Some(Again { part, .. })) => Some(*part),
+            _ => None,
+        }
     }
 
     /// Whether it is a flush in flight.

@@ -13,6 +13,7 @@ use crate::pool::flow::change::PendingChange;
 use crate::pool::flow::change::Stage;
 use crate::pool::flow::change::{Quiesced, Scope};
 use crate::pool::flow::core::Flow;
+use crate::pool::flow::relocation::Relocation;
 use crate::pool::flow::snapshot_group::SnapshotGroup;
 use crate::pool::flow::values::ChangeId;
 use crate::pool::flow::values::ChangeOutcome;
@@ -31,8 +32,7 @@ impl Flow {
     /// Submits a change, which ends with [`Output::Ended`].
     pub fn change(&mut self, operation: Operation) -> ChangeId {
         let id = self.number_change();
-        if self.changes.values().filter(|change| change.relocation.is_none()).count() >= CHANGES_MAX
-        {
+        if self.changes.values().filter(|change| change.is_asked_for()).count() >= CHANGES_MAX {
             self.outputs.push_back(Output::Ended(id, ChangeOutcome::Refused(Refusal::TooMany)));
             return id;
         }
@@ -51,8 +51,7 @@ impl Flow {
 
     /// Cancels a change, unless it is being committed. It ends in either case.
     pub fn cancel(&mut self, id: ChangeId) {
-        let Some(change) = self.changes.get(&id).filter(|change| change.relocation.is_none())
-        else {
+        let Some(change) = self.changes.get(&id).filter(|change| change.is_asked_for()) else {
             return;
         };
         match change.stage {
@@ -173,9 +172,20 @@ impl Flow {
             Operation::Move { volume, block } => {
                 (Scope::Group(state.group_of(*volume)), block.0..block.0 + 1, false)
             }
+            Operation::Resync { volume, first, count } => {
+                let group = state.group_of(*volume);
+                (Scope::Group(group), first.0..first.0 + count.0, false)
+            }
+            Operation::Close => (Scope::All, all, false),
             Operation::Create(_)
             | Operation::Allocate { .. }
             | Operation::Trim { .. }
+            | Operation::Open { .. }
+            | Operation::MarkStale { .. }
+            | Operation::ForgetStale { .. }
+            | Operation::TakeBack { .. }
+            | Operation::ReplaceDisk { .. }
+            | Operation::Upgrade
             | Operation::Relocate { .. }
             | Operation::AddDisk { .. }
             | Operation::DrainDisk { .. }
@@ -207,6 +217,19 @@ impl Flow {
         // Its freed blocks must be released before a disk is found empty.
         if matches!(operation, Operation::RemoveDisk { .. }) && self.pool.oldest().is_some() {
             return false;
+        }
+        // What is still in flight at a disk that was taken out may reach it late.
+        if let Operation::TakeBack { disk } | Operation::ReplaceDisk { disk, .. } = operation
+            && self.is_busy(disk)
+        {
+            return false;
+        }
+        if let Operation::Resync { volume, first, count } = operation
+            && !self.is_unequal(volume, first, count)
+        {
+            self.changes.remove(&id);
+            self.on_resync_done(&ChangeOutcome::Done);
+            return true;
         }
         if let Operation::Move { volume, block } = operation
             && relocation.is_some()
@@ -314,7 +337,17 @@ impl Flow {
                     group.disks.remove(disk);
                 }
             }
+            Operation::TakeBack { .. } | Operation::ReplaceDisk { .. } => {
+                self.relocations.values_mut().for_each(Relocation::restart);
+                self.wake_resync();
+            }
             Operation::Resize { .. }
+            | Operation::Open { .. }
+            | Operation::Close
+            | Operation::MarkStale { .. }
+            | Operation::Resync { .. }
+            | Operation::ForgetStale { .. }
+            | Operation::Upgrade
             | Operation::AddDisk { .. }
             | Operation::Allocate { .. }
             | Operation::Trim { .. }
@@ -330,6 +363,8 @@ impl Flow {
         self.dirty = true;
         match (change.relocation, change.operation) {
             (Some(volume), Operation::Move { block, .. }) => self.on_move_done(volume, block, end),
+            (None, Operation::Resync { .. }) if change.is_resync => self.on_resync_done(&end),
+            (None, Operation::ForgetStale { .. }) if change.is_resync => {}
             _ => self.outputs.push_back(Output::Ended(id, end)),
         }
     }
@@ -339,6 +374,7 @@ impl Flow {
 fn payer(operation: &Operation) -> ChargeTo {
     match operation {
         Operation::Move { .. } => ChargeTo::Relocation,
+        Operation::Resync { .. } => ChargeTo::Rebuild,
         Operation::Resize { volume, .. } | Operation::Allocate { volume, .. } => {
             ChargeTo::Volume(*volume)
         }

@@ -7,8 +7,11 @@ use units::{Extent, Lba, Op, Sectors};
 
 use crate::location::DiskId;
 use crate::pool::flow::core::Flow;
-use crate::pool::flow::request::{REQUEST_OPERATIONS_MAX, Request, Stage, blocks, whole};
+use crate::pool::flow::request::{
+    Again, Located, Next, REQUEST_OPERATIONS_MAX, Request, Stage, blocks, whole,
+};
 use crate::pool::flow::values::ChargeTo;
+use crate::pool::flow::values::CopyPiece;
 use crate::pool::flow::values::Fault;
 use crate::pool::flow::values::Output;
 use crate::pool::flow::values::Owner;
@@ -22,23 +25,6 @@ use crate::pool::operation::machine::Failure;
 use crate::pool::operation::refusal::Refusal;
 use crate::pool::operation::status::Writability;
 use crate::pool::state::volume::{MappedExtent, Volume};
-
-/// Where sectors lie on a disk, and their offset in the request.
-struct Located {
-    disk: DiskId,
-    extent: Extent,
-    at: Sectors,
-}
-
-/// The next action for a request.
-enum Next {
-    Hold,
-    End(Result<(), Fault>),
-    /// There are no whole blocks to deallocate.
-    Pass,
-    Begin(Operation),
-    Issue,
-}
 
 impl Flow {
     /// Submits a client's request. It is answered once, by [`Output::Answer`].
@@ -66,6 +52,9 @@ impl Flow {
             stage: Stage::Held,
             nospace_retry_after: None,
             fault: None,
+            again: None,
+            is_missed: false,
+            retries: 0,
         };
         assert!(self.serials > serial, "requests are numbered in order of arrival");
         if let Err(fault) = self.admit(&mut request) {
@@ -73,11 +62,7 @@ impl Flow {
         }
         let before = self.requests.insert(id, request);
         assert!(before.is_none(), "request {} is pending way", id.0);
-        if operation.op == Op::Flush {
-            self.flush(id);
-        } else {
-            self.advance_request(id);
-        }
+        self.advance_request(id);
     }
 
     /// Validates a request, and splits off the blocks that it deallocates.
@@ -126,8 +111,26 @@ impl Flow {
         if still {
             return self.answer(id, Ok(()));
         }
+        let mirror = state.volume(volume).is_some_and(|volume| volume.layout.is_mirror());
+        if mirror && !self.pool.failing().is_empty() {
+            if self.pool.is_poisoned() {
+                return self.answer(id, Err(Fault::Disk));
+            }
+            let serial = self.requests[&id].serial;
+            self.held.insert(serial, id);
+            return;
+        }
         let group = state.group_of(volume);
-        let disks: Vec<DiskId> = self.groups[&group].disks.iter().copied().collect();
+        let mut disks: Vec<DiskId> = self.groups[&group].disks.iter().copied().collect();
+        if mirror {
+            // What a disk misses that is out is stale.
+            disks.retain(|disk| state.is_in(*disk));
+        } else if disks.iter().any(|disk| !state.is_in(*disk)) {
+            return self.answer(id, Err(Fault::Disk));
+        }
+        if disks.is_empty() {
+            return self.answer(id, Err(Fault::Disk));
+        }
         let part = Extent::new(Lba(0), Sectors::ZERO);
         let located = |disk| Located { disk, extent: part, at: Sectors::ZERO };
         let pieces = disks.into_iter().map(located).collect();
@@ -136,6 +139,9 @@ impl Flow {
 
     /// Advances a request until it is in flight, held or answered.
     pub(crate) fn advance_request(&mut self, id: PoolRequestId) {
+        if self.requests[&id].operation.op == Op::Flush {
+            return self.flush(id);
+        }
         loop {
             let part = self.requests[&id].part();
             match self.next(id, part) {
@@ -182,7 +188,9 @@ impl Flow {
             return Next::End(Ok(()));
         }
         let over = request.blocks.clone().unwrap_or_else(|| blocks(part));
-        if self.is_quiesced(request.volume, &over, request.operation.op.writes()) {
+        // What quiesces the blocks of a part that is issued again waits for it.
+        let again = request.again.is_some();
+        if !again && self.is_quiesced(request.volume, &over, request.operation.op.writes()) {
             return Next::Hold;
         }
         if let Some(blocks) = &request.blocks {
@@ -195,11 +203,18 @@ impl Flow {
             let (volume, first) = (request.volume, VolumeBlock(blocks.start));
             return Next::Begin(Operation::Trim { volume, first, count });
         }
-        match request.operation.op {
-            Op::Read => Next::Issue,
+        let next = match request.operation.op {
+            Op::Read => return Next::Issue,
             Op::WriteZeroes if !request.no_hole => self.next_of_mapped(request, volume, part, true),
+            Op::Trim if volume.layout.is_mirror() => return Next::Issue,
             Op::Trim => self.next_of_mapped(request, volume, part, false),
             _ => self.next_of(request.volume, part),
+        };
+        match next {
+            Next::Issue if volume.layout.is_mirror() => {
+                self.next_of_mirror(id, (request, volume), part)
+            }
+            next => next,
         }
     }
 
@@ -236,13 +251,16 @@ impl Flow {
     fn locate(&self, id: PoolRequestId, part: Extent) -> Result<Vec<Located>, Fault> {
         let request = &self.requests[&id];
         let volume = self.pool.state().volume(request.volume).ok_or(Fault::Invalid)?;
+        if volume.layout.is_mirror() {
+            return self.locate_copies((request, volume), part);
+        }
         let start = request.operation.extent.start;
         let moves = matches!(request.operation.op, Op::Read | Op::Write);
         let own = |extent| self.pool.writable(request.volume, extent) == Writability::Now;
         let mut pieces = Vec::new();
         for MappedExtent { extent, location } in volume.map(part) {
             let Some(placed) = location else { continue };
-            if self.pool.missing().contains(&placed.disk) {
+            if self.pool.missing().contains(&placed.disk) || !self.pool.state().is_in(placed.disk) {
                 return Err(Fault::Disk);
             }
             if request.operation.op == Op::Trim && !own(extent) {
@@ -274,10 +292,21 @@ impl Flow {
         let count = u32::try_from(pieces.len()).expect("a part has few pieces");
         request.stage = Stage::InFlight { pieces: count, group, epoch, part };
         let (volume, no_hole) = (request.volume, request.no_hole);
+        request.is_missed = false;
         let units::Operation { op, fua, .. } = request.operation;
+        let mirror = self.pool.state().volume(volume).is_some_and(|one| one.layout.is_mirror());
+        let last_write = self.pool.redundancy.last_write();
         for Located { disk, extent, at } in pieces {
             let work = Work::Request { request: id, op, extent, at, fua, no_hole };
-            self.issue(Owner::Request(id), disk, ChargeTo::Volume(volume), work);
+            if mirror && op.writes() {
+                self.pool.redundancy.begin_write(disk, extent);
+            }
+            let owner = if mirror {
+                Owner::Copy(CopyPiece { request: id, disk, extent, last_write })
+            } else {
+                Owner::Request(id)
+            };
+            self.issue(owner, disk, ChargeTo::Volume(volume), work);
         }
     }
 
@@ -288,7 +317,13 @@ impl Flow {
         if let Err(fault) = end {
             request.fault.get_or_insert(fault);
         }
-        let Stage::InFlight { pieces, group, epoch, .. } = &mut request.stage else {
+        self.count_piece(id);
+    }
+
+    /// A piece of a request has ended; after the last one the request advances.
+    pub(crate) fn count_piece(&mut self, id: PoolRequestId) {
+        let request = self.requests.get_mut(&id).expect("it waits for its pieces");
+        let Stage::InFlight { pieces, group, epoch, part } = &mut request.stage else {
             panic!("a piece ends once")
         };
         assert!(*pieces > 0, "a piece in flight was counted");
@@ -296,11 +331,21 @@ impl Flow {
         if *pieces > 0 {
             return;
         }
-        let (group, epoch) = (*group, *epoch);
+        let (group, epoch, part) = (*group, *epoch, *part);
         request.stage = Stage::Held;
         let free = self.groups.get_mut(&group).expect("it has a request").leave_epoch(epoch);
         self.release(free);
         self.forget(group);
+        if self.is_to_be_repeated(id, part) {
+            let request = self.requests.get_mut(&id).expect("it is pending way");
+            if request.operation.op == Op::Flush {
+                self.on_request_idle(id);
+            } else {
+                request.again = Some(Again { group, part });
+            }
+            return self.advance_request(id);
+        }
+        self.note_torn(id, part);
         self.on_request_idle(id);
         if self.requests[&id].operation.op == Op::Flush {
             let end = self.requests[&id].fault.map_or(Ok(()), Err);
@@ -310,6 +355,12 @@ impl Flow {
     }
 
     pub(crate) fn answer(&mut self, id: PoolRequestId, end: Result<(), Fault>) {
+        if let Some(Again { part, .. }) = self.requests[&id].again {
+            // It ends with a part that some copies have and others miss.
+            self.requests.get_mut(&id).expect("it is there").fault = end.err();
+            self.note_torn(id, part);
+            self.on_request_idle(id);
+        }
         let request = self.requests.remove(&id).expect("a request is answered once");
         let in_flight = matches!(request.stage, Stage::InFlight { .. });
         assert!(!in_flight, "a request with pieces in flight is not answered");
@@ -337,9 +388,11 @@ impl Flow {
             self.answer(id, Err(Fault::Invalid));
             return false;
         };
+        // What waits for a part that is issued again does not bar it.
+        let again = request.again.is_some();
         let turn = self.request_operations < REQUEST_OPERATIONS_MAX
-            && !self.is_barred(&locks)
-            && !self.is_blocked_by_older(serial, &locks);
+            && (again || !self.is_barred(&locks))
+            && (again || !self.is_blocked_by_older(serial, &locks));
         if !turn {
             self.held.insert(serial, id);
             return false;
@@ -377,7 +430,7 @@ impl Flow {
                 (!waits).then_some(Fault::NoSpace)
             }
             Refusal::ReadOnly { .. } => Some(Fault::ReadOnly),
-            Refusal::Poisoned => Some(Fault::Disk),
+            Refusal::Poisoned | Refusal::OnlyCopy { .. } | Refusal::Out(_) => Some(Fault::Disk),
             _ => Some(Fault::Invalid),
         };
         match end {
@@ -430,6 +483,13 @@ impl Flow {
             Ok(()) => {
                 request.blocks = None;
                 self.held.insert(request.serial, id);
+            }
+            // Without the disk that failed, or with another copy as the source, it may succeed.
+            Err(failure) if self.may_retry(id, failure, fault) => {
+                let request = self.requests.get_mut(&id).expect("it is pending way");
+                request.retries += 1;
+                self.held.insert(request.serial, id);
+                self.dirty = true;
             }
             Err(_) => self.answer(id, Err(fault.unwrap_or(Fault::Disk))),
         }

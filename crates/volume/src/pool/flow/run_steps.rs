@@ -1,6 +1,7 @@
 //! A pool's steps as pieces: metadata, erased blocks, and copies, of which a limited number is in
 //! memory at a time.
 
+use crate::location::DiskId;
 use crate::pool::flow::core::Flow;
 use crate::pool::flow::steps::BlockCopy;
 use crate::pool::flow::steps::COPIES_MAX;
@@ -71,7 +72,7 @@ impl Flow {
             let copy = CopyId(self.steps.numbers);
             self.steps.numbers += 1;
             assert!(from.len <= BLOCK_SECTORS, "a block at a time");
-            self.steps.copies.insert(copy, BlockCopy { step, to });
+            self.steps.copies.insert(copy, BlockCopy { step, from, to });
             assert!(self.steps.copies.len() <= COPIES_MAX, "copies are within their limit");
             self.issue(Owner::Load(copy), source, payer, Work::Load { copy, extent: from });
         }
@@ -79,18 +80,32 @@ impl Flow {
 
     /// The load of a copy has ended.
     pub(crate) fn on_loaded(&mut self, id: CopyId, end: Result<(), Fault>) {
-        let BlockCopy { step, to } = self.steps.copies[&id];
+        let BlockCopy { step, to, .. } = self.steps.copies[&id];
         let job = &self.steps.jobs[&step];
         let (target, payer) = (job.target, job.payer);
-        if end.is_err() {
-            return self.on_stored(id, end);
+        if let Err(fault) = end {
+            // Another copy is the source of the next attempt.
+            let (source, extent) = (job.source, self.steps.copies[&id].from);
+            self.pool.redundancy.note_unreadable(source, extent);
+            self.wake_resync();
+            return self.end_copy(id, Err(fault));
         }
         self.issue(Owner::Store(id), target, payer, Work::Store { copy: id, extent: to });
     }
 
-    /// The store of a copy has ended, or its load failed.
+    /// The store of a copy has ended.
     pub(crate) fn on_stored(&mut self, id: CopyId, end: Result<(), Fault>) {
-        let BlockCopy { step, .. } = self.steps.copies.remove(&id).expect("a copy ends once");
+        if end == Err(Fault::Disk) {
+            let target = self.steps.jobs[&self.steps.copies[&id].step].target;
+            self.pool.fail(target);
+        }
+        self.end_copy(id, end);
+    }
+
+    /// A copy has ended.
+    fn end_copy(&mut self, id: CopyId, end: Result<(), Fault>) {
+        let BlockCopy { step, from, to } = self.steps.copies.remove(&id).expect("a copy ends once");
+        assert_eq!(from.len, to.len, "a copy is as long as its source");
         let job = self.steps.jobs.get_mut(&step).expect("a job outlives its copies");
         assert!(job.running > 0, "a copy of the job was in progress");
         job.running -= 1;
@@ -98,6 +113,8 @@ impl Flow {
             job.ok = false;
             // The copies that are not started are dropped.
             (job.from, _) = job.from.split_at(units::Sectors::ZERO);
+            (job.to, _) = job.to.split_at(units::Sectors::ZERO);
+            assert!(job.from.is_empty() && job.to.is_empty(), "nothing is left to start");
             self.steps.waiting.retain(|other| *other != step);
             self.record_fault(step, fault);
         }
@@ -111,8 +128,11 @@ impl Flow {
     }
 
     /// A step of one piece has ended.
-    pub(crate) fn on_step_done(&mut self, step: StepId, end: Result<(), Fault>) {
+    pub(crate) fn on_step_done(&mut self, step: StepId, disk: DiskId, end: Result<(), Fault>) {
         if let Err(fault) = end {
+            if fault == Fault::Disk {
+                self.pool.fail(disk);
+            }
             self.record_fault(step, fault);
         }
         self.end_step(step, end.is_ok());

@@ -32,6 +32,7 @@ pub(crate) struct CopyJob {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockCopy {
     pub(crate) step: StepId,
+    pub(crate) from: Extent,
     pub(crate) to: Extent,
 }
 

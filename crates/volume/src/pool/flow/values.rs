@@ -39,6 +39,8 @@ pub enum ChargeTo {
     Metadata,
     /// Relocation.
     Relocation,
+    /// Making copies equal.
+    Rebuild,
 }
 
 /// What a piece does.
@@ -152,10 +154,36 @@ pub struct RelocationProgress {
     pub stuck: Option<ChangeOutcome>,
 }
 
+/// The progress of making copies equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResyncProgress {
+    /// Blocks that were examined and made equal since the pool was opened.
+    pub done: u64,
+    /// Stale blocks of disks that are in.
+    pub stale: u64,
+    /// Stale blocks of disks that are out.
+    pub stale_out: u64,
+    /// Whether blocks are being made equal.
+    pub is_running: bool,
+    /// Whether some cannot be until something has changed.
+    pub is_stuck: bool,
+}
+
+/// A piece of a request to a mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CopyPiece {
+    pub(crate) request: PoolRequestId,
+    pub(crate) disk: DiskId,
+    pub(crate) extent: Extent,
+    /// The last write that it covers, if it is a flush.
+    pub(crate) last_write: u64,
+}
+
 /// The originator of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Request(PoolRequestId),
+    Copy(CopyPiece),
     Step(StepId),
     Load(CopyId),
     Store(CopyId),

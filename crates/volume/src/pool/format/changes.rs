@@ -2,12 +2,13 @@
 
 use crate::location::DiskId;
 use crate::pool::format::codec::{Malformed, Reader, Writer};
+use crate::pool::format::fields::STALE_BYTES;
 use crate::pool::format::image::{
-    layout_code, layout_of, read_disks, read_name, read_run, write_disks, write_name, write_run,
-    zone_code, zone_of,
+    LAYOUT, MIRROR, copies_code, layout_code, layout_of, read_disks, read_name, read_run,
+    write_disks, write_name, write_run, zone_code, zone_of,
 };
 use crate::pool::limits::EXTENTS_MAX;
-use crate::pool::names::{Blocks, DiskUid, PoolVolumeId};
+use crate::pool::names::{BlockExtent, Blocks, DiskUid, PoolVolumeId};
 use crate::pool::state::change::Change;
 use crate::pool::state::volume::{Disk, Volume};
 
@@ -99,6 +100,27 @@ fn write_change(change: &Change, out: &mut Writer) {
             out.u32(source.0);
             write_name(out, name);
         }
+        _ => write_mirror_change(change, out),
+    }
+}
+
+fn write_mirror_change(change: &Change, out: &mut Writer) {
+    match change {
+        Change::Stale { blocks } => {
+            out.u8(14);
+            write_blocks(out, *blocks);
+        }
+        Change::Fresh { blocks } => {
+            out.u8(15);
+            write_blocks(out, *blocks);
+        }
+        Change::SetOpen { id, open } => {
+            out.u8(16);
+            out.u32(id.0);
+            out.u8(u8::from(*open));
+        }
+        // The others are of the set of disks, or of the version: an image commits them.
+        _ => unreachable!("no record has a change of the set of disks"),
     }
 }
 
@@ -140,8 +162,25 @@ fn read_change(from: &mut Reader<'_>) -> Result<Change, Malformed> {
             source: PoolVolumeId(from.u32()?),
             name: read_name(from)?,
         },
-        _ => return Err(from.refuse("a change of an unknown kind (1 to 13)")),
+        14 => Change::Stale { blocks: read_blocks(from)? },
+        15 => Change::Fresh { blocks: read_blocks(from)? },
+        16 => Change::SetOpen { id: PoolVolumeId(from.u32()?), open: flag(from)? },
+        _ => return Err(from.refuse("a change of an unknown kind (1 to 16)")),
     })
+}
+
+fn write_blocks(out: &mut Writer, blocks: BlockExtent) {
+    assert!(blocks.len > 0, "a run has blocks");
+    let before = out.0.len();
+    out.u32(blocks.disk.0);
+    out.u32(blocks.block);
+    out.u32(blocks.len);
+    assert_eq!(out.0.len() - before, STALE_BYTES, "a run has its length");
+}
+
+fn read_blocks(from: &mut Reader<'_>) -> Result<BlockExtent, Malformed> {
+    let (disk, block, len) = (DiskId(from.u32()?), from.u32()?, from.u32()?);
+    Ok(BlockExtent { disk, block, len })
 }
 
 fn flag(from: &mut Reader<'_>) -> Result<bool, Malformed> {
@@ -160,12 +199,15 @@ fn write_disk(out: &mut Writer, disk: &Disk) {
 
 fn read_disk(from: &mut Reader<'_>) -> Result<Disk, Malformed> {
     let (uid, blocks, fast_end) = (DiskUid(from.array()?), from.u32()?, from.u32()?);
-    Ok(Disk { uid, blocks, fast_end, draining: false })
+    Ok(Disk { uid, blocks, fast_end, draining: false, out: false, doubtful: false })
 }
 
 fn write_plan(out: &mut Writer, volume: &Volume) {
     out.u32(volume.size.0);
     out.u8(layout_code(volume.layout));
+    if volume.layout.is_mirror() {
+        out.u8(copies_code(volume.layout));
+    }
     out.u8(zone_code(volume.zone));
     out.u8(u8::from(volume.thin));
     out.u64(volume.seed);
@@ -175,8 +217,11 @@ fn write_plan(out: &mut Writer, volume: &Volume) {
 
 fn read_plan(group: PoolVolumeId, from: &mut Reader<'_>) -> Result<Volume, Malformed> {
     let size = Blocks(from.u32()?);
-    let (layout, zone, thin) = (layout_of(from)?, zone_of(from)?, flag(from)?);
+    let code = from.u8()?;
+    let copies = if code == MIRROR { from.u8()? } else { 0 };
+    let layout = layout_of(code, copies).ok_or(from.refuse(LAYOUT))?;
+    let (zone, thin, open) = (zone_of(from)?, flag(from)?, false);
     let (seed, name, disks) = (from.u64()?, read_name(from)?, read_disks(from)?);
     let (origin, columns) = (None, Vec::new());
-    Ok(Volume { name, size, layout, zone, thin, seed, disks, origin, group, columns })
+    Ok(Volume { name, size, layout, zone, thin, open, seed, disks, origin, group, columns })
 }

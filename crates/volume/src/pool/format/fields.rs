@@ -1,8 +1,13 @@
 //! The fields of every structure on a disk.
 
 use crate::pool::limits::{
-    DISKS_MAX, EXTENTS_MAX, IMAGE_UNITS_MAX, IMAGE_UNITS_MIN, UNIT_BYTES, VOLUMES_MAX,
+    DISKS_MAX, EXTENTS_MAX, IMAGE_UNITS_MAX, IMAGE_UNITS_MIN, STALE_RUNS_MAX, UNIT_BYTES,
+    VOLUMES_MAX,
 };
+use crate::pool::names::Copies;
+
+/// The first version of the format: it has no mirrors, and every disk is in.
+pub const VERSION_FIRST: u32 = 1;
 
 /// One field of a structure: the only place where its offset is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,13 +129,14 @@ pub const RECORD_FIELDS: [Field; 8] = [
 ];
 
 /// The fields of an image's head.
-pub const IMAGE_HEAD_FIELDS: [Field; 6] = [
+pub const IMAGE_HEAD_FIELDS: [Field; 7] = [
     Field::new("sequence", 0, 8),
     Field::new("disks", 8, 4),
     Field::new("volumes", 12, 4),
     Field::new("next volume", 16, 4),
     Field::new("next disk", 20, 4),
     Field::new("alarm", 24, 1),
+    Field::new("stale", 28, 4),
 ];
 
 /// The fields of a disk in an image.
@@ -143,17 +149,18 @@ pub const IMAGE_DISK_FIELDS: [Field; 5] = [
 ];
 
 /// The fields of a volume in an image.
-pub const IMAGE_VOLUME_FIELDS: [Field; 12] = [
+pub const IMAGE_VOLUME_FIELDS: [Field; 13] = [
     Field::new("number", 0, 4),
     Field::new("origin", 4, 4),
     Field::new("size", 8, 4),
     Field::new("layout", 12, 1),
     Field::new("zone", 13, 1),
-    Field::new("thin", 14, 1),
+    Field::new("flags", 14, 1),
     Field::new("name bytes", 15, 1),
     Field::new("seed", 16, 8),
     Field::new("width", 24, 4),
     Field::new("name", 28, 255),
+    Field::new("copies", 283, 1),
     Field::new("group", 284, 4),
     Field::new("disks", 288, 256),
 ];
@@ -166,6 +173,10 @@ pub const RUN_FIELDS: [Field; 4] = [
     Field::new("block", 12, 4),
 ];
 
+/// The fields of a run of stale blocks in an image.
+pub const STALE_FIELDS: [Field; 3] =
+    [Field::new("disk", 0, 4), Field::new("block", 4, 4), Field::new("length", 8, 4)];
+
 /// Bytes of an image before its disks.
 pub const IMAGE_HEAD_BYTES: usize = 32;
 /// Bytes of a disk in an image.
@@ -174,13 +185,16 @@ pub const IMAGE_DISK_BYTES: usize = 32;
 pub const IMAGE_VOLUME_BYTES: usize = 544;
 /// Bytes of an extent in an image.
 pub const RUN_BYTES: usize = 16;
+/// Bytes of a run of stale blocks in an image.
+pub const STALE_BYTES: usize = 12;
 
 // The largest pool fits the largest image.
 const _: () = assert!(
     IMAGE_HEAD_BYTES
         + DISKS_MAX * IMAGE_DISK_BYTES
-        + VOLUMES_MAX * (IMAGE_VOLUME_BYTES + DISKS_MAX * 4)
+        + VOLUMES_MAX * (IMAGE_VOLUME_BYTES + DISKS_MAX * Copies::MAX as usize * 4)
         + EXTENTS_MAX * RUN_BYTES
+        + STALE_RUNS_MAX * STALE_BYTES
         <= IMAGE_UNITS_MAX as usize * UNIT_BYTES
 );
 // The smallest image holds a pool of one disk and one volume.
@@ -209,5 +223,7 @@ const _: () = assert!(are_disjoint(&IMAGE_HEAD_FIELDS, IMAGE_HEAD_BYTES));
 const _: () = assert!(are_disjoint(&IMAGE_DISK_FIELDS, IMAGE_DISK_BYTES));
 const _: () = assert!(are_disjoint(&IMAGE_VOLUME_FIELDS, IMAGE_VOLUME_BYTES));
 const _: () = assert!(are_disjoint(&RUN_FIELDS, RUN_BYTES));
+const _: () = assert!(are_disjoint(&STALE_FIELDS, STALE_BYTES));
+const _: () = assert!(VERSION_FIRST > 0);
 const _: () = assert!(CHECKSUM.offset + CHECKSUM.bytes == UNIT_BYTES);
 const _: () = assert!(RECORD_HEAD_BYTES + CHECKSUM.bytes < UNIT_BYTES);

@@ -4,17 +4,29 @@ use std::collections::BTreeMap;
 
 use crate::location::DiskId;
 use crate::pool::format::codec::{Malformed, Reader, Writer};
-use crate::pool::format::fields::{IMAGE_VOLUME_BYTES, RUN_BYTES};
+use crate::pool::format::fields::{IMAGE_VOLUME_BYTES, RUN_BYTES, VERSION_FIRST};
 use crate::pool::format::geometry::Geometry;
 use crate::pool::limits::{
-    DISKS_MAX, EXTENTS_MAX, NAME_BYTES_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX,
+    DISKS_MAX, EXTENTS_MAX, NAME_BYTES_MAX, SNAPSHOTS_MAX, STALE_RUNS_MAX, VOLUME_BLOCKS_MAX,
+    VOLUMES_MAX,
 };
-use crate::pool::names::{BlockExtent, Blocks, DiskUid, Layout, PoolUid, PoolVolumeId, Zone};
+use crate::pool::names::{
+    BlockExtent, Blocks, Copies, DiskUid, Layout, PoolUid, PoolVolumeId, Zone,
+};
 use crate::pool::state::extent_map::{ExtentMap, Mapping};
 use crate::pool::state::metadata::State;
 use crate::pool::state::volume::{Disk, Volume};
 
 const DRAINING: u32 = 1;
+const OUT: u32 = 2;
+const DOUBTFUL: u32 = 4;
+const THIN: u8 = 1;
+const OPEN: u8 = 2;
+
+/// The code of the layout that has copies.
+pub(crate) const MIRROR: u8 = 3;
+/// What is wrong with a layout.
+pub(crate) const LAYOUT: &str = "an unknown layout (0 to 3, and of 3 with 2 or 3 copies)";
 
 /// The image of a state.
 pub(crate) fn encode(state: &State) -> Vec<u8> {
@@ -25,24 +37,41 @@ pub(crate) fn encode(state: &State) -> Vec<u8> {
     out.u32(state.next_volume);
     out.u32(state.next_disk);
     out.u8(state.alarm);
-    out.padded(&[], 7);
+    out.padded(&[], 3);
+    out.count(state.stale_runs());
     for (number, disk) in &state.disks {
         out.u32(number.0);
         out.u32(disk.blocks);
         out.u32(disk.fast_end);
-        out.u32(if disk.draining { DRAINING } else { 0 });
+        out.u32(disk_flags(disk));
         out.bytes(&disk.uid.0);
     }
     for (id, volume) in &state.volumes {
         write_volume(&mut out, *id, volume);
     }
+    for (id, stale) in &state.stale {
+        for run in stale.iter() {
+            out.u32(id.0);
+            out.u32(run.start);
+            out.u32(run.end - run.start);
+        }
+    }
     assert!(out.0.len() == state.image_bytes(), "an image has the computed length");
     debug_assert_eq!(
-        decode(&out.0, state.pool, state.geometry, state.sequence).as_ref(),
+        decode(&out.0, state.version, state.pool, state.geometry, state.sequence).as_ref(),
         Ok(state),
         "what is encoded is decoded"
     );
     out.0
+}
+
+fn disk_flags(disk: &Disk) -> u32 {
+    let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+    flag(disk.draining, DRAINING) | flag(disk.out, OUT) | flag(disk.doubtful, DOUBTFUL)
+}
+
+fn volume_flags(volume: &Volume) -> u8 {
+    (if volume.thin { THIN } else { 0 }) | (if volume.open { OPEN } else { 0 })
 }
 
 fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
@@ -51,7 +80,7 @@ fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
     out.u32(volume.size.0);
     out.u8(layout_code(volume.layout));
     out.u8(zone_code(volume.zone));
-    out.u8(u8::from(volume.thin));
+    out.u8(volume_flags(volume));
     assert!(!volume.name.is_empty(), "a volume has a name");
     assert!(volume.size.0 > 0, "a volume has a size");
     assert!(!volume.disks.is_empty(), "a volume has disks");
@@ -61,7 +90,7 @@ fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
     out.u64(volume.seed);
     out.u32(u32::try_from(volume.disks.len()).expect("few disks"));
     out.padded(volume.name.as_bytes(), NAME_BYTES_MAX);
-    out.padded(&[], 1);
+    out.u8(copies_code(volume.layout));
     // Zero for the group that a volume founds and its snapshots share.
     let founds = volume.group == volume.origin.unwrap_or(id);
     out.u32(if founds { 0 } else { volume.group.0 });
@@ -80,12 +109,13 @@ fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
 /// Decodes an image, which must have this sequence number.
 pub(crate) fn decode(
     body: &[u8],
+    version: u32,
     pool: PoolUid,
     geometry: Geometry,
     sequence: u64,
 ) -> Result<State, Malformed> {
     let mut from = Reader::new(body);
-    let mut state = State::new(pool, geometry);
+    let mut state = State::new(pool, geometry, version);
     state.sequence = from.u64()?;
     if state.sequence != sequence {
         return Err(from.refuse("another sequence number than in its header"));
@@ -98,7 +128,8 @@ pub(crate) fn decode(
     if state.alarm > 100 {
         return Err(from.refuse("an alarm beyond 100 %"));
     }
-    from.zeroes(7)?;
+    from.zeroes(3)?;
+    let stale = from.count(STALE_RUNS_MAX, "more runs of stale blocks than a pool has")?;
     for _ in 0..disks {
         let (number, disk) = read_disk(&mut from, geometry)?;
         let last = state.disks.last_key_value().is_some_and(|(last, _)| *last >= number);
@@ -117,6 +148,9 @@ pub(crate) fn decode(
         }
         state.insert_volume(id, volume);
     }
+    for _ in 0..stale {
+        read_stale(&mut from, &mut state)?;
+    }
     if !from.is_empty() {
         return Err(from.refuse("more than its volumes"));
     }
@@ -124,7 +158,37 @@ pub(crate) fn decode(
     assert!(state.disks.len() == disks, "every disk was read");
     assert!(state.volumes.len() == volumes, "every volume was read");
     families(&state).map_err(|what| from.refuse(what))?;
+    versions(&state).map_err(|what| from.refuse(what))?;
     Ok(state)
+}
+
+/// A run of stale blocks: behind those before it, and apart.
+fn read_stale(from: &mut Reader<'_>, state: &mut State) -> Result<(), Malformed> {
+    let (disk, block, len) = (DiskId(from.u32()?), from.u32()?, from.u32()?);
+    let last = state.stale.last_key_value().is_some_and(|(last, _)| *last > disk);
+    let data = state.disks.get(&disk).map(|disk| state.data(disk));
+    let inside = data
+        .zip(block.checked_add(len))
+        .is_some_and(|(data, end)| data.start <= block && end <= data.end && block < end);
+    if last || !inside || !state.stale.entry(disk).or_default().push(block..block + len) {
+        return Err(from.refuse("stale blocks out of order, or outside their disk"));
+    }
+    Ok(())
+}
+
+/// The first version has nothing of what the second can.
+fn versions(state: &State) -> Result<(), &'static str> {
+    let newer = !state.stale.is_empty()
+        || state.has_mirrors()
+        || state.disks.values().any(|disk| disk.out)
+        || state.volumes.values().any(|volume| volume.open);
+    if newer && state.version == VERSION_FIRST {
+        return Err("more than its version of the format has");
+    }
+    if !state.disks.is_empty() && state.disks_in().next().is_none() {
+        return Err("no disk that is in");
+    }
+    Ok(())
 }
 
 /// Names are unique, every snapshot has its origin, and the volumes of a group can share blocks.
@@ -163,12 +227,20 @@ fn read_disk(from: &mut Reader<'_>, geometry: Geometry) -> Result<(DiskId, Disk)
     let (blocks, fast_end, flags) = (from.u32()?, from.u32()?, from.u32()?);
     let uid = DiskUid(from.array()?);
     let data = geometry.first_block()..blocks.saturating_sub(1);
-    if data.is_empty() || fast_end < data.start || fast_end > data.end || flags > DRAINING {
+    if data.is_empty()
+        || fast_end < data.start
+        || fast_end > data.end
+        || flags > (DRAINING | OUT | DOUBTFUL)
+    {
         return Err(from.refuse("a disk of an impossible size"));
     }
     assert!(data.contains(&fast_end) || fast_end == data.end, "the zones divide the data");
-    assert!(flags <= DRAINING, "the flags are known");
-    Ok((number, Disk { uid, blocks, fast_end, draining: flags == DRAINING }))
+    let (draining, out) = (flags & DRAINING > 0, flags & OUT > 0);
+    let doubtful = flags & DOUBTFUL > 0;
+    if doubtful && !out {
+        return Err(from.refuse("a disk that is in and may differ"));
+    }
+    Ok((number, Disk { uid, blocks, fast_end, draining, out, doubtful }))
 }
 
 fn read_volume(
@@ -182,17 +254,17 @@ fn read_volume(
     if size.0 == 0 || size.0 > VOLUME_BLOCKS_MAX {
         return Err(from.refuse("a volume of an impossible size"));
     }
-    let (layout, zone) = (layout_of(from)?, zone_of(from)?);
-    let thin = match from.u8()? {
-        0 => false,
-        1 => true,
-        _ => return Err(from.refuse("a flag that is neither 0 nor 1")),
+    let (code, zone) = (from.u8()?, zone_of(from)?);
+    let (thin, open) = match from.u8()? {
+        flags if flags <= (THIN | OPEN) => (flags & THIN > 0, flags & OPEN > 0),
+        _ => return Err(from.refuse("unknown flags (0 to 3)")),
     };
     let name_len = usize::from(from.u8()?);
     let seed = from.u64()?;
     let width = from.count(DISKS_MAX, "more disks than a pool has")?;
     let name = text(from, name_len)?;
-    from.zeroes(NAME_BYTES_MAX - name_len + 1)?;
+    from.zeroes(NAME_BYTES_MAX - name_len)?;
+    let layout = layout_of(code, from.u8()?).ok_or(from.refuse(LAYOUT))?;
     let founder = origin.unwrap_or(id);
     let group = match from.u32()? {
         0 => founder,
@@ -214,9 +286,15 @@ fn read_volume(
     }
     assert_eq!(on.len(), width, "as many disks as were counted");
     assert_eq!(name.len(), name_len, "as many bytes as were counted");
-    let columns = if layout == Layout::Stripe { width } else { 1 };
+    if width < layout.copies() {
+        return Err(from.refuse("a mirror of fewer disks than copies"));
+    }
+    let columns = layout.columns(width);
     let columns = (0..columns).map(|_| read_column(from, extents)).collect::<Result<_, _>>()?;
-    Ok((id, Volume { name, size, layout, zone, thin, seed, disks: on, origin, group, columns }))
+    let disks = on;
+    let volume =
+        Volume { name, size, layout, zone, thin, open, seed, disks, origin, group, columns };
+    Ok((id, volume))
 }
 
 fn read_column(from: &mut Reader<'_>, extents: &mut usize) -> Result<ExtentMap, Malformed> {
@@ -290,16 +368,29 @@ pub(crate) const fn layout_code(layout: Layout) -> u8 {
         Layout::Single => 0,
         Layout::Stripe => 1,
         Layout::Random => 2,
+        Layout::Mirror(_) => MIRROR,
     }
 }
 
-pub(crate) fn layout_of(from: &mut Reader<'_>) -> Result<Layout, Malformed> {
-    Ok(match from.u8()? {
-        0 => Layout::Single,
-        1 => Layout::Stripe,
-        2 => Layout::Random,
-        _ => return Err(from.refuse("an unknown layout (0 to 2)")),
-    })
+/// The number of copies of a mirror, and zero for the other layouts.
+pub(crate) const fn copies_code(layout: Layout) -> u8 {
+    match layout {
+        Layout::Single | Layout::Stripe | Layout::Random => 0,
+        Layout::Mirror(copies) => copies.code(),
+    }
+}
+
+pub(crate) const fn layout_of(code: u8, copies: u8) -> Option<Layout> {
+    match (code, copies) {
+        (0, 0) => Some(Layout::Single),
+        (1, 0) => Some(Layout::Stripe),
+        (2, 0) => Some(Layout::Random),
+        (MIRROR, copies) => match Copies::new(copies) {
+            Some(copies) => Some(Layout::Mirror(copies)),
+            None => None,
+        },
+        _ => None,
+    }
 }
 
 pub(crate) const fn zone_code(zone: Zone) -> u8 {
@@ -320,6 +411,15 @@ pub(crate) fn zone_of(from: &mut Reader<'_>) -> Result<Zone, Malformed> {
 }
 
 // The codes on disk.
+const _: () = assert!(MIRROR == 3);
+const _: () = assert!(copies_code(Layout::Single) == 0);
+const _: () = assert!(copies_code(Layout::Stripe) == 0);
+const _: () = assert!(copies_code(Layout::Random) == 0);
+const _: () = assert!(layout_of(3, 0).is_none() && layout_of(3, 1).is_none());
+const _: () = assert!(layout_of(3, 4).is_none() && layout_of(4, 2).is_none());
+const _: () = assert!(layout_of(1, 2).is_none(), "a stripe has no copies");
+const _: () = assert!(DRAINING == 1 && OUT == 2 && DOUBTFUL == 4);
+const _: () = assert!(THIN == 1 && OPEN == 2);
 const _: () = assert!(layout_code(Layout::Single) == 0);
 const _: () = assert!(layout_code(Layout::Stripe) == 1);
 const _: () = assert!(layout_code(Layout::Random) == 2);
@@ -332,8 +432,9 @@ mod tests {
     use super::*;
     use crate::pool::format::fields::{
         Field, IMAGE_DISK_BYTES, IMAGE_DISK_FIELDS, IMAGE_HEAD_BYTES, IMAGE_HEAD_FIELDS,
-        IMAGE_VOLUME_BYTES, IMAGE_VOLUME_FIELDS, RUN_FIELDS,
+        IMAGE_VOLUME_BYTES, IMAGE_VOLUME_FIELDS, RUN_FIELDS, STALE_FIELDS,
     };
+    use crate::pool::format::structures::VERSION;
     use crate::pool::state::apply::Effects;
     use crate::pool::state::change::Change;
     use crate::pool::state::extent_map::run;
@@ -341,21 +442,41 @@ mod tests {
     /// A pool of one disk with one stripe of one block, in which every field has a different value.
     fn state() -> State {
         let geometry = Geometry::new(8, 16).expect("within the limits");
-        let mut state = State::new(PoolUid([9; 16]), geometry);
+        let mut state = State::new(PoolUid([9; 16]), geometry, VERSION);
         (state.next_volume, state.next_disk, state.alarm, state.sequence) = (77, 33, 81, 0x1234);
         let uid = DiskUid([5; 16]);
-        let disk = Disk { uid, blocks: 1_000, fast_end: 444, draining: false };
+        let disk = Disk {
+            uid,
+            blocks: 1_000,
+            fast_end: 444,
+            draining: false,
+            out: false,
+            doubtful: false,
+        };
         let disks = vec![DiskId(33)];
         let (layout, zone) = (Layout::Stripe, Zone::Slow);
         let (name, size, seed) = ("archive".to_owned(), Blocks(19), 0xABCD);
         let (origin, group, columns) = (None, PoolVolumeId(77), Vec::new());
-        let volume =
-            Volume { name, size, layout, zone, thin: true, seed, disks, origin, group, columns };
+        let volume = Volume {
+            open: true,
+            thin: true,
+            name,
+            size,
+            layout,
+            zone,
+            seed,
+            disks,
+            origin,
+            group,
+            columns,
+        };
         let changes = [
             Change::AddDisk { number: DiskId(33), disk },
             Change::SetDraining { number: DiskId(33), draining: true },
             Change::Create { id: PoolVolumeId(77), volume },
             Change::Map { id: PoolVolumeId(77), column: 0, run: run(6, 3, 33, 500) },
+            Change::Stale { blocks: BlockExtent { disk: DiskId(33), block: 501, len: 2 } },
+            Change::SetOpen { id: PoolVolumeId(77), open: true },
         ];
         for change in &changes {
             state.apply(change, &mut Effects::default()).expect("possible");
@@ -387,6 +508,7 @@ mod tests {
             ("next volume", 78),
             ("next disk", 34),
             ("alarm", 81),
+            ("stale", 1),
         ];
         check(0, &IMAGE_HEAD_FIELDS, &head);
         let disk = [("number", 33), ("blocks", 1_000), ("fast end", 444), ("flags", 1)];
@@ -398,10 +520,11 @@ mod tests {
             ("size", 19),
             ("layout", 1),
             ("zone", 1),
-            ("thin", 1),
+            ("flags", 3),
             ("name bytes", 7),
             ("seed", 0xABCD),
             ("width", 1),
+            ("copies", 0),
         ];
         check(base, &IMAGE_VOLUME_FIELDS, &volume);
         let field =
@@ -411,6 +534,8 @@ mod tests {
         let runs = base + IMAGE_VOLUME_BYTES;
         assert_eq!(bytes[runs..runs + 4], [1, 0, 0, 0], "the count of the extents");
         check(runs + 4, &RUN_FIELDS, &[("row", 6), ("length", 3), ("disk", 33), ("block", 500)]);
+        let stale = runs + 4 + RUN_BYTES;
+        check(stale, &STALE_FIELDS, &[("disk", 33), ("block", 501), ("length", 2)]);
     }
 
     /// A valid checksum is not trusted: after any modification, decoding is an error or another
@@ -419,7 +544,8 @@ mod tests {
     fn an_image_that_makes_no_sense_is_refused_and_never_a_panic() {
         let state = state();
         let whole = encode(&state);
-        let read = |bytes: &[u8]| decode(bytes, state.pool, state.geometry, state.sequence);
+        let read =
+            |bytes: &[u8]| decode(bytes, VERSION, state.pool, state.geometry, state.sequence);
         assert_eq!(read(&whole), Ok(state.clone()));
         let mut refused = 0;
         for at in 0..whole.len() {

@@ -23,7 +23,7 @@ pub(super) mod structures;
 pub use fields::{
     CHECKSUM, Field, HEADER_FIELDS, IMAGE_DISK_BYTES, IMAGE_DISK_FIELDS, IMAGE_HEAD_BYTES,
     IMAGE_HEAD_FIELDS, IMAGE_VOLUME_BYTES, IMAGE_VOLUME_FIELDS, LABEL_FIELDS, MAGIC, RECORD_FIELDS,
-    RECORD_HEAD_BYTES, RUN_BYTES, RUN_FIELDS,
+    RECORD_HEAD_BYTES, RUN_BYTES, RUN_FIELDS, STALE_BYTES, STALE_FIELDS, VERSION_FIRST,
 };
 pub use geometry::{Geometry, Slot, disk_blocks, label_places};
 pub use structures::{DecodeError, Header, Label, Record, VERSION};

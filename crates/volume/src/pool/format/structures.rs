@@ -8,14 +8,17 @@ use crate::pool::format::fields::{
     CHECKSUM, DISK, FORMAT, HEADER_BODY, HEADER_BODY_CHECKSUM, HEADER_COMMITS, HEADER_GENERATION,
     HEADER_MAGIC, HEADER_SEQUENCE, HEADER_SLOT, LABEL_BLOCK, LABEL_BLOCKS, LABEL_COPY, LABEL_IMAGE,
     LABEL_LOG, LABEL_MAGIC, LABEL_NUMBER, MAGIC, POOL, RECORD_BODY, RECORD_COPY, RECORD_GENERATION,
-    RECORD_HEAD_BYTES, RECORD_MAGIC, RECORD_POSITION, RECORD_SEQUENCE,
+    RECORD_HEAD_BYTES, RECORD_MAGIC, RECORD_POSITION, RECORD_SEQUENCE, VERSION_FIRST,
 };
 use crate::pool::format::geometry::{Geometry, Slot};
 use crate::pool::limits::{BLOCK_SECTORS, DISK_BLOCKS_MAX, UNIT_BYTES};
 use crate::pool::names::{DiskUid, PoolUid};
 
-/// The format version that is written, and the newest that is read.
-pub const VERSION: u32 = 1;
+/// The newest version of the format. A pool is written in the version that it was made in, until it
+/// is upgraded.
+pub const VERSION: u32 = 2;
+
+const _: () = assert!(VERSION_FIRST < VERSION);
 
 /// The identity of a disk. It never changes while the disk belongs to its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +65,12 @@ impl core::fmt::Display for DecodeError {
 }
 
 /// Fills in the fields that every structure has, the checksum last.
-fn seal(bytes: &mut [u8], magic: [u8; 8], pool: PoolUid) {
+fn seal(bytes: &mut [u8], magic: [u8; 8], pool: PoolUid, version: u32) {
     assert!(bytes.len().is_multiple_of(UNIT_BYTES), "whole units are written");
     assert!(!bytes.is_empty(), "a structure has a unit");
     MAGIC.put(bytes, &magic);
-    FORMAT.put(bytes, &VERSION.to_le_bytes());
+    assert!((VERSION_FIRST..=VERSION).contains(&version), "a version that is read");
+    FORMAT.put(bytes, &version.to_le_bytes());
     POOL.put(bytes, &pool.0);
     let (body, checksum) = bytes.split_at_mut(bytes.len() - CHECKSUM.bytes);
     checksum.copy_from_slice(&crc64(body).to_le_bytes());
@@ -84,7 +88,7 @@ fn unseal(bytes: &[u8], magic: [u8; 8]) -> Result<(), DecodeError> {
         return Err(DecodeError::Damaged);
     }
     match FORMAT.u32(bytes) {
-        VERSION => Ok(()),
+        VERSION_FIRST..=VERSION => Ok(()),
         0 => Err(DecodeError::Wrong("version")),
         version => Err(DecodeError::Newer { version }),
     }
@@ -102,7 +106,8 @@ impl Label {
         LABEL_IMAGE.put(&mut unit, &self.geometry.image.to_le_bytes());
         LABEL_LOG.put(&mut unit, &self.geometry.log.to_le_bytes());
         LABEL_BLOCK.put(&mut unit, &u32::try_from(BLOCK_SECTORS.0).expect("small").to_le_bytes());
-        seal(&mut unit, *LABEL_MAGIC, self.pool);
+        // A label is the same in every version: those that are there stay as they are.
+        seal(&mut unit, *LABEL_MAGIC, self.pool, VERSION_FIRST);
         assert_eq!(unit.len(), UNIT_BYTES, "a label is a unit");
         assert_eq!(PoolUid(POOL.id(&unit)), self.pool, "the pool is written");
         assert_eq!(DiskUid(DISK.id(&unit)), self.disk, "the disk is written");
@@ -139,6 +144,8 @@ impl Label {
 /// The header of a slot: describes the image behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// The version of the format.
+    pub version: u32,
     /// Which pool's.
     pub pool: PoolUid,
     /// On which disk: an image copied from one disk to another is invalid.
@@ -169,7 +176,7 @@ impl Header {
         HEADER_BODY.put(&mut unit, &self.body.0.to_le_bytes());
         HEADER_BODY_CHECKSUM.put(&mut unit, &self.checksum.to_le_bytes());
         HEADER_COMMITS.put(&mut unit, &u32::from(self.commits).to_le_bytes());
-        seal(&mut unit, *HEADER_MAGIC, self.pool);
+        seal(&mut unit, *HEADER_MAGIC, self.pool, self.version);
         assert_eq!(unit.len(), UNIT_BYTES, "a header is a unit");
         assert_eq!(HEADER_GENERATION.u64(&unit), self.generation, "the generation is written");
         assert_eq!(HEADER_SEQUENCE.u64(&unit), self.sequence, "the sequence is written");
@@ -183,6 +190,7 @@ impl Header {
     pub fn decode(unit: &[u8], label: &Label, slot: Slot) -> Result<Self, DecodeError> {
         unseal(unit, *HEADER_MAGIC)?;
         let header = Self {
+            version: FORMAT.u32(unit),
             pool: PoolUid(POOL.id(unit)),
             disk: DiskUid(DISK.id(unit)),
             slot,
@@ -209,6 +217,8 @@ impl Header {
 /// A record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
+    /// The version of the format.
+    pub version: u32,
     /// Which pool's.
     pub pool: PoolUid,
     /// The image that it follows.
@@ -245,7 +255,7 @@ impl Record {
             RECORD_BODY.put(&mut bytes, &len.to_le_bytes());
             bytes[RECORD_HEAD_BYTES..RECORD_HEAD_BYTES + self.body.len()]
                 .copy_from_slice(&self.body);
-            seal(&mut bytes, *RECORD_MAGIC, self.pool);
+            seal(&mut bytes, *RECORD_MAGIC, self.pool, self.version);
             bytes
         };
         let bytes = [copy(0), copy(1)].concat();
@@ -280,6 +290,7 @@ impl Record {
             return Err(DecodeError::Wrong(field));
         }
         let record = Self {
+            version: FORMAT.u32(bytes),
             pool,
             generation: RECORD_GENERATION.u64(bytes),
             sequence: RECORD_SEQUENCE.u64(bytes),

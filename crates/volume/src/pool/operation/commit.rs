@@ -9,7 +9,7 @@ use crate::pool::format::geometry::{Slot, label_places};
 use crate::pool::format::structures::{Header, Label, Record};
 use crate::pool::format::{changes, image};
 use crate::pool::limits::UNIT_BYTES;
-use crate::pool::operation::allocator::allocator_of;
+use crate::pool::operation::allocator::{allocator_of, release_blocks};
 use crate::pool::operation::machine::{Commit, Failure, Kind, OperationId, Pending, Pool, Stage};
 use crate::pool::operation::script::{Action, Script};
 use crate::pool::state::apply::Effects;
@@ -21,6 +21,9 @@ use checksum::crc64;
 impl Pool {
     /// Begins to commit the operations that are ready, if any.
     pub(crate) fn commit_ready(&mut self) {
+        if !self.redundancy.failing.is_empty() {
+            return self.take_out();
+        }
         let ready = self.pending.iter().filter(|(_, one)| one.stage == Stage::Ready);
         let ready: Vec<OperationId> = ready.map(|(operation_id, _)| *operation_id).collect();
         assert!(self.commit.is_none(), "one commit at a time");
@@ -53,14 +56,15 @@ impl Pool {
                 self.images(&self.state, self.generation + 1, false, Slot::other),
                 self.flushes(),
             ];
-            self.commit = Some(Commit { kind: Kind::Image, script: Script::new(phases) });
+            self.begin_commit(Kind::Image, phases, Vec::new());
             return;
         }
         assert!(!operation_ids.is_empty(), "a record commits an operation");
         assert!(self.log_used + units <= self.state.geometry.log_units(), "it fits the log");
         let (generation, sequence) = (self.generation, self.state.sequence + 1);
-        let record =
-            Record { pool: self.state.pool, generation, sequence, position: self.log_used, body };
+        let (pool, version) = (self.state.pool, self.state.version);
+        let position = self.log_used;
+        let record = Record { version, pool, generation, sequence, position, body };
         let bytes: Arc<[u8]> = record.encode().into();
         let write = |(disk, slot): (&DiskId, &Slot)| {
             let extent = self.state.geometry.log_at(*slot, self.log_used, units);
@@ -68,10 +72,29 @@ impl Pool {
         };
         let phases = [self.active.iter().map(write).collect(), self.flushes()];
         self.mark_committing(&operation_ids);
-        self.commit = Some(Commit {
-            kind: Kind::Record { units, operation_ids },
-            script: Script::new(phases),
-        });
+        self.begin_commit(Kind::Record { units, operation_ids }, phases.into(), Vec::new());
+    }
+
+    fn begin_commit(&mut self, kind: Kind, phases: Vec<Vec<Action>>, coming: Vec<DiskId>) {
+        assert!(self.commit.is_none(), "one commit at a time");
+        self.commit = Some(Commit { kind, coming, script: Script::new(phases) });
+    }
+
+    /// Begins to take out the disks that failed.
+    fn take_out(&mut self) {
+        assert!(!self.poisoned, "a poisoned pool commits nothing");
+        // A disk that was to come may have failed with the commit that brought it.
+        let state = &self.state;
+        self.redundancy.failing.retain(|disk| state.is_in(*disk));
+        if self.redundancy.failing.is_empty() {
+            return;
+        }
+        let Some(changes) = self.plan_take_out() else { return self.poison(Kind::Image) };
+        self.active.retain(|disk, _| !self.redundancy.failing.contains(disk));
+        assert!(!self.active.is_empty(), "a disk stays");
+        let mut next = self.state.clone();
+        next.advance(&changes).expect("it was planned on this state");
+        self.commit_next(&next, Kind::TakeOut { changes });
     }
 
     fn mark_committing(&mut self, operation_ids: &[OperationId]) {
@@ -93,17 +116,21 @@ impl Pool {
             .collect();
         next.advance(&changes).expect("it was planned on this state");
         self.mark_committing(&operation_ids);
-        let old = self.state.disks.keys().filter(|id| next.disks.contains_key(id)).copied();
-        let old: Vec<DiskId> = old.collect();
-        let new: Vec<DiskId> =
-            next.disks.keys().filter(|id| !self.state.disks.contains_key(id)).copied().collect();
-        let gone: Vec<DiskId> =
-            self.state.disks.keys().filter(|id| !next.disks.contains_key(id)).copied().collect();
-        assert_eq!(old.len() + gone.len(), self.state.disks.len(), "a disk stays or goes");
-        assert_eq!(old.len() + new.len(), next.disks.len(), "a disk stayed or came");
+        self.commit_next(&next, Kind::Images { operation_ids });
+    }
+
+    /// Commits the next state as images in both slots.
+    fn commit_next(&mut self, next: &State, kind: Kind) {
+        let now = &self.state;
+        let old: Vec<DiskId> = now.disks_in().filter(|id| next.is_in(*id)).collect();
+        let new: Vec<DiskId> = next.disks_in().filter(|id| !now.is_in(*id)).collect();
+        let gone: Vec<DiskId> = now.disks_in().filter(|id| !next.disks.contains_key(id)).collect();
+        assert_eq!(old.len() + new.len(), next.disks_in().count(), "a disk stayed or came");
+        assert!(!old.is_empty(), "a disk has the state before");
+        assert!(new.iter().all(|id| !gone.contains(id)), "a disk comes or goes");
         self.active.extend(new.iter().map(|id| (*id, Slot::B)));
-        let first = self.images(&next, self.generation + 1, true, Slot::other);
-        let second = self.images(&next, self.generation + 2, false, |slot| slot);
+        let first = self.images(next, self.generation + 1, true, Slot::other);
+        let second = self.images(next, self.generation + 2, false, |slot| slot);
         let on = |disks: &[DiskId], actions: &[Action]| {
             let of = |action: &&Action| match action {
                 Action::Write { disk, .. } => disks.contains(disk),
@@ -114,7 +141,7 @@ impl Pool {
         let flush = |disks: &[DiskId]| {
             disks.iter().map(|disk| Action::Flush { disk: *disk, of: None }).collect()
         };
-        let labels = new.iter().flat_map(|id| label_writes(&next, *id)).collect();
+        let labels = new.iter().flat_map(|id| label_writes(next, *id)).collect();
         let wipes = gone.iter().flat_map(|id| wipes(&self.state.disks[id], *id)).collect();
         let all = [old.clone(), new.clone()].concat();
         // A new disk never holds newer metadata than the old ones: its images are written when
@@ -131,8 +158,7 @@ impl Pool {
             wipes,
             flush(&gone),
         ];
-        self.commit =
-            Some(Commit { kind: Kind::Images { operation_ids }, script: Script::new(phases) });
+        self.begin_commit(kind, phases, new);
     }
 
     /// Writes the current state to both slots of every disk, the inactive one first.
@@ -147,12 +173,11 @@ impl Pool {
         phases.push(self.flushes());
         phases.push(self.images(&self.state, self.generation + 2, false, |slot| slot));
         phases.push(self.flushes());
-        self.commit =
-            Some(Commit { kind: Kind::Images { operation_ids }, script: Script::new(phases) });
+        self.begin_commit(Kind::Images { operation_ids }, phases, Vec::new());
     }
 
     pub(crate) fn committed(&mut self) {
-        let Commit { kind, script } = self.commit.take().expect("it has ended");
+        let Commit { kind, script, .. } = self.commit.take().expect("it has ended");
         assert!(script.ended(), "all of its steps are done");
         if script.failed {
             return self.poison(kind);
@@ -167,6 +192,18 @@ impl Pool {
                 self.generation += 2;
                 self.log_used = 0;
                 self.apply_committed(&operation_ids);
+            }
+            Kind::TakeOut { changes } => {
+                self.generation += 2;
+                self.log_used = 0;
+                self.state.advance(&changes).expect("it was planned on this state");
+                assert!(self.active.keys().all(|id| self.state.is_in(*id)), "those that stay");
+                for change in &changes {
+                    if let Change::TakeOut { number, .. } = change {
+                        let stale = self.state.stale(*number).cloned();
+                        self.redundancy.take_out(*number, stale.as_ref());
+                    }
+                }
             }
             Kind::Record { units, operation_ids } => {
                 self.log_used += units;
@@ -208,23 +245,46 @@ impl Pool {
                 if let Change::AddDisk { number, disk } = change {
                     self.allocators.insert(*number, allocator_of(&self.state, *number, disk, &[]));
                 }
-                if let Change::RemoveDisk { number } = change {
-                    self.allocators.remove(number);
-                    self.active.remove(number);
-                }
+                self.note_committed(change);
             }
             for place in &effects.gained {
                 self.allocators.get_mut(&place.disk).expect("its disk is there").hold(*place);
             }
-            // Freed blocks belong to the operation until it is released.
+            // Freed blocks belong to the operation until it is released. What it allocated belongs
+            // to its volume alone.
             let one = self.pending.get_mut(operation_id).expect("it is there");
             one.freed_blocks = !effects.lost.is_empty();
-            one.holds.extend(effects.lost);
+            let allocated = std::mem::replace(&mut one.holds, effects.lost);
+            release_blocks(&mut self.allocators, &allocated);
             self.end(*operation_id, Ok(()));
         }
         self.state.sequence += 1;
         if cfg!(debug_assertions) {
             self.state.invariants();
+        }
+    }
+
+    /// What a committed change means to what is known beside the state.
+    fn note_committed(&mut self, change: &Change) {
+        match change {
+            Change::RemoveDisk { number } => {
+                self.allocators.remove(number);
+                self.active.remove(number);
+                self.redundancy.forget_disk(*number);
+            }
+            Change::Replace { number, .. } => {
+                let failed = self.redundancy.failing.contains(number);
+                self.redundancy.forget_disk(*number);
+                // It may have failed again while it came.
+                self.redundancy.failing.extend(failed.then_some(*number));
+                assert!(self.active.contains_key(number), "it has the pool's metadata");
+            }
+            Change::Remove { id } => self.redundancy.forget_volume(*id),
+            Change::Fresh { blocks } => self.redundancy.renew(*blocks),
+            Change::Stale { blocks } if self.state.is_in(blocks.disk) => {
+                self.redundancy.epoch += 1;
+            }
+            _ => {}
         }
     }
 
@@ -245,9 +305,11 @@ impl Pool {
         let checksum = crc64(&bytes);
         let bytes: Arc<[u8]> = bytes.into();
         let (pool, sequence, geometry) = (state.pool, state.sequence, state.geometry);
+        let version = state.version;
         let write = |(id, disk): (&DiskId, &Disk)| {
             let slot = pick(self.active[id]);
             let header = Header {
+                version,
                 pool,
                 disk: disk.uid,
                 slot,
@@ -263,11 +325,11 @@ impl Pool {
             let extent = geometry.header(slot);
             [image, Action::Write { disk: *id, extent, bytes: header.encode().into() }]
         };
-        state.disks.iter().flat_map(write).collect()
+        state.disks.iter().filter(|(_, disk)| !disk.out).flat_map(write).collect()
     }
 
     pub(crate) fn flushes(&self) -> Vec<Action> {
-        self.state.disks.keys().map(|disk| Action::Flush { disk: *disk, of: None }).collect()
+        self.state.disks_in().map(|disk| Action::Flush { disk, of: None }).collect()
     }
 
     pub(crate) fn label_phase(&self, id: DiskId) -> Vec<Action> {

@@ -131,6 +131,54 @@ pub enum Operation {
         /// Percent of the pool's blocks.
         percent: u8,
     },
+    /// Marks a mirror as one that clients may write to.
+    Open {
+        /// Which.
+        volume: PoolVolumeId,
+    },
+    /// Marks every mirror whose copies are equal as one that no client has written to since. All
+    /// writes are quiesced until the operation ends.
+    Close,
+    /// Marks copies on disks that are out as stale, before these blocks are written.
+    MarkStale {
+        /// Of which volume.
+        volume: PoolVolumeId,
+        /// The first.
+        first: VolumeBlock,
+        /// How many.
+        count: Blocks,
+    },
+    /// Makes the copies of blocks equal. Writes to them are quiesced until the operation ends.
+    Resync {
+        /// Of which volume.
+        volume: PoolVolumeId,
+        /// The first.
+        first: VolumeBlock,
+        /// How many.
+        count: Blocks,
+    },
+    /// Forgets the stale blocks of a disk that no mirror has any more.
+    ForgetStale {
+        /// Which.
+        disk: DiskId,
+    },
+    /// Takes a disk back that was taken out.
+    TakeBack {
+        /// Which.
+        disk: DiskId,
+    },
+    /// Gives the place of a disk that is out to another device, of at least its size.
+    ReplaceDisk {
+        /// Which.
+        disk: DiskId,
+        /// The identity of the device.
+        uid: DiskUid,
+        /// Its size in blocks.
+        blocks: u32,
+    },
+    /// Writes the pool in the newest version of the format from here on. Older versions of Spindle
+    /// refuse it then.
+    Upgrade,
 }
 
 /// What an operation has exclusively.
@@ -195,6 +243,18 @@ impl Operation {
             Self::Allocate { volume, first, count } | Self::Trim { volume, first, count } => {
                 blocks(volume, first, count)
             }
+            // It changes a mark alone, and waits for nothing but what has the volume as a whole.
+            Self::Open { volume } => Ok(vec![Lock::Blocks(family(volume)?, 0..0)]),
+            Self::MarkStale { volume, first, count } => blocks(volume, first, count),
+            Self::Resync { volume, first, count } => {
+                let size = state.volume(*volume).ok_or(Refusal::NoSuchVolume(*volume))?.size;
+                match first.0.checked_add(count.0) {
+                    Some(end) if count.0 > 0 && end <= size.0 => {
+                        Ok(vec![Lock::Blocks(family(volume)?, first.0..end)])
+                    }
+                    _ => Err(Refusal::Size),
+                }
+            }
             Self::Move { volume, block } => {
                 let size = state.volume(*volume).ok_or(Refusal::NoSuchVolume(*volume))?.size;
                 if block.0 >= size.0 {
@@ -206,7 +266,12 @@ impl Operation {
             | Self::DrainDisk { .. }
             | Self::KeepDisk { .. }
             | Self::RemoveDisk { .. }
-            | Self::SetAlarm { .. } => Ok(vec![Lock::Pool]),
+            | Self::SetAlarm { .. }
+            | Self::Close
+            | Self::ForgetStale { .. }
+            | Self::TakeBack { .. }
+            | Self::ReplaceDisk { .. }
+            | Self::Upgrade => Ok(vec![Lock::Pool]),
         }
     }
 }

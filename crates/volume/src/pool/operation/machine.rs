@@ -24,10 +24,13 @@ use crate::pool::recovery::error::Damage;
 use crate::pool::state::change;
 
 use crate::location::DiskId;
+use crate::pool::format::fields::VERSION_FIRST;
 use crate::pool::format::geometry::{Geometry, Slot};
+use crate::pool::format::structures::VERSION;
 use crate::pool::limits::OPERATIONS_MAX;
 use crate::pool::names::{BlockExtent, DiskUid, PoolUid};
 use crate::pool::operation::allocator::BlockAllocator;
+use crate::pool::operation::redundancy::Redundancy;
 use crate::pool::operation::refusal::Refusal;
 use crate::pool::operation::script::{Action, Script, StepId};
 use crate::pool::recovery::search::FoundPool;
@@ -90,6 +93,8 @@ pub(crate) enum Stage {
 #[derive(Clone, Debug)]
 pub(crate) struct Commit {
     pub(crate) kind: Kind,
+    /// Disks that have no metadata before it.
+    pub(crate) coming: Vec<DiskId>,
     pub(crate) script: Script,
 }
 
@@ -101,6 +106,8 @@ pub(crate) enum Kind {
     Image,
     /// Images of the next state, in both slots.
     Images { operation_ids: Vec<OperationId> },
+    /// The same, without an operation: disks that failed are taken out.
+    TakeOut { changes: Vec<Change> },
 }
 
 /// An open pool.
@@ -122,6 +129,7 @@ pub struct Pool {
     pub(crate) steps: u64,
     /// The operation whose step was issued last.
     pub(crate) last_stepped: OperationId,
+    pub(crate) redundancy: Redundancy,
 }
 
 impl Pool {
@@ -135,7 +143,24 @@ impl Pool {
         geometry: Geometry,
         disks: &[(DiskUid, u32)],
     ) -> Result<Self, Refusal> {
-        let mut state = State::new(uid, geometry);
+        Self::create_in(uid, geometry, disks, VERSION)
+    }
+
+    /// The same, in a given version of the format.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    ///
+    /// # Panics
+    /// On a version that is not known.
+    pub fn create_in(
+        uid: PoolUid,
+        geometry: Geometry,
+        disks: &[(DiskUid, u32)],
+        version: u32,
+    ) -> Result<Self, Refusal> {
+        assert!((VERSION_FIRST..=VERSION).contains(&version), "a version that is known");
+        let mut state = State::new(uid, geometry, version);
         if disks.is_empty() {
             return Err(Refusal::Disks);
         }
@@ -161,7 +186,8 @@ impl Pool {
     /// the damaged copies before any operation; otherwise the pool is read-only, and no step
     /// follows.
     pub fn open(found: FoundPool) -> Self {
-        let FoundPool { state, missing, held, generation, best, findings, .. } = found;
+        let FoundPool { state, missing, held, half_joined, generation, best, findings, .. } = found;
+        let best = best.into_iter().filter(|(id, _)| state.is_in(*id)).collect();
         let none = Vec::new();
         let of = |id: &DiskId| held.get(id).unwrap_or(&none);
         let allocators =
@@ -169,11 +195,18 @@ impl Pool {
         let allocators = allocators.collect();
         let mut pool = Self::with(state, allocators, generation, best);
         assert_eq!(pool.allocators.len(), pool.state.disks.len(), "every disk has an allocator");
-        pool.missing = missing.into_iter().map(|(id, _)| id).collect();
-        assert!(pool.missing.iter().all(|id| pool.state.disks.contains_key(id)), "of the pool");
+        let missing = missing.into_iter().map(|(id, _)| id).filter(|id| pool.state.is_in(*id));
+        let missing: BTreeSet<DiskId> = missing.collect();
+        pool.redundancy = Redundancy::opened(&pool.state);
+        if pool.is_majority_without(&missing, &half_joined) {
+            // The first commit takes them out, and writes both slots.
+            pool.redundancy.failing = missing;
+            return pool;
+        }
+        pool.missing = missing;
         if pool.missing.is_empty() {
             let damaged = findings.iter().any(|one| matches!(one.what, Damage::Label { .. }));
-            let disks = pool.state.disks().map(|(id, _)| id).collect::<Vec<_>>();
+            let disks = pool.state.disks_in().collect::<Vec<_>>();
             let labels: Vec<_> = disks.into_iter().map(|id| pool.label_phase(id)).collect();
             let labels = if damaged { vec![labels.concat(), pool.flushes()] } else { Vec::new() };
             pool.write_both(labels, Vec::new());
@@ -204,7 +237,24 @@ impl Pool {
             operation_ids,
             steps,
             last_stepped: OperationId(0),
+            redundancy: Redundancy::default(),
         }
+    }
+
+    /// Whether the pool goes on without these disks: more than half of those that are in are there,
+    /// so that what the others have is at most as new.
+    fn is_majority_without(
+        &self,
+        missing: &BTreeSet<DiskId>,
+        half_joined: &BTreeSet<DiskId>,
+    ) -> bool {
+        let able = self.state.version > VERSION_FIRST && self.state.has_mirrors();
+        let members = self.state.disks_in().count();
+        assert!(missing.len() <= members, "disks that are in");
+        // A disk that never came has nothing that others could go on with.
+        let members = members - half_joined.len();
+        let lost = missing.difference(half_joined).count();
+        able && !missing.is_empty() && (members - lost) * 2 > members
     }
 
     /// The committed state.
@@ -215,7 +265,9 @@ impl Pool {
     /// Whether every step is done, and every end reported.
     pub fn is_idle(&self) -> bool {
         let resting = |one: &Pending| one.stage == Stage::Finished;
-        self.commit.is_none() && self.finished.is_empty() && self.pending.values().all(resting)
+        let taken_out = self.redundancy.failing.is_empty() || self.poisoned;
+        let still = self.commit.is_none() && self.finished.is_empty() && taken_out;
+        still && self.pending.values().all(resting)
     }
 
     /// Whether a disk failed during a commit.
@@ -275,6 +327,9 @@ impl Pool {
         self.refuse_unless_writable()?;
         if self.pending.len() >= OPERATIONS_MAX {
             return Err(Refusal::TooMany);
+        }
+        if !self.redundancy.failing.is_empty() {
+            return Err(Refusal::Busy);
         }
         let locks = operation.locks(&self.state)?;
         if locks.iter().any(|lock| self.is_locked(lock)) {
@@ -389,7 +444,11 @@ impl Pool {
     /// # Panics
     /// If the step is not in progress.
     pub fn done(&mut self, id: StepId, ok: bool) {
-        if let Some(commit) = self.commit.as_mut().filter(|commit| commit.script.is_running(id)) {
+        if let Some(commit) = self.commit.as_ref().filter(|commit| commit.script.is_running(id)) {
+            let disk = commit.script.disk(id);
+            // Without a disk that failed the commit goes on.
+            let ok = ok || self.fail(disk);
+            let commit = self.commit.as_mut().expect("its step is running");
             commit.script.done(id, ok);
             if commit.script.ended() {
                 self.committed();

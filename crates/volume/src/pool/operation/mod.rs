@@ -2,11 +2,14 @@
 
 pub(super) mod allocator;
 mod commit;
+mod copies;
 pub(super) mod kinds;
 pub(super) mod machine;
+mod mirror_plans;
 mod placement;
 mod plan;
 mod planner;
+mod redundancy;
 pub(super) mod refusal;
 pub(super) mod script;
 pub(super) mod status;

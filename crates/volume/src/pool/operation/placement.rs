@@ -66,10 +66,16 @@ impl Pool {
             .filter(|(_, rows)| !rows.is_empty())
     }
 
+    /// Whether a row of a column is allocated and misplaced.
+    pub(crate) fn is_row_misplaced(&self, volume: &Volume, column: usize, row: u32) -> bool {
+        let run = volume.columns[column].within(row, 1).next();
+        run.is_some_and(|run| !self.misplaced_rows(volume, column, run).is_empty())
+    }
+
     /// The rows of a mapping that are misplaced.
     fn misplaced_rows(&self, volume: &Volume, column: usize, run: Mapping) -> Range<u32> {
         let on = match volume.layout {
-            Layout::Stripe => volume.disks[column] == run.disk(),
+            Layout::Stripe | Layout::Mirror(_) => volume.disk_of(column) == run.disk(),
             Layout::Single | Layout::Random => volume.disks.contains(&run.disk()),
         };
         let BlockExtent { block, len, .. } = run.place;
@@ -97,9 +103,9 @@ pub(crate) fn place(
     let count = rows.end - rows.start;
     let mut runs: Vec<Mapping> = Vec::new();
     let placed = match volume.layout {
-        Layout::Stripe => {
-            let disks = &volume.disks[column..=column];
-            place_sequentially(allocators, volume, disks, column, rows, &mut runs)
+        Layout::Stripe | Layout::Mirror(_) => {
+            let disks = [volume.disk_of(column)];
+            place_sequentially(allocators, volume, &disks, column, rows, &mut runs)
         }
         Layout::Single => {
             place_sequentially(allocators, volume, &volume.disks, column, rows, &mut runs)

@@ -23,7 +23,8 @@ impl Plan {
 
     /// Sets these actions, then flushes of the disks that they write to.
     pub(crate) fn prepare(&mut self, actions: Vec<Action>) {
-        let mut disks: Vec<DiskId> = self.holds.iter().map(|place| place.disk).collect();
+        // What is erased or copied to is flushed.
+        let mut disks: Vec<DiskId> = actions.iter().map(Action::disk).collect();
         disks.sort_unstable();
         disks.dedup();
         let flushes = disks.into_iter().map(|disk| Action::Flush { disk, of: None });
@@ -48,5 +49,8 @@ pub(crate) fn new_disk(
     let fast_end = state.geometry.fast_end(blocks);
     assert!(first <= fast_end, "the fast zone begins with the data");
     assert!(fast_end < blocks, "the last block holds a label");
-    Ok((DiskId(state.next_disk), Disk { uid, blocks, fast_end, draining: false }))
+    Ok((
+        DiskId(state.next_disk),
+        Disk { uid, blocks, fast_end, draining: false, out: false, doubtful: false },
+    ))
 }

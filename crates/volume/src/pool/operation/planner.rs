@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::location::{DiskExtent, DiskId};
+use crate::location::DiskId;
 use crate::pool::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
-use crate::pool::names::{BlockExtent, Blocks, Layout, PoolVolumeId, VolumeBlock, Zone};
+use crate::pool::names::{BlockExtent, Blocks, PoolVolumeId, VolumeBlock, Zone};
 use crate::pool::operation::allocator::{BlockAllocator, release_blocks};
 use crate::pool::operation::kinds::{NewVolume, Operation};
 use crate::pool::operation::machine::Pool;
+use crate::pool::operation::mirror_plans::arrange;
 use crate::pool::operation::placement::{holes, place};
 use crate::pool::operation::plan::{Plan, new_disk};
 use crate::pool::operation::refusal::Refusal;
@@ -58,17 +59,7 @@ impl Pool {
                 self.plan_allocate(*volume, *first, *count)
             }
             Operation::Trim { volume, first, count } => self.plan_trim(*volume, *first, *count),
-            Operation::Snapshot { volume, name: called } => {
-                name(&self.state, called)?;
-                if self.volume(*volume)?.origin.is_some() {
-                    return Err(Refusal::IsSnapshot);
-                }
-                let id = PoolVolumeId(self.state.next_volume);
-                let (origin, name) = (*volume, called.clone());
-                let mut plan = Plan::of(vec![Change::Snapshot { id, origin, name }]);
-                plan.phases = vec![self.flushes_of(*volume)];
-                Ok(plan)
-            }
+            Operation::Snapshot { volume, name } => self.plan_snapshot(*volume, name),
             Operation::Clone { source, name: called, size } => {
                 self.plan_clone(*source, called, *size)
             }
@@ -92,6 +83,16 @@ impl Pool {
             Operation::SetAlarm { percent } => {
                 Ok(Plan::of(vec![Change::SetAlarm { percent: *percent }]))
             }
+            Operation::Open { volume } => self.plan_open(*volume),
+            Operation::Close => Ok(self.plan_close()),
+            Operation::MarkStale { volume, first, count } => {
+                self.plan_mark_stale(*volume, *first, *count)
+            }
+            Operation::Resync { volume, first, count } => self.plan_resync(*volume, *first, *count),
+            Operation::ForgetStale { disk } => Ok(self.plan_forget_stale(*disk)),
+            Operation::TakeBack { disk } => self.plan_take_back(*disk),
+            Operation::ReplaceDisk { disk, uid, blocks } => self.plan_replace(*disk, *uid, *blocks),
+            Operation::Upgrade => self.plan_upgrade(),
         }
     }
 
@@ -99,33 +100,50 @@ impl Pool {
         self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))
     }
 
+    fn plan_snapshot(&self, origin: PoolVolumeId, called: &str) -> Result<Plan, Refusal> {
+        name(&self.state, called)?;
+        if self.volume(origin)?.origin.is_some() {
+            return Err(Refusal::IsSnapshot);
+        }
+        self.check_reachable(self.volume(origin)?)?;
+        let id = PoolVolumeId(self.state.next_volume);
+        let name = called.to_owned();
+        let mut plan = Plan::of(vec![Change::Snapshot { id, origin, name }]);
+        plan.phases = vec![self.flushes_of(origin)];
+        Ok(plan)
+    }
+
     fn plan_create(&mut self, wanted: &NewVolume) -> Result<Plan, Refusal> {
         name(&self.state, &wanted.name)?;
         size(wanted.size)?;
         disks(&self.state, &wanted.disks)?;
+        self.check_mirror(wanted.layout.copies(), &wanted.disks)?;
         let id = PoolVolumeId(self.state.next_volume);
         let NewVolume { name, size, layout, zone, thin, seed, disks } = wanted.clone();
-        let columns = if layout == Layout::Stripe { disks.len() } else { 1 };
-        let columns = vec![ExtentMap::default(); columns];
-        let (origin, group) = (None, id);
-        let volume = Volume { name, size, layout, zone, thin, seed, disks, origin, group, columns };
+        let columns = vec![ExtentMap::default(); layout.columns(disks.len())];
+        let (origin, group, open) = (None, id, false);
+        let volume =
+            Volume { name, size, layout, zone, thin, open, seed, disks, origin, group, columns };
         let mut plan = Plan::default();
         if !thin {
             let whole = holes(&volume, 0, size.0);
-            plan = lay(&mut self.allocators, id, &volume, whole)?;
+            let placed = lay(&mut self.allocators, &volume, whole)?;
+            let planned = self.plan_new(id, &volume, placed);
+            plan = self.or_release(planned)?;
         }
         let volume = Volume { columns: Vec::new(), ..volume };
         let placed: u32 = plan.holds.iter().map(|place| place.len).sum();
-        assert_eq!(placed, if thin { 0 } else { size.0 }, "thick volumes are allocated whole");
+        let all = size.0.saturating_mul(u32::try_from(layout.copies()).expect("few"));
+        assert_eq!(placed, if thin { 0 } else { all }, "thick volumes are allocated whole");
         assert!(self.state.volume(id).is_none(), "volume numbers are not reused");
         plan.changes.insert(0, Change::Create { id, volume });
         Ok(plan)
     }
 
     /// What makes the data of a volume durable, independently of later flushes of its clients.
-    fn flushes_of(&self, volume: PoolVolumeId) -> Vec<Action> {
+    pub(crate) fn flushes_of(&self, volume: PoolVolumeId) -> Vec<Action> {
         let of = Some(volume);
-        self.state.disks().map(|(disk, _)| Action::Flush { disk, of }).collect()
+        self.state.disks_in().map(|disk| Action::Flush { disk, of }).collect()
     }
 
     fn plan_clone(
@@ -140,14 +158,21 @@ impl Pool {
         if to < from.size {
             return Err(Refusal::SmallerThanSource { blocks: from.size });
         }
+        self.check_reachable(from)?;
         let id = PoolVolumeId(self.state.next_volume);
         let mut plan = Plan::default();
         if !from.thin {
-            let more = holes(from, from.size.0, to.0 - from.size.0);
-            plan = lay(&mut self.allocators, id, from, more)?;
+            // The clone has the disks of its source, and no block behind its end.
+            let longer = Volume { size: to, ..from.clone() };
+            let more = holes(&longer, from.size.0, to.0 - from.size.0);
+            let placed = lay(&mut self.allocators, &longer, more)?;
+            let planned = self.plan_new(id, &longer, placed);
+            plan = self.or_release(planned)?;
         }
+        let from = self.volume(source)?;
         let held: u32 = plan.holds.iter().map(|place| place.len).sum();
-        let more = if from.thin { 0 } else { to.0 - from.size.0 };
+        let copies = u32::try_from(from.layout.copies()).expect("few");
+        let more = if from.thin { 0 } else { (to.0 - from.size.0).saturating_mul(copies) };
         assert_eq!(held, more, "what a clone has beyond its source is allocated");
         assert!(self.state.volume(id).is_none(), "volume numbers are not reused");
         let changes = [
@@ -172,7 +197,9 @@ impl Pool {
         let mut plan = Plan::default();
         if to > volume.size && !volume.thin {
             let more = holes(volume, volume.size.0, to.0 - volume.size.0);
-            plan = lay(&mut self.allocators, id, volume, more)?;
+            let placed = lay(&mut self.allocators, volume, more)?;
+            let planned = self.plan_new(id, self.volume(id)?, placed);
+            plan = self.or_release(planned)?;
         }
         assert!(
             plan.holds.is_empty() || plan.phases.len() == 2,
@@ -202,31 +229,73 @@ impl Pool {
         assert!(shared.iter().all(|(_, run): &(usize, Mapping)| run.place.len > 0));
         let volume = self.state.volume(id).expect("it was there a moment ago");
         assert!(volume.origin.is_none(), "a snapshot is not written");
-        let allocators = &mut self.allocators;
-        let mut plan = lay(allocators, id, volume, holes(volume, first.0, count.0))?;
+        let placed = lay(&mut self.allocators, volume, holes(volume, first.0, count.0))?;
+        let planned = self.plan_new(id, self.volume(id)?, placed);
+        let mut plan = self.or_release(planned)?;
         let mut actions = plan.phases.first().cloned().unwrap_or_default();
         for (column, old) in shared {
-            match place(allocators, volume, column, old.row..old.end()) {
-                Ok(runs) => {
-                    for run in runs {
-                        let from = BlockExtent {
-                            block: old.place.block + (run.row - old.row),
-                            ..run.place
-                        };
-                        actions.push(copy(BlockExtent { disk: old.disk(), ..from }, run.place));
-                        plan.holds.push(run.place);
-                        plan.changes.push(map(id, column, run));
-                    }
-                }
-                Err(refusal) => {
-                    release_blocks(allocators, &plan.holds);
-                    return Err(refusal);
-                }
+            if let Err(refusal) = self.plan_copies(id, (column, old), &mut plan, &mut actions) {
+                self.release_blocks(&plan.holds);
+                return Err(refusal);
             }
         }
-        assert_eq!(plan.holds.len(), plan.changes.len(), "each extent is mapped");
+        assert!(plan.holds.len() <= plan.changes.len(), "each extent is mapped");
         plan.prepare(actions);
         Ok(plan)
+    }
+
+    /// Adds to a plan what copies shared blocks to blocks of the volume's own.
+    fn plan_copies(
+        &mut self,
+        id: PoolVolumeId,
+        (column, old): (usize, Mapping),
+        plan: &mut Plan,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), Refusal> {
+        let volume = self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))?;
+        let runs = place(&mut self.allocators, volume, column, old.row..old.end())?;
+        plan.holds.extend(runs.iter().map(|run| run.place));
+        let volume = self.volume(id)?;
+        for run in runs {
+            let block = old.place.block + (run.row - old.row);
+            let from = BlockExtent { disk: old.disk(), block, len: run.place.len };
+            self.check_new(volume, &[(column, run)])?;
+            let new = self.prepare_copies(volume, (column, from, run))?;
+            actions.extend(new.actions);
+            plan.changes.push(map(id, column, run));
+            plan.changes.extend(new.changes);
+        }
+        Ok(())
+    }
+
+    /// Maps rows to the blocks that were allocated for them, which are erased. A refusal comes with
+    /// the blocks that are to be released.
+    fn plan_new(
+        &self,
+        id: PoolVolumeId,
+        volume: &Volume,
+        placed: Vec<(usize, Mapping)>,
+    ) -> Result<Plan, (Refusal, Vec<BlockExtent>)> {
+        let holds: Vec<BlockExtent> = placed.iter().map(|(_, run)| run.place).collect();
+        if let Err(refusal) = self.check_new(volume, &placed) {
+            return Err((refusal, holds));
+        }
+        let new = self.prepare_new(volume, &placed);
+        let mut plan = Plan { holds, ..Plan::default() };
+        plan.prepare(new.actions);
+        plan.changes = placed.into_iter().map(|(column, run)| map(id, column, run)).collect();
+        plan.changes.extend(new.changes);
+        Ok(plan)
+    }
+
+    fn or_release(
+        &mut self,
+        planned: Result<Plan, (Refusal, Vec<BlockExtent>)>,
+    ) -> Result<Plan, Refusal> {
+        planned.map_err(|(refusal, holds)| {
+            self.release_blocks(&holds);
+            refusal
+        })
     }
 
     /// The parts of a mapping that other volumes or snapshots share.
@@ -283,22 +352,56 @@ impl Pool {
     fn plan_settle(&self, id: PoolVolumeId, zone: Zone, on: &[DiskId]) -> Result<Plan, Refusal> {
         disks(&self.state, on)?;
         let volume = self.volume(id)?;
-        if volume.layout == Layout::Stripe && on.len() != volume.disks.len() {
+        if volume.layout.keeps_width() && on.len() != volume.disks.len() {
             return Err(Refusal::Disks);
         }
+        self.check_moved(id)?;
+        let disks = arrange(volume, on);
         let relatives = self.state.group_members(id);
-        Ok(Plan::of(
-            relatives
-                .map(|(id, _)| Change::SetPlacement { id, zone, disks: on.to_vec() })
-                .collect(),
-        ))
+        let place = |(id, _)| Change::SetPlacement { id, zone, disks: disks.clone() };
+        Ok(Plan::of(relatives.map(place).collect()))
+    }
+
+    /// No two copies of a block may come to lie on one disk: a mirror gets another placement when
+    /// its blocks are where the one before wants them.
+    fn check_moved(&self, id: PoolVolumeId) -> Result<(), Refusal> {
+        let mut mirrors = self.state.group_members(id).filter(|(_, one)| one.layout.is_mirror());
+        let moving = mirrors.any(|(id, _)| self.misplaced(id, VolumeBlock(0)).is_some());
+        if moving { Err(Refusal::Moving) } else { Ok(()) }
     }
 
     fn plan_move(&mut self, id: PoolVolumeId, block: VolumeBlock) -> Result<Plan, Refusal> {
         let volume = self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))?;
         let (column, row) = volume.row(block);
-        let Some(from) = volume.locate(block) else { return Ok(Plan::default()) };
+        if volume.locate(block).is_none() {
+            return Ok(Plan::default());
+        }
+        let mut columns: Vec<usize> = volume.copies_of(column).collect();
+        if volume.layout.is_mirror() {
+            columns.retain(|column| self.is_row_misplaced(volume, *column, row));
+        }
+        let (mut plan, mut actions) = (Plan::default(), Vec::new());
+        for column in columns {
+            if let Err(refusal) = self.plan_move_of((id, column, row), &mut plan, &mut actions) {
+                self.release_blocks(&plan.holds);
+                return Err(refusal);
+            }
+        }
+        plan.prepare(actions);
+        Ok(plan)
+    }
+
+    /// Adds to a plan what moves a row of a column.
+    fn plan_move_of(
+        &mut self,
+        (id, column, row): (PoolVolumeId, usize, u32),
+        plan: &mut Plan,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), Refusal> {
+        let volume = self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))?;
+        let from = volume.columns[column].block(row).expect("its row is mapped");
         let run = place(&mut self.allocators, volume, column, row..row + 1)?.remove(0);
+        plan.holds.push(run.place);
         let sharing = self.state.group_members(id).filter(|(_, other)| {
             let there = other.columns[column].within(row, 1).next();
             there.is_some_and(|run| run.place == from)
@@ -307,9 +410,17 @@ impl Pool {
         assert!(run.place != from, "to another location");
         let changes: Vec<Change> = sharing.map(|(id, _)| map(id, column, run)).collect();
         assert!(!changes.is_empty(), "the volume itself has the block");
-        let mut plan = Plan { changes, holds: vec![run.place], ..Plan::default() };
-        plan.prepare(vec![copy(from, run.place)]);
-        Ok(plan)
+        plan.changes.extend(changes);
+        let volume = self.volume(id)?;
+        self.check_new(volume, &[(column, run)])?;
+        if volume.layout.is_mirror() && !self.is_live(run.disk()) {
+            // The copy that is moved may be the last whole one.
+            return Err(Refusal::Out(run.disk()));
+        }
+        let new = self.prepare_copies(volume, (column, from, run))?;
+        actions.extend(new.actions);
+        plan.changes.extend(new.changes);
+        Ok(())
     }
 
     /// Places a disk's volumes on the others: a stripe's column on the one with the most free
@@ -317,7 +428,7 @@ impl Pool {
     fn plan_leave(&self, number: DiskId) -> Result<Plan, Refusal> {
         self.state.disk(number).ok_or(Refusal::NoSuchDisk(number))?;
         let mut others: Vec<DiskId> = self.state.disks().map(|(id, _)| id).collect();
-        others.retain(|id| *id != number && !self.state.disks[id].draining);
+        others.retain(|id| *id != number && !self.state.disks[id].draining && self.is_live(*id));
         others.sort_by_key(|id| std::cmp::Reverse(self.allocators[id].free_blocks()));
         let first = *others.first().ok_or(Refusal::LastDisk)?;
         let mut changes = vec![Change::SetDraining { number, draining: true }];
@@ -327,7 +438,11 @@ impl Pool {
             }
             let mut disks = volume.disks.clone();
             let unused = others.iter().find(|id| !disks.contains(id)).copied();
-            if volume.layout == Layout::Stripe || disks.len() == 1 {
+            if volume.layout.is_mirror() && unused.is_none() {
+                return Err(Refusal::FewerThanCopies);
+            }
+            self.check_moved(id)?;
+            if volume.layout.keeps_width() || disks.len() == 1 {
                 let instead = unused.unwrap_or(first);
                 assert!(instead != number, "another disk takes its place");
                 disks.iter_mut().filter(|id| **id == number).for_each(|id| *id = instead);
@@ -357,50 +472,29 @@ impl Pool {
     }
 }
 
-/// Allocates blocks for these rows, which are erased.
+/// Allocates blocks for these rows.
 fn lay(
     allocators: &mut BTreeMap<DiskId, BlockAllocator>,
-    id: PoolVolumeId,
     volume: &Volume,
     rows: Vec<(usize, Range<u32>)>,
-) -> Result<Plan, Refusal> {
+) -> Result<Vec<(usize, Mapping)>, Refusal> {
     let count: u32 = rows.iter().map(|(_, rows)| rows.end - rows.start).sum();
-    let mut placed = Vec::new();
-    let mut plan = Plan::default();
+    let mut placed: Vec<(usize, Mapping)> = Vec::new();
     for (column, rows) in rows {
         match place(allocators, volume, column, rows) {
-            Ok(runs) => {
-                plan.holds.extend(runs.iter().map(|run| run.place));
-                placed.extend(runs.into_iter().map(|run| (column, run)));
-            }
+            Ok(runs) => placed.extend(runs.into_iter().map(|run| (column, run))),
             Err(refusal) => {
-                release_blocks(allocators, &plan.holds);
+                let holds: Vec<_> = placed.iter().map(|(_, run)| run.place).collect();
+                release_blocks(allocators, &holds);
                 return Err(refusal);
             }
         }
     }
-    let held: u32 = plan.holds.iter().map(|place| place.len).sum();
+    let held: u32 = placed.iter().map(|(_, run)| run.place.len).sum();
     assert_eq!(held, count, "every row has a block");
-    plan.prepare(placed.iter().map(|(_, run)| erase(run)).collect());
-    plan.changes = placed.into_iter().map(|(column, run)| map(id, column, run)).collect();
-    Ok(plan)
+    Ok(placed)
 }
 
 fn map(id: PoolVolumeId, column: usize, run: Mapping) -> Change {
     Change::Map { id, column: u32::try_from(column).expect("few disks"), run }
-}
-
-fn erase(run: &Mapping) -> Action {
-    assert!(run.place.len > 0, "blocks are erased");
-    Action::Erase { placed: placed(run.place) }
-}
-
-fn placed(place: BlockExtent) -> DiskExtent {
-    DiskExtent { disk: place.disk, extent: place.extent() }
-}
-
-fn copy(from: BlockExtent, to: BlockExtent) -> Action {
-    assert_eq!(from.len, to.len, "a copy is as long as its source");
-    assert!(from != to, "to another location");
-    Action::Copy { from: placed(from), to: placed(to) }
 }

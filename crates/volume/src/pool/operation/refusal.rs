@@ -70,6 +70,23 @@ pub enum Refusal {
     LastDisk,
     /// The disk belongs to the pool already.
     Known,
+    /// The pool is of an older version of the format. Cure: upgrade it.
+    OldFormat,
+    /// It is of the newest version already.
+    Newest,
+    /// The disk was taken out. Cure: take it back, or replace it.
+    Out(DiskId),
+    /// The disk is in.
+    In(DiskId),
+    /// The other disks lack whole copies of blocks. Cure: take the disks back that have them.
+    OnlyCopy {
+        /// The number of blocks.
+        blocks: u32,
+    },
+    /// A mirror has at least as many disks as copies, and at most three copies. Cure: more disks.
+    FewerThanCopies,
+    /// Blocks of the mirror are still moved to where they are placed. Cure: wait for the end.
+    Moving,
     /// The disk is too small for the metadata and a block.
     TooSmall {
         /// The least number of blocks.
@@ -114,6 +131,13 @@ impl fmt::Display for Refusal {
             }
             Self::LastDisk => f.write_str("the pool has no other disk for what lies on it"),
             Self::Known => f.write_str("the disk is of the pool already"),
+            Self::OldFormat => f.write_str("the pool is of an older format: upgrade it first"),
+            Self::Newest => f.write_str("the pool is of the newest format already"),
+            Self::Out(id) => write!(f, "disk {} was taken out: take it back, or replace it", id.0),
+            Self::In(id) => write!(f, "disk {} is in", id.0),
+            Self::OnlyCopy { blocks } => write!(f, "no other disk has {blocks} of its blocks"),
+            Self::FewerThanCopies => f.write_str("a mirror has at least as many disks as copies"),
+            Self::Moving => f.write_str("its blocks are still moved: wait for the end"),
             Self::TooSmall { blocks } => write!(f, "a disk of this pool has at least {blocks}MiB"),
         }
     }

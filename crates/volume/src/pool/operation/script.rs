@@ -1,6 +1,6 @@
 //! Actions on disks in phases: each phase begins when the one before is complete.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use units::Extent;
@@ -41,6 +41,16 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// The disk that it changes.
+    pub fn disk(&self) -> DiskId {
+        match self {
+            Self::Write { disk, .. } | Self::Flush { disk, .. } => *disk,
+            Self::Erase { placed: to } | Self::Copy { to, .. } => to.disk,
+        }
+    }
+}
+
 /// One action in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepId(pub(crate) u64);
@@ -51,7 +61,7 @@ pub(crate) struct Script {
     phases: VecDeque<Vec<Action>>,
     /// The actions of the first phase that are not issued yet, the next one last.
     waiting: Vec<Action>,
-    running: BTreeSet<StepId>,
+    running: BTreeMap<StepId, DiskId>,
     pub(crate) failed: bool,
 }
 
@@ -70,18 +80,37 @@ impl Script {
             return None;
         }
         let action = self.waiting.pop()?;
-        debug_assert!(self.running.last().is_none_or(|last| *last < id), "steps are numbered");
-        assert!(self.running.insert(id), "a step starts once");
+        let last = self.running.last_key_value();
+        debug_assert!(last.is_none_or(|(last, _)| *last < id), "steps are numbered");
+        let before = self.running.insert(id, action.disk());
+        assert!(before.is_none(), "a step starts once");
         Some(action)
     }
 
     pub(crate) fn is_running(&self, id: StepId) -> bool {
-        self.running.contains(&id)
+        self.running.contains_key(&id)
+    }
+
+    /// The disk of an action in progress.
+    pub(crate) fn disk(&self, id: StepId) -> DiskId {
+        debug_assert!(self.is_running(id), "a step in progress");
+        self.running[&id]
+    }
+
+    /// Starts no further action on a disk.
+    pub(crate) fn forget(&mut self, disk: DiskId) {
+        for actions in self.phases.iter_mut().chain([&mut self.waiting]) {
+            actions.retain(|action| action.disk() != disk);
+        }
+        assert!(self.waiting.iter().all(|action| action.disk() != disk), "none is left");
+        if self.running.is_empty() && self.waiting.is_empty() && !self.failed {
+            self.next_phase();
+        }
     }
 
     /// An action has ended.
     pub(crate) fn done(&mut self, id: StepId, ok: bool) {
-        assert!(self.running.remove(&id), "a step ends once");
+        assert!(self.running.remove(&id).is_some(), "a step ends once");
         self.failed |= !ok;
         if self.running.is_empty() && self.waiting.is_empty() && !self.failed {
             self.next_phase();

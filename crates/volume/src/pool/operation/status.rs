@@ -8,6 +8,7 @@ use crate::pool::names::{Blocks, Layout, PoolVolumeId, VolumeBlock, Zone};
 use crate::pool::operation::kinds::Lock;
 use crate::pool::operation::machine::Pool;
 use crate::pool::state::extent_map::Mapping;
+use crate::pool::state::volume::Volume;
 
 /// The allocation of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,17 @@ pub enum Writability {
     Wait,
 }
 
+/// Whether blocks of a volume are its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ownership {
+    /// It alone has them.
+    Own,
+    /// Others of its group have some of them too.
+    Shared,
+    /// An operation that is not released holds some of them.
+    Left,
+}
+
 impl Pool {
     /// How full the pool is.
     pub fn status(&self) -> Status {
@@ -49,7 +61,10 @@ impl Pool {
         let free: u64 = self.allocators.values().map(|space| u64::from(space.free_blocks())).sum();
         let thin =
             self.state.volumes.values().filter(|volume| volume.thin && volume.origin.is_none());
-        let promised = thin.map(|volume| u64::from(volume.size.0 - volume.mapped().0)).sum();
+        let rest = |volume: &Volume| {
+            u64::from(volume.size.0 - volume.mapped().0) * volume.layout.copies() as u64
+        };
+        let promised = thin.map(rest).sum();
         assert!(free <= blocks, "free is a part");
         let alarm = (blocks - free) * 100 >= blocks * u64::from(self.state.alarm);
         Status { blocks, free, promised, alarm }
@@ -79,17 +94,29 @@ impl Pool {
                 let width = u32::try_from(disks.len()).expect("few disks");
                 left.min().unwrap_or(0).saturating_mul(width)
             }
+            // Each disk has all blocks, or as many columns as there are copies.
+            Layout::Mirror(_) if layout.width(disks.len()) == 1 => left.min().unwrap_or(0),
+            Layout::Mirror(copies) => {
+                let width = u32::try_from(disks.len()).expect("few disks");
+                let copies = u32::from(copies.code());
+                (left.min().unwrap_or(0) / copies).saturating_mul(width)
+            }
             Layout::Single | Layout::Random => left.fold(0, u32::saturating_add),
         })
     }
 
-    /// Whether another volume or snapshot shares a part of a mapping.
-    fn is_shared(&self, id: PoolVolumeId, column: usize, run: Mapping) -> bool {
+    /// What a write to a mapping of a volume waits for.
+    fn writable_run(&self, id: PoolVolumeId, column: usize, run: Mapping) -> Ownership {
         debug_assert!(run.place.len > 0, "a mapping has rows");
         // Blocks with one reference are the volume's own: that test needs no search of the group.
-        self.state.may_share(id)
-            && !self.allocators[&run.disk()].is_alone(run.place)
-            && !self.shared(id, column, run).is_empty()
+        if !self.state.may_share(id) || self.allocators[&run.disk()].is_alone(run.place) {
+            return Ownership::Own;
+        }
+        if !self.shared(id, column, run).is_empty() {
+            return Ownership::Shared;
+        }
+        // Another volume has just left them, and requests may still read them for it.
+        Ownership::Left
     }
 
     /// What a write to `extent` of a volume waits for. Takes O(log extents) if that is nothing.
@@ -108,19 +135,22 @@ impl Pool {
         if self.is_locked(&Lock::Blocks(self.state.group_of(id), first..end)) {
             return Writability::Wait;
         }
-        let columns = volume.columns.iter().enumerate();
-        let own = columns.into_iter().all(|(column, map)| {
+        let (mut own, mut left) = (true, false);
+        for (column, map) in volume.columns.iter().enumerate() {
             let rows = volume.rows(column, first, end - first);
             let mut at = rows.start;
             for run in map.within(rows.start, rows.end - rows.start) {
-                if run.row != at || self.is_shared(id, column, run) {
-                    return false;
-                }
+                let ownership = self.writable_run(id, column, run);
+                own &= run.row == at && ownership != Ownership::Shared;
+                left |= ownership == Ownership::Left;
                 at = run.end();
             }
             assert!(at <= rows.end, "mappings are cut to the rows");
-            at == rows.end
-        });
+            own &= at == rows.end;
+        }
+        if left {
+            return Writability::Wait;
+        }
         if own {
             return Writability::Now;
         }

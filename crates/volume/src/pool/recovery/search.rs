@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use units::{Extent, Sectors};
 
 use crate::location::DiskId;
+use crate::pool::format::fields::VERSION_FIRST;
 use crate::pool::format::geometry::{Geometry, Slot, disk_blocks, label_places};
 use crate::pool::format::structures::{DecodeError, Header, Label, Record};
 use crate::pool::format::{changes, image};
@@ -53,6 +54,8 @@ pub struct FoundPool {
     pub findings: Vec<Finding>,
     /// The mapped blocks of each disk.
     pub(crate) held: BTreeMap<DiskId, Vec<BlockExtent>>,
+    /// Disks of the pool that failed while they came: what they have is older.
+    pub(crate) half_joined: BTreeSet<DiskId>,
     /// The newest generation of which any part was found.
     pub(crate) generation: u64,
     /// The slot of each disk that is kept until the other is intact.
@@ -89,6 +92,58 @@ pub fn find(media: &[&dyn Media]) -> Result<FoundPool, OpenError> {
 
 /// The same; with `thorough`, every copy is read and checked.
 pub(crate) fn search(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, OpenError> {
+    match search_all(media, thorough) {
+        Err(conflict @ OpenError::Conflict { .. }) => {
+            search_without_out(media, thorough).unwrap_or(Err(conflict))
+        }
+        found => found,
+    }
+}
+
+/// A disk that was taken out may have been written to alone before: what it has counts for nothing.
+/// The newest state of all disks names it, because taking a disk out advances the sequence by more
+/// than a commit that the disk may have had. `None` if that explains no conflict.
+fn search_without_out(
+    media: &[&dyn Media],
+    thorough: bool,
+) -> Option<Result<FoundPool, OpenError>> {
+    let alone = media.iter().filter_map(|one| search_all(&[*one], false).ok());
+    let newest = alone.max_by_key(|found| found.state.sequence)?.state;
+    // The number of a disk that is out; none of one that is no member.
+    let is_out = |media: &dyn Media| {
+        let label = label(0, media).ok()?.0;
+        match newest.disks().find(|(_, disk)| disk.uid == label.disk) {
+            Some((_, disk)) if !disk.out => None,
+            member => Some(member.map(|(id, _)| id)),
+        }
+    };
+    let out: BTreeMap<usize, Option<DiskId>> =
+        media.iter().enumerate().filter_map(|(at, one)| Some((at, is_out(*one)?))).collect();
+    if out.is_empty() {
+        return None;
+    }
+    let given: Vec<usize> = (0..media.len()).filter(|at| !out.contains_key(at)).collect();
+    assert_eq!(given.len() + out.len(), media.len(), "a disk counts or does not");
+    assert!(!given.is_empty(), "a disk is in, and it was found");
+    let rest: Vec<&dyn Media> = given.iter().map(|at| media[*at]).collect();
+    Some(search_all(&rest, thorough).map(|mut found| {
+        found.devices.values_mut().for_each(|at| *at = given[*at]);
+        found.strays.iter_mut().for_each(|at| *at = given[*at]);
+        found.findings.iter_mut().for_each(|one| one.device = given[one.device]);
+        for (at, id) in &out {
+            match id {
+                Some(id) => {
+                    found.missing.retain(|(missing, _)| missing != id);
+                    found.devices.insert(*id, *at);
+                }
+                None => found.strays.push(*at),
+            }
+        }
+        found
+    }))
+}
+
+fn search_all(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, OpenError> {
     let mut search = Search::begin(media)?;
     for device in 0..media.len() {
         for slot in Slot::BOTH {
@@ -207,6 +262,10 @@ impl<'a> Search<'a> {
         if generation.base.is_some_and(|base| base != header.sequence) {
             return Err(OpenError::Conflict { generation: header.generation, device });
         }
+        // Images of one generation are equal.
+        if generation.images.iter().any(|(_, _, other)| other.checksum != header.checksum) {
+            return Err(OpenError::Conflict { generation: header.generation, device });
+        }
         generation.base = Some(header.sequence);
         assert_eq!(generation.base, Some(header.sequence), "all headers agree");
         generation.images.push((device, header.slot, header));
@@ -298,7 +357,8 @@ impl<'a> Search<'a> {
                 self.note(Finding { device, what: Damage::Image { slot } });
                 continue;
             };
-            let state = image::decode(&body, self.pool, self.geometry, header.sequence);
+            let state =
+                image::decode(&body, header.version, self.pool, self.geometry, header.sequence);
             return match state {
                 Ok(state) => Ok(Some(state)),
                 Err(why) => Err(OpenError::Image { device, slot, why }),
@@ -349,12 +409,21 @@ impl<'a> Search<'a> {
         let held = state.held().map_err(OpenError::Overlap)?;
         let mut devices = BTreeMap::new();
         let mut strays = Vec::new();
+        let mut half_joined = BTreeSet::new();
         for (device, label) in self.labels.iter().enumerate() {
             let member = state.disks().find(|(_, disk)| disk.uid == label.disk);
             match member {
                 None => strays.push(device),
-                Some((id, disk)) if id == label.number && disk.blocks == label.blocks => {
+                // A disk that failed when it was to come has no label of its number.
+                Some((id, disk))
+                    if (id == label.number || disk.out) && disk.blocks == label.blocks =>
+                {
                     devices.insert(id, device);
+                }
+                // It failed while it came, before its labels were written.
+                Some((id, _)) if state.version > VERSION_FIRST && state.has_mirrors() => {
+                    half_joined.insert(id);
+                    strays.push(device);
                 }
                 Some(_) => return Err(OpenError::Label { device }),
             }
@@ -376,8 +445,20 @@ impl<'a> Search<'a> {
         let best: BTreeMap<_, _> =
             devices.iter().map(|(id, device)| (*id, best(*device))).collect();
         let generation = *self.generations.keys().next_back().expect("one was found");
-        let findings: Vec<_> =
-            self.findings.into_iter().filter(|one| !strays.contains(&one.device)).collect();
-        Ok(FoundPool { state, devices, missing, strays, findings, held, generation, best })
+        // What a disk has that is out is old, and replaced when it is taken back.
+        let out = |device: usize| devices.iter().any(|(id, at)| *at == device && !state.is_in(*id));
+        let counts = |one: &Finding| !strays.contains(&one.device) && !out(one.device);
+        let findings: Vec<_> = self.findings.into_iter().filter(counts).collect();
+        Ok(FoundPool {
+            state,
+            devices,
+            missing,
+            strays,
+            findings,
+            held,
+            half_joined,
+            generation,
+            best,
+        })
     }
 }

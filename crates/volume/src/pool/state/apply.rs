@@ -1,8 +1,10 @@
 //! The effect of changes on a pool's metadata.
 
 use crate::location::DiskId;
+use crate::pool::format::fields::VERSION_FIRST;
+use crate::pool::format::structures::VERSION;
 use crate::pool::limits::{DISKS_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX};
-use crate::pool::names::{BlockExtent, Blocks, Layout, PoolVolumeId};
+use crate::pool::names::{BlockExtent, Blocks, DiskUid, PoolVolumeId};
 use crate::pool::state::change::Change;
 use crate::pool::state::extent_map::{ExtentMap, Mapping};
 use crate::pool::state::metadata::State;
@@ -50,9 +52,8 @@ impl State {
                     return Err("lays a volume on a disk that is not there");
                 }
                 let volume = self.volumes.get_mut(id).ok_or("names a volume that is not there")?;
-                if disks.is_empty()
-                    || (volume.layout == Layout::Stripe && disks.len() != volume.disks.len())
-                {
+                let columns = volume.layout.columns(disks.len());
+                if disks.is_empty() || columns != volume.columns.len() {
                     return Err("has as many disks as a stripe has columns");
                 }
                 (volume.zone, volume.disks) = (*zone, disks.clone());
@@ -71,6 +72,7 @@ impl State {
                 if used {
                     return Err("removes a disk that volumes lie on");
                 }
+                self.stale.remove(number);
                 self.disks.remove(number).map(drop).ok_or("names a disk that is not there")
             }
             Change::SetAlarm { percent } if *percent <= 100 => {
@@ -78,7 +80,78 @@ impl State {
                 Ok(())
             }
             Change::SetAlarm { .. } => Err("has an alarm beyond 100 %"),
+            Change::Upgrade { version } => self.upgrade(*version),
+            _ if self.version == VERSION_FIRST => Err("is of a newer version than its pool"),
+            Change::Stale { blocks } => self.set_stale(*blocks, true),
+            Change::Fresh { blocks } => self.set_stale(*blocks, false),
+            Change::SetOpen { id, open } => {
+                let volume = self.volumes.get_mut(id).ok_or("names a volume that is not there")?;
+                volume.open = *open;
+                Ok(())
+            }
+            Change::TakeOut { number, doubtful } => self.set_out(*number, true, *doubtful),
+            Change::TakeBack { number } => self.set_out(*number, false, false),
+            Change::Replace { number, uid } => self.replace_disk(*number, *uid),
         }
+    }
+
+    fn upgrade(&mut self, version: u32) -> Result<(), &'static str> {
+        if version <= self.version || version > VERSION {
+            return Err("upgrades to an impossible version");
+        }
+        self.version = version;
+        assert!(self.version > VERSION_FIRST, "the first is where every pool began");
+        Ok(())
+    }
+
+    fn set_stale(&mut self, blocks: BlockExtent, stale: bool) -> Result<(), &'static str> {
+        let disk = self.disks.get(&blocks.disk).ok_or("names a disk that is not there")?;
+        let data = self.data(disk);
+        let end = blocks.block.checked_add(blocks.len);
+        if blocks.len == 0 || blocks.block < data.start || end.is_none_or(|end| end > data.end) {
+            return Err("has stale blocks outside their disk");
+        }
+        let set = self.stale.entry(blocks.disk).or_default();
+        let range = blocks.block..blocks.end();
+        if stale {
+            set.insert(range);
+        } else {
+            set.remove(range);
+        }
+        if set.is_empty() {
+            self.stale.remove(&blocks.disk);
+        }
+        debug_assert_eq!(self.is_stale(blocks), stale, "the first of them is as it was said");
+        assert!(self.version > VERSION_FIRST, "the first version knows no stale block");
+        Ok(())
+    }
+
+    fn set_out(&mut self, number: DiskId, out: bool, doubtful: bool) -> Result<(), &'static str> {
+        let others = self.disks_in().filter(|id| *id != number).count();
+        let disk = self.disks.get_mut(&number).ok_or("names a disk that is not there")?;
+        if disk.out == out {
+            return Err("takes out what is out, or back what is in");
+        }
+        if others == 0 {
+            return Err("takes the last disk out");
+        }
+        (disk.out, disk.doubtful) = (out, doubtful);
+        assert!(out || !doubtful, "a disk that is in is asked");
+        assert!(self.disks_in().next().is_some(), "a disk is left");
+        Ok(())
+    }
+
+    fn replace_disk(&mut self, number: DiskId, uid: DiskUid) -> Result<(), &'static str> {
+        if self.disks.values().any(|other| other.uid == uid) {
+            return Err("adds a disk twice");
+        }
+        let disk = self.disks.get_mut(&number).ok_or("names a disk that is not there")?;
+        if !disk.out {
+            return Err("replaces a disk that is in");
+        }
+        (disk.uid, disk.out, disk.doubtful) = (uid, false, false);
+        assert!(self.is_in(number), "the device has its place");
+        Ok(())
     }
 
     fn column(&mut self, id: PoolVolumeId, column: u32) -> Result<&mut ExtentMap, &'static str> {
@@ -109,7 +182,13 @@ impl State {
             return Err("gives a volume a size beyond the limits");
         }
         self.admit(id, &volume.name)?;
-        let columns = if volume.layout == Layout::Stripe { volume.disks.len() } else { 1 };
+        if self.version == VERSION_FIRST && volume.layout.is_mirror() {
+            return Err("is of a newer version than its pool");
+        }
+        if volume.disks.len() < volume.layout.copies() {
+            return Err("has fewer disks than copies");
+        }
+        let columns = volume.layout.columns(volume.disks.len());
         let columns = vec![ExtentMap::default(); columns];
         assert!(volume.origin.is_none(), "snapshots are not created");
         assert!(volume.columns.is_empty(), "a new volume has no blocks");
@@ -220,7 +299,7 @@ impl State {
     ) -> Result<(), &'static str> {
         let from = self.volumes.get(&snapshot).ok_or("names a snapshot that is not there")?;
         let origin = from.origin.ok_or("rolls back to what is no snapshot")?;
-        let (columns, size) = (from.columns.clone(), from.size);
+        let (columns, size, open) = (from.columns.clone(), from.size, from.open);
         effects.gained.extend(from.places());
         let volume =
             self.volumes.get_mut(&origin).ok_or("rolls back a volume that is not there")?;
@@ -228,6 +307,8 @@ impl State {
         assert!(volume.origin.is_none(), "a snapshot is of a volume");
         assert_eq!(volume.columns.len(), columns.len(), "with the same columns");
         (volume.columns, volume.size) = (columns, size);
+        // Copies of the snapshot may differ too.
+        volume.open |= open;
         Ok(())
     }
 
@@ -266,7 +347,10 @@ impl State {
         if cfg!(debug_assertions) {
             self.invariants();
         }
-        self.sequence += 1;
+        // What a disk that was taken out has may be one commit further than it should be, and never
+        // as far as the pool that goes on without it.
+        let takes_out = changes.iter().any(|change| matches!(change, Change::TakeOut { .. }));
+        self.sequence += 1 + u64::from(takes_out);
         Ok(effects)
     }
 }

@@ -1,9 +1,9 @@
 //! The changes of a pool's metadata.
 
 use crate::location::DiskId;
-use crate::pool::format::fields::{IMAGE_DISK_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES};
-use crate::pool::limits::{DISKS_MAX, EXTENTS_MAX, SNAPSHOTS_MAX, VOLUMES_MAX};
-use crate::pool::names::{Blocks, PoolVolumeId, Zone};
+use crate::pool::format::fields::{IMAGE_DISK_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES, STALE_BYTES};
+use crate::pool::limits::{DISKS_MAX, EXTENTS_MAX, SNAPSHOTS_MAX, STALE_RUNS_MAX, VOLUMES_MAX};
+use crate::pool::names::{BlockExtent, Blocks, DiskUid, PoolVolumeId, Zone};
 use crate::pool::state::extent_map::Mapping;
 use crate::pool::state::metadata::State;
 use crate::pool::state::volume::{Disk, Volume};
@@ -106,21 +106,65 @@ pub enum Change {
         /// Percent of the pool's blocks.
         percent: u8,
     },
+    /// Blocks miss a write, or may: they are not read.
+    Stale {
+        /// Which.
+        blocks: BlockExtent,
+    },
+    /// Blocks are equal to the other copies again, or were allocated.
+    Fresh {
+        /// Which.
+        blocks: BlockExtent,
+    },
+    /// Clients may write to a mirror from here on, or its copies are equal.
+    SetOpen {
+        /// Which.
+        id: PoolVolumeId,
+        /// Whether clients may write.
+        open: bool,
+    },
+    /// Takes a disk out: the pool goes on without it.
+    TakeOut {
+        /// Which.
+        number: DiskId,
+        /// Whether it has blocks that may differ and are not stale.
+        doubtful: bool,
+    },
+    /// Takes a disk back; its stale blocks stay stale.
+    TakeBack {
+        /// Which.
+        number: DiskId,
+    },
+    /// Gives the place of a disk that is out to another device.
+    Replace {
+        /// Which.
+        number: DiskId,
+        /// The identity of the device.
+        uid: DiskUid,
+    },
+    /// Writes the pool in a newer version of the format from here on.
+    Upgrade {
+        /// Which.
+        version: u32,
+    },
 }
 
 impl Change {
     /// The bytes by which it can extend an image.
     pub(crate) fn growth(&self, state: &State) -> usize {
         let extents = |id| state.volume(id).map_or(0, |volume| volume.extents() * RUN_BYTES);
-        let columns = IMAGE_VOLUME_BYTES + DISKS_MAX * 4;
+        let head = |columns: usize| IMAGE_VOLUME_BYTES + columns * 4;
+        let columns = |id| state.volume(id).map_or(0, |volume| head(volume.columns.len()));
         match self {
-            Self::Create { .. } => columns,
+            Self::Create { volume, .. } => head(volume.layout.columns(volume.disks.len())),
             // The new mapping, and the second part of the one that it splits.
             Self::Map { .. } => 2 * RUN_BYTES,
             Self::Unmap { .. } => RUN_BYTES,
             Self::Snapshot { origin: from, .. } | Self::Clone { source: from, .. } => {
-                columns + extents(*from)
+                columns(*from) + extents(*from)
             }
+            // A new run, or the second part of the one that it splits.
+            Self::Stale { .. } | Self::Fresh { .. } => STALE_BYTES,
             Self::RollBack { snapshot } => extents(*snapshot),
             Self::AddDisk { .. } => IMAGE_DISK_BYTES,
             Self::Resize { .. }
@@ -128,13 +172,26 @@ impl Change {
             | Self::SetPlacement { .. }
             | Self::SetDraining { .. }
             | Self::RemoveDisk { .. }
-            | Self::SetAlarm { .. } => 0,
+            | Self::SetAlarm { .. }
+            | Self::SetOpen { .. }
+            | Self::TakeOut { .. }
+            | Self::TakeBack { .. }
+            | Self::Replace { .. }
+            | Self::Upgrade { .. } => 0,
         }
     }
 
-    /// Whether it changes the set of disks.
+    /// Whether it changes the set of disks that have the pool's metadata, or their version.
     pub(crate) fn is_of_disks(&self) -> bool {
-        matches!(self, Self::AddDisk { .. } | Self::RemoveDisk { .. })
+        matches!(
+            self,
+            Self::AddDisk { .. }
+                | Self::RemoveDisk { .. }
+                | Self::TakeOut { .. }
+                | Self::TakeBack { .. }
+                | Self::Replace { .. }
+                | Self::Upgrade { .. }
+        )
     }
 }
 
@@ -150,9 +207,13 @@ pub(crate) fn room(state: &State, changes: &[Change]) -> bool {
         _ => None,
     });
     let snapshots = origin.map_or(0, |origin| state.snapshots(origin).count() + 1);
-    let extents: usize = changes.iter().map(|change| change.growth(state) / RUN_BYTES).sum();
+    let is_stale = |change: &&Change| matches!(change, Change::Stale { .. } | Change::Fresh { .. });
+    let stale = changes.iter().filter(is_stale).count();
+    let others = changes.iter().filter(|change| !is_stale(change));
+    let extents: usize = others.map(|change| change.growth(state) / RUN_BYTES).sum();
     state.volumes.len() + volumes <= VOLUMES_MAX
         && state.disks.len() + disks <= DISKS_MAX
         && snapshots <= SNAPSHOTS_MAX
         && state.extents() + extents <= EXTENTS_MAX
+        && (stale == 0 || state.stale_runs() + stale <= STALE_RUNS_MAX)
 }

@@ -218,6 +218,14 @@ impl ExtentMap {
         (row < run.end()).then_some(run)
     }
 
+    /// The block of `row`.
+    #[inline]
+    pub(crate) fn block(&self, row: u32) -> Option<BlockExtent> {
+        let run = self.get(row)?;
+        let place = run.place;
+        Some(BlockExtent { disk: place.disk, block: place.block + (row - run.row), len: 1 })
+    }
+
     /// The number of leaves that begin at or before `row`.
     #[inline]
     fn upto(&self, row: u32) -> usize {

@@ -10,15 +10,16 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::pool::state::block_set::BlockSet;
 use crate::pool::state::volume::{Disk, Volume};
 
 use crate::location::DiskId;
+use crate::pool::format::fields::VERSION_FIRST;
 use crate::pool::format::fields::{
-    IMAGE_DISK_BYTES, IMAGE_HEAD_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES,
+    IMAGE_DISK_BYTES, IMAGE_HEAD_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES, STALE_BYTES,
 };
 use crate::pool::format::geometry::Geometry;
 use crate::pool::limits::{DISKS_MAX, VOLUMES_MAX};
-use crate::pool::names::Layout;
 use crate::pool::names::{BlockExtent, PoolUid, PoolVolumeId};
 
 /// All metadata of a pool.
@@ -26,6 +27,8 @@ use crate::pool::names::{BlockExtent, PoolUid, PoolVolumeId};
 pub struct State {
     /// The pool's identity.
     pub pool: PoolUid,
+    /// The version of the format that it is written in.
+    pub version: u32,
     /// The layout of metadata on its disks.
     pub geometry: Geometry,
     /// The number of commits so far.
@@ -36,6 +39,9 @@ pub struct State {
     pub(crate) next_disk: u32,
     pub(crate) disks: BTreeMap<DiskId, Disk>,
     pub(crate) volumes: BTreeMap<PoolVolumeId, Volume>,
+    /// The blocks of each disk that miss a write, or may: copies that are never read. Blocks that
+    /// no mirror has mean nothing here. No set is empty.
+    pub(crate) stale: BTreeMap<DiskId, BlockSet>,
     /// The snapshots of each volume that has some.
     snapshots: BTreeMap<PoolVolumeId, Vec<PoolVolumeId>>,
     /// The volumes and snapshots of each group: every write looks them up.
@@ -44,11 +50,12 @@ pub struct State {
 
 impl State {
     /// A pool without disks.
-    pub(crate) fn new(pool: PoolUid, geometry: Geometry) -> Self {
-        let (disks, volumes) = (BTreeMap::new(), BTreeMap::new());
+    pub(crate) fn new(pool: PoolUid, geometry: Geometry, version: u32) -> Self {
+        let (disks, volumes, stale) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (snapshots, groups) = (BTreeMap::new(), BTreeMap::new());
         Self {
             pool,
+            version,
             geometry,
             sequence: 0,
             alarm: 90,
@@ -56,6 +63,7 @@ impl State {
             next_disk: 0,
             disks,
             volumes,
+            stale,
             snapshots,
             groups,
         }
@@ -76,6 +84,37 @@ impl State {
         let next = DiskId(self.next_disk);
         assert!(!self.disks.contains_key(&next), "disk numbers are not reused");
         next
+    }
+
+    /// Whether a disk is of the pool and was not taken out.
+    pub fn is_in(&self, id: DiskId) -> bool {
+        self.disks.get(&id).is_some_and(|disk| !disk.out)
+    }
+
+    /// The disks that were not taken out.
+    pub fn disks_in(&self) -> impl Iterator<Item = DiskId> + '_ {
+        self.disks.iter().filter(|(_, disk)| !disk.out).map(|(id, _)| *id)
+    }
+
+    /// The blocks of a disk that miss a write, or may.
+    pub fn stale(&self, id: DiskId) -> Option<&BlockSet> {
+        self.stale.get(&id)
+    }
+
+    /// Whether a block misses a write, or may.
+    pub fn is_stale(&self, place: BlockExtent) -> bool {
+        self.stale.get(&place.disk).is_some_and(|stale| stale.contains(place.block))
+    }
+
+    /// Whether blocks of a volume have copies.
+    pub fn has_mirrors(&self) -> bool {
+        self.volumes.values().any(|volume| volume.layout.is_mirror())
+    }
+
+    /// The number of runs of stale blocks.
+    pub(crate) fn stale_runs(&self) -> usize {
+        debug_assert!(self.stale.values().all(|set| !set.is_empty()), "no set is empty");
+        self.stale.values().map(BlockSet::len).sum()
     }
 
     /// A disk.
@@ -127,8 +166,17 @@ impl State {
             assert!(volume.size.0 > 0, "a volume has a size");
             assert!(!volume.disks.is_empty(), "a volume has disks");
             assert!(!volume.columns.is_empty(), "a volume has columns");
-            let width = if volume.layout == Layout::Stripe { volume.disks.len() } else { 1 };
-            assert_eq!(volume.columns.len(), width, "a stripe has a column per disk");
+            let columns = volume.layout.columns(volume.disks.len());
+            assert_eq!(volume.columns.len(), columns, "a stripe has a column per disk");
+        }
+        for (id, stale) in &self.stale {
+            assert!(self.disks.contains_key(id), "stale blocks are of disks of the pool");
+            assert!(!stale.is_empty(), "disks without stale blocks are not listed");
+        }
+        if self.version == VERSION_FIRST {
+            assert!(self.stale.is_empty(), "the first version knows no stale block");
+            assert!(!self.has_mirrors(), "the first version knows no mirror");
+            assert!(self.disks.values().all(|disk| !disk.out), "nor a disk that is out");
         }
         let members: usize = self.groups.values().map(Vec::len).sum();
         assert_eq!(members, self.volumes.len(), "every volume is of one group");
@@ -213,7 +261,8 @@ impl State {
             IMAGE_VOLUME_BYTES + volume.columns.len() * 4 + volume.extents() * RUN_BYTES
         };
         let volumes: usize = volumes.map(volume).sum();
-        IMAGE_HEAD_BYTES + self.disks.len() * IMAGE_DISK_BYTES + volumes
+        let stale = self.stale_runs() * STALE_BYTES;
+        IMAGE_HEAD_BYTES + self.disks.len() * IMAGE_DISK_BYTES + volumes + stale
     }
 
     /// The blocks of each disk that are mapped, once per map.

@@ -20,6 +20,11 @@ pub struct Disk {
     pub fast_end: u32,
     /// Whether it is being drained: nothing is allocated on it.
     pub draining: bool,
+    /// Whether it was taken out: it is neither read nor written, and its metadata are older.
+    pub out: bool,
+    /// Whether it has blocks that may differ, of which no other disk had a whole copy when it was
+    /// taken out.
+    pub doubtful: bool,
 }
 
 /// A volume, a snapshot of one, or a clone: a volume that began with the blocks of another.
@@ -35,6 +40,8 @@ pub struct Volume {
     pub zone: Zone,
     /// Whether blocks are allocated when they are first written.
     pub thin: bool,
+    /// Whether clients may have written to it since its copies were last known to be equal.
+    pub open: bool,
     /// The seed of a random layout.
     pub seed: u64,
     /// The disks of its placement; those of a stripe in the order of the columns.
@@ -44,7 +51,8 @@ pub struct Volume {
     /// The group of volumes that it may share blocks with: the number of the volume from which the
     /// first snapshot or clone of the group was made. That volume may have been removed since.
     pub group: PoolVolumeId,
-    /// The mappings of its rows: block n is row n / k of column n modulo k.
+    /// The mappings of its rows: block n is row n / k of column n modulo k. Of a mirror, the
+    /// columns of the first copy, then those of the second, and so on.
     pub(crate) columns: Vec<ExtentMap>,
 }
 
@@ -58,10 +66,51 @@ pub struct MappedExtent {
 }
 
 impl Volume {
+    /// The number of columns that its blocks are dealt to.
+    #[inline]
+    pub(crate) fn width(&self) -> u32 {
+        let columns = u32::try_from(self.columns.len()).expect("a disk each");
+        match self.layout {
+            Layout::Single | Layout::Stripe | Layout::Random => columns,
+            Layout::Mirror(copies) => {
+                let copies = u32::from(copies.code());
+                debug_assert!(columns.is_multiple_of(copies), "as many columns of each copy");
+                columns / copies
+            }
+        }
+    }
+
+    /// The disk that a column of a stripe or a mirror is placed on.
+    pub(crate) fn disk_of(&self, column: usize) -> DiskId {
+        let width = self.width() as usize;
+        debug_assert!(column < self.columns.len(), "a column of the volume");
+        debug_assert!(self.layout.keeps_width(), "its columns have disks of their own");
+        debug_assert!(!self.disks.is_empty(), "a volume has disks");
+        self.disks[(column % width + column / width) % self.disks.len()]
+    }
+
+    /// The columns of all copies of a column.
+    pub(crate) fn copies_of(&self, column: usize) -> impl Iterator<Item = usize> + use<> {
+        let width = self.width() as usize;
+        debug_assert!(column < self.columns.len(), "a column of the volume");
+        debug_assert!(width > 0, "a volume has columns");
+        (column % width..self.columns.len()).step_by(width)
+    }
+
+    /// The locations of all copies of a block; none if it was never written.
+    ///
+    /// # Panics
+    /// If it lies behind the volume's end.
+    pub fn copies(&self, block: VolumeBlock) -> impl Iterator<Item = BlockExtent> + '_ {
+        assert!(block.0 < self.size.0, "block {} passes the volume's end", block.0);
+        let (column, row) = self.row(block);
+        self.copies_of(column).filter_map(move |column| self.columns[column].block(row))
+    }
+
     /// The column and the row of a block.
     #[inline]
     pub(crate) fn row(&self, block: VolumeBlock) -> (usize, u32) {
-        let columns = u32::try_from(self.columns.len()).expect("a disk each");
+        let columns = self.width();
         debug_assert!(columns > 0, "a volume has columns");
         if columns == 1 {
             return (0, block.0);
@@ -71,17 +120,18 @@ impl Volume {
 
     /// The block of a row.
     pub(crate) fn block(&self, column: usize, row: u32) -> VolumeBlock {
-        let columns = u32::try_from(self.columns.len()).expect("a disk each");
+        let columns = self.width();
         debug_assert!(column < self.columns.len(), "a column of the volume");
-        let block = VolumeBlock(row * columns + u32::try_from(column).expect("a disk each"));
-        debug_assert_eq!(self.row(block), (column, row), "the inverse of `row`");
+        let column = u32::try_from(column).expect("a disk each") % columns;
+        let block = VolumeBlock(row * columns + column);
+        debug_assert_eq!(self.row(block), (column as usize, row), "the inverse of `row`");
         block
     }
 
     /// The rows of a column that hold `count` blocks from `first` on.
     pub(crate) fn rows(&self, column: usize, first: u32, count: u32) -> Range<u32> {
-        let columns = u32::try_from(self.columns.len()).expect("a disk each");
-        let column = u32::try_from(column).expect("a disk each");
+        let columns = self.width();
+        let column = u32::try_from(column).expect("a disk each") % columns;
         // The rows whose block lies before `end`.
         let before = |end: u32| (end.saturating_sub(column)).div_ceil(columns);
         debug_assert!(column < columns, "a column of the volume");
@@ -99,9 +149,7 @@ impl Volume {
     pub fn locate(&self, block: VolumeBlock) -> Option<BlockExtent> {
         assert!(block.0 < self.size.0, "block {} passes the volume's end", block.0);
         let (column, row) = self.row(block);
-        let run = self.columns[column].get(row)?;
-        let place = run.place;
-        Some(BlockExtent { disk: place.disk, block: place.block + (row - run.row), len: 1 })
+        self.columns[column].block(row)
     }
 
     /// The locations of the sectors of `extent`, in their order.
@@ -132,7 +180,7 @@ impl Volume {
         let skip = Sectors(extent.start.0 % BLOCK_SECTORS.0);
         let (column, row) = self.row(VolumeBlock(block));
         let map = &self.columns[column];
-        let one = self.columns.len() > 1;
+        let one = self.width() > 1;
         match map.next(row) {
             Some(run) if run.row <= row => {
                 let block = run.place.block + (row - run.row);
@@ -157,9 +205,10 @@ impl Volume {
         self.columns.iter().map(ExtentMap::len).sum()
     }
 
-    /// Allocated blocks.
+    /// Allocated blocks, copies not counted.
     pub fn mapped(&self) -> Blocks {
-        let rows: u64 = self.columns.iter().map(ExtentMap::rows).sum();
+        let first = self.columns.iter().take(self.width() as usize);
+        let rows: u64 = first.map(ExtentMap::rows).sum();
         assert!(rows <= u64::from(self.size.0), "no block is mapped behind the end");
         Blocks(u32::try_from(rows).expect("a volume has a limit"))
     }

@@ -1,0 +1,183 @@
+//! Requests to mirrors: a write goes to all whole copies, a read to one, and both go on without a
+//! disk that fails.
+//!
+//! A write that misses a copy is answered when the disk is durably out and the copy durably stale.
+//! Until then it keeps its sectors: it is issued again, before anything that waits for it.
+
+use units::{Extent, Op, Sectors};
+
+use crate::pool::flow::core::Flow;
+use crate::pool::flow::request::{Located, Next, Request, Stage, blocks};
+use crate::pool::flow::values::{CopyPiece, Fault, PoolRequestId};
+use crate::pool::limits::{BLOCK_SECTORS, REGION_BLOCKS};
+use crate::pool::names::{Blocks, VolumeBlock};
+use crate::pool::operation::kinds::Operation;
+use crate::pool::operation::machine::Failure;
+use crate::pool::state::volume::{MappedExtent, Volume};
+
+/// How often a request is tried again after a disk that stays in could not serve it.
+pub(crate) const RETRIES_MAX: u8 = 4;
+
+impl Flow {
+    /// What a write to a mirror waits for, once its blocks are there and its own.
+    pub(crate) fn next_of_mirror(
+        &self,
+        id: PoolRequestId,
+        (request, volume): (&Request, &Volume),
+        part: Extent,
+    ) -> Next {
+        assert!(request.operation.op.writes(), "a request that writes");
+        assert!(volume.origin.is_none(), "a snapshot is only read");
+        if self.pool.is_poisoned() {
+            return Next::End(Err(Fault::Disk));
+        }
+        if !self.pool.failing().is_empty() || self.is_written(id, request, part) {
+            return Next::Hold;
+        }
+        let over = blocks(part);
+        let (first, count) = (VolumeBlock(over.start), Blocks(over.end - over.start));
+        if !self.pool.has_whole_copies(volume, over.clone()) {
+            return Next::End(Err(Fault::Disk));
+        }
+        if !volume.open {
+            return Next::Begin(Operation::Open { volume: request.volume });
+        }
+        if self.pool.has_unmarked(volume, over) {
+            return Next::Begin(Operation::MarkStale { volume: request.volume, first, count });
+        }
+        Next::Issue
+    }
+
+    /// Whether another request writes to these sectors: copies on several disks get writes in one
+    /// order.
+    fn is_written(&self, id: PoolRequestId, request: &Request, part: Extent) -> bool {
+        self.requests.iter().any(|(other, one)| {
+            let meets = |at: Extent| at.start < part.end() && part.start < at.end();
+            *other != id
+                && one.volume == request.volume
+                && one.operation.op.writes()
+                && one.written().is_some_and(meets)
+        })
+    }
+
+    /// Where the pieces of a part go.
+    pub(crate) fn locate_copies(
+        &self,
+        (request, volume): (&Request, &Volume),
+        part: Extent,
+    ) -> Result<Vec<Located>, Fault> {
+        let start = request.operation.extent.start;
+        assert!(volume.layout.is_mirror(), "a volume with copies");
+        debug_assert!(request.operation.extent.contains(part), "a part of the request");
+        let mut pieces = Vec::new();
+        if request.operation.op == Op::Trim {
+            // What a disk does with it is its own affair: copies would differ.
+            return Ok(pieces);
+        }
+        for MappedExtent { mut extent, location } in volume.map(part) {
+            while location.is_some() && !extent.is_empty() {
+                let skip = Sectors(extent.start.0 % BLOCK_SECTORS.0);
+                let (piece, rest) = extent.split_at(BLOCK_SECTORS - skip);
+                let number = u32::try_from(piece.start.0 / BLOCK_SECTORS.0).expect("within it");
+                let block = VolumeBlock(number);
+                let at = piece.start.distance(start);
+                let mut copies = match request.operation.op {
+                    Op::Read => self.pool.readable_copies(volume, block),
+                    _ => self.pool.whole_copies(volume, block).collect(),
+                };
+                if copies.is_empty() {
+                    return Err(Fault::Disk);
+                }
+                if request.operation.op == Op::Read {
+                    // Neighbours are read from one disk, and all disks take part.
+                    let turn = (number / REGION_BLOCKS) as usize + usize::from(request.retries);
+                    copies = vec![copies[turn % copies.len()]];
+                }
+                assert!(at + piece.len <= request.operation.extent.len, "within the request");
+                for copy in copies {
+                    let extent = copy.extent().split_at(skip).1.split_at(piece.len).0;
+                    debug_assert_eq!(extent.len, piece.len, "a part of one block");
+                    pieces.push(Located { disk: copy.disk, extent, at });
+                }
+                extent = rest;
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// A piece of a request to a mirror has ended.
+    pub(crate) fn on_copy_done(&mut self, piece: CopyPiece, end: Result<(), Fault>) {
+        let CopyPiece { request: id, disk, extent, last_write } = piece;
+        let request = self.requests.get_mut(&id).expect("it waits for its pieces");
+        let (volume, op) = (request.volume, request.operation.op);
+        assert!(op != Op::Trim, "a trim has no pieces");
+        if op.writes() {
+            // A disk that failed it may have a part of it.
+            self.pool.redundancy.note_write(disk, volume, extent);
+        }
+        match (op, end) {
+            (Op::Flush, Ok(())) => self.pool.redundancy.note_flush(disk, volume, last_write),
+            (_, Ok(())) => {}
+            (Op::Read, Err(fault)) => {
+                request.is_missed = true;
+                if self.pool.state().is_in(disk) {
+                    request.retries += 1;
+                    self.pool.redundancy.note_unreadable(disk, extent);
+                    self.wake_resync();
+                }
+                let request = self.requests.get_mut(&id).expect("it is there");
+                if request.retries > RETRIES_MAX {
+                    request.fault.get_or_insert(fault);
+                }
+            }
+            (_, Err(fault)) => {
+                request.is_missed = true;
+                if !self.pool.fail(disk) {
+                    let request = self.requests.get_mut(&id).expect("it is there");
+                    request.fault.get_or_insert(fault);
+                }
+                self.dirty = true;
+            }
+        }
+        // Another write may wait for these sectors.
+        self.dirty |= !self.held.is_empty();
+        self.count_piece(id);
+    }
+
+    /// All pieces of a part have ended. Returns whether the part is to be issued again.
+    pub(crate) fn is_to_be_repeated(&self, id: PoolRequestId, part: Extent) -> bool {
+        let request = &self.requests[&id];
+        let Some(volume) = self.pool.state().volume(request.volume) else { return false };
+        if request.fault.is_some() || !volume.layout.is_mirror() {
+            return false;
+        }
+        let behind =
+            || !self.pool.failing().is_empty() || self.pool.has_unmarked(volume, blocks(part));
+        assert!(matches!(request.stage, Stage::Held), "all of its pieces have ended");
+        request.is_missed || (request.operation.op.writes() && behind())
+    }
+
+    /// Whether an operation of a request to a mirror is tried again after it failed.
+    pub(crate) fn may_retry(
+        &self,
+        id: PoolRequestId,
+        failure: Failure,
+        fault: Option<Fault>,
+    ) -> bool {
+        let request = &self.requests[&id];
+        assert!(request.retries <= RETRIES_MAX + 1, "retries are within their limit");
+        let volume = self.pool.state().volume(request.volume);
+        let mirror = volume.is_some_and(|volume| volume.layout.is_mirror());
+        let disk = failure == Failure::Disk && fault != Some(Fault::NoSpace);
+        mirror && disk && !self.pool.is_poisoned() && request.retries < RETRIES_MAX
+    }
+
+    /// A part of a request that failed for good: its copies may differ from here on.
+    pub(crate) fn note_torn(&mut self, id: PoolRequestId, part: Extent) {
+        let request = &self.requests[&id];
+        if request.fault.is_some() && request.operation.op.writes() {
+            self.pool.note_torn(request.volume, blocks(part));
+            self.wake_resync();
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Which copies of a block are whole, and what a disk that fails means to its pool.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use crate::location::DiskId;
+use crate::pool::format::fields::VERSION_FIRST;
+use crate::pool::limits::STALE_RUNS_MAX;
+use crate::pool::names::{BlockExtent, PoolVolumeId, VolumeBlock};
+use crate::pool::operation::machine::Pool;
+use crate::pool::state::block_set::BlockSet;
+use crate::pool::state::change::Change;
+use crate::pool::state::volume::Volume;
+
+impl Pool {
+    /// Whether a disk is in and has not failed.
+    pub fn is_live(&self, disk: DiskId) -> bool {
+        let lost = self.redundancy.failing.contains(&disk) || self.missing.contains(&disk);
+        self.state.is_in(disk) && !lost
+    }
+
+    /// The disks that failed and are not out yet: writes to mirrors wait until they are.
+    pub fn failing(&self) -> &BTreeSet<DiskId> {
+        &self.redundancy.failing
+    }
+
+    /// Whether a copy has every write.
+    pub(crate) fn is_whole(&self, place: BlockExtent) -> bool {
+        self.is_live(place.disk) && !self.state.is_stale(place)
+    }
+
+    /// The whole copies of a block, in the order of the copies.
+    pub(crate) fn whole_copies<'a>(
+        &'a self,
+        volume: &'a Volume,
+        block: VolumeBlock,
+    ) -> impl Iterator<Item = BlockExtent> + 'a {
+        volume.copies(block).filter(|place| self.is_whole(*place))
+    }
+
+    /// The copies of a block that may be read: any of them is as good as the others. None if disks
+    /// are missing that may have gone on without those that are there.
+    pub fn readable_copies(&self, volume: &Volume, block: VolumeBlock) -> Vec<BlockExtent> {
+        if !self.missing.is_empty() && volume.layout.is_mirror() {
+            return Vec::new();
+        }
+        let mut copies: Vec<BlockExtent> = self.whole_copies(volume, block).collect();
+        let unsynced = copies.iter().any(|place| self.redundancy.is_unsynced(*place));
+        if copies.iter().any(|place| !self.redundancy.is_unreadable(*place)) {
+            copies.retain(|place| !self.redundancy.is_unreadable(*place));
+        }
+        if unsynced {
+            copies.truncate(1);
+        }
+        debug_assert!(copies.iter().all(|place| place.len == 1), "a block each");
+        debug_assert!(copies.iter().all(|place| self.is_whole(*place)), "whole ones");
+        debug_assert!(copies.len() <= volume.layout.copies(), "no more than there are");
+        copies
+    }
+
+    /// Whether a row of a column has a whole copy on another disk.
+    pub(crate) fn is_elsewhere(&self, volume: &Volume, column: usize, row: u32) -> bool {
+        debug_assert!(column < volume.columns.len(), "a column of the volume");
+        let own = volume.columns[column].block(row).map(|place| place.disk);
+        debug_assert!(own.is_some(), "its row is mapped");
+        let copies = volume.copies_of(column).filter_map(|one| volume.columns[one].block(row));
+        copies.into_iter().any(|place| Some(place.disk) != own && self.is_whole(place))
+    }
+
+    /// Whether each mapped block of `blocks` has a whole copy.
+    pub(crate) fn has_whole_copies(&self, volume: &Volume, blocks: Range<u32>) -> bool {
+        debug_assert!(blocks.end <= volume.size.0, "blocks of the volume");
+        blocks.into_iter().map(VolumeBlock).all(|block| {
+            volume.locate(block).is_none() || self.whole_copies(volume, block).next().is_some()
+        })
+    }
+
+    /// Whether a copy of one of `blocks` on a disk that is out is not stale yet.
+    pub(crate) fn has_unmarked(&self, volume: &Volume, blocks: Range<u32>) -> bool {
+        debug_assert!(blocks.start <= blocks.end, "a range of blocks");
+        let out = |place: &BlockExtent| !self.state.is_in(place.disk);
+        let blocks = blocks.into_iter().map(VolumeBlock);
+        let mut copies = blocks.flat_map(|block| volume.copies(block)).filter(out);
+        copies.any(|place| !self.state.is_stale(place))
+    }
+
+    /// A disk has failed a write or a flush. Returns whether the pool goes on without it: the next
+    /// commit takes it out.
+    pub fn fail(&mut self, disk: DiskId) -> bool {
+        let is_out = self.state.disk(disk).is_some_and(|one| one.out);
+        let is_coming = self.commit.as_ref().is_some_and(|commit| commit.coming.contains(&disk));
+        if self.redundancy.failing.contains(&disk) || (is_out && !is_coming) {
+            return true;
+        }
+        if !self.may_lose(disk) {
+            return false;
+        }
+        let is_new = self.redundancy.failing.insert(disk);
+        assert!(is_new, "it had not failed before");
+        assert!(!self.poisoned, "a poisoned pool loses no more disk");
+        if let Some(commit) = &mut self.commit {
+            commit.script.forget(disk);
+            if commit.script.ended() {
+                self.committed();
+            }
+        }
+        true
+    }
+
+    /// Whether the pool can go on without a disk, as far as its metadata are concerned. At least
+    /// half of the disks that are in stay: those that go can never pass for most of them, so that
+    /// no later start takes theirs for the newest state.
+    fn may_lose(&self, disk: DiskId) -> bool {
+        if self.state.version == VERSION_FIRST || !self.state.has_mirrors() {
+            return false;
+        }
+        if self.poisoned || !self.missing.is_empty() {
+            return false;
+        }
+        let mut members: BTreeSet<DiskId> = self.state.disks_in().collect();
+        members.extend(self.commit.iter().flat_map(|commit| &commit.coming));
+        let stays = |id: &&DiskId| **id != disk && !self.redundancy.failing.contains(*id);
+        let staying = members.iter().filter(stays).count();
+        assert!(staying <= members.len(), "a part of the members");
+        members.contains(&disk) && staying > 0 && staying * 2 >= members.len()
+    }
+
+    /// The changes that take the failed disks out, or `None` if they do not fit the metadata.
+    pub(crate) fn plan_take_out(&self) -> Option<Vec<Change>> {
+        let mut changes = Vec::new();
+        for disk in &self.redundancy.failing {
+            let doubtful = self.redundancy.doubtful(*disk);
+            let (stale, left) = self.with_other_copies(*disk, &doubtful);
+            changes.push(Change::TakeOut { number: *disk, doubtful: left });
+            changes.extend(stale_changes(*disk, &stale));
+        }
+        let mut next = self.state.clone();
+        next.advance(&changes).expect("a disk that failed is in");
+        assert!(next.disks_in().next().is_some(), "a disk stays");
+        assert!(next.sequence > self.state.sequence + 1, "it outranks what the disks had");
+        let fits = next.image_bytes() <= next.geometry.image_bytes();
+        (fits && next.stale_runs() <= STALE_RUNS_MAX).then_some(changes)
+    }
+
+    /// Those of a disk's blocks that have a whole copy elsewhere, and whether others are left that
+    /// a mirror has.
+    pub(crate) fn with_other_copies(&self, disk: DiskId, blocks: &BlockSet) -> (BlockSet, bool) {
+        let (mut found, mut left) = (BlockSet::default(), false);
+        if blocks.is_empty() {
+            return (found, left);
+        }
+        for (_, volume) in self.state.volumes().filter(|(_, one)| one.layout.is_mirror()) {
+            for (column, run) in volume.runs().filter(|(_, run)| run.disk() == disk) {
+                let mut from = run.place.block;
+                while let Some(block) = blocks.first_in(from..run.place.end()) {
+                    let row = run.row + (block - run.place.block);
+                    if self.is_elsewhere(volume, column, row) {
+                        found.insert(block..block + 1);
+                    } else {
+                        left = true;
+                    }
+                    from = block + 1;
+                }
+            }
+        }
+        assert!(found.blocks() <= blocks.blocks(), "a part of the blocks");
+        (found, left)
+    }
+
+    /// A write to a mirror has failed for good: its copies may differ.
+    pub(crate) fn note_torn(&mut self, id: PoolVolumeId, blocks: Range<u32>) {
+        let volume = self.state.volume(id).filter(|volume| volume.layout.is_mirror());
+        let Some(volume) = volume else { return };
+        let blocks = blocks.start..blocks.end.min(volume.size.0);
+        for place in blocks.map(VolumeBlock).flat_map(|block| volume.copies(block)) {
+            self.redundancy.note_torn(place);
+        }
+    }
+
+    /// The first blocks of a mirror from `from` on that are not equal in all copies on live disks.
+    pub(crate) fn next_unequal(&self, id: PoolVolumeId, from: VolumeBlock) -> Option<VolumeBlock> {
+        let volume = self.state.volume(id).filter(|volume| volume.layout.is_mirror())?;
+        let count = volume.size.0.saturating_sub(from.0);
+        let columns = (0..volume.columns.len()).filter_map(|column| {
+            let rows = volume.rows(column, from.0, count);
+            let mut runs = volume.columns[column].within(rows.start, rows.end - rows.start);
+            let row = runs.find_map(|run| {
+                let first = self.first_unequal(run.place)?;
+                Some(run.row + (first - run.place.block))
+            })?;
+            Some(volume.block(column, row))
+        });
+        let first = columns.min();
+        debug_assert!(first.is_none_or(|first| from <= first), "a pass goes forward");
+        debug_assert!(first.is_none_or(|first| first.0 < volume.size.0), "within the volume");
+        first
+    }
+
+    /// The first block of a place that is to be brought up to date.
+    fn first_unequal(&self, place: BlockExtent) -> Option<u32> {
+        debug_assert!(place.len > 0, "an extent with blocks");
+        if !self.is_live(place.disk) {
+            return None;
+        }
+        let stale = self.state.stale(place.disk);
+        let stale = stale.and_then(|set| set.first_in(place.block..place.end()));
+        stale.into_iter().chain(self.redundancy.first_suspect(place)).min()
+    }
+
+    /// Whether every disk is in, and all copies of every mirror are equal.
+    pub fn is_redundant(&self) -> bool {
+        let all = self.state.disks().all(|(disk, _)| self.is_live(disk));
+        let mut volumes = self.state.volumes().map(|(id, _)| id);
+        all && !volumes.any(|id| self.next_unequal(id, VolumeBlock(0)).is_some())
+    }
+
+    /// Whether any disk that is live has blocks to be brought up to date.
+    pub(crate) fn has_unequal(&self) -> bool {
+        let mut live = self.state.disks_in().filter(|disk| self.is_live(*disk));
+        live.any(|disk| self.state.stale(disk).is_some() || self.redundancy.has_suspects(disk))
+    }
+}
+
+/// Changes that make blocks of a disk stale.
+pub(crate) fn stale_changes(disk: DiskId, blocks: &BlockSet) -> Vec<Change> {
+    let run = |run: Range<u32>| BlockExtent { disk, block: run.start, len: run.end - run.start };
+    debug_assert!(blocks.iter().all(|run| run.start < run.end), "runs have blocks");
+    blocks.iter().map(|blocks| Change::Stale { blocks: run(blocks) }).collect()
+}
