@@ -9,8 +9,8 @@
 //!
 //! A constant may move between the two means; only differences are used.
 //!
-//! A profile has the seek time of each distance, and what a switch adds is the difference of two
-//! seeks: nothing is learned then. What is learned is wrong where a neighbour's requests are chosen
+//! A profile has the seek time of each distance, and what a switch between two random commands adds
+//! is the difference of two seeks. What is learned is wrong where a neighbour's requests are chosen
 //! by position, as theirs are short at every distance: of a tenth of nearline-20t beside random
 //! 1 MiB reads two seeds of five took a switch for 5 ms where it was 9, and had .71 of their worth.
 
@@ -31,6 +31,12 @@ pub(super) struct Distance(Sectors);
 impl Distance {
     pub(super) fn between(from: Option<Lba>, to: Lba) -> Self {
         Self(from.unwrap_or(Lba(0)).distance(to))
+    }
+
+    /// Whether the command does not continue where the other ended: it waits for its sector as any
+    /// other does.
+    fn is_seek(self) -> bool {
+        self.0 > Sectors::ZERO
     }
 
     /// Its class.
@@ -106,9 +112,6 @@ impl PositioningCosts {
 
     /// The cost at the nearest distance that is known.
     fn of(&self, distance: Distance) -> Option<i64> {
-        if let Some(known) = &self.known {
-            return Some(known.of(distance));
-        }
         let at = distance.class();
         debug_assert!(at < CLASSES, "a distance has a class");
         if self.cells[at].samples > 0 {
@@ -124,17 +127,17 @@ impl PositioningCosts {
 
     /// What a command at the distance `actual` costs more than one at the distance `own`.
     pub(super) fn excess(&self, actual: Distance, own: Distance) -> DiskTime {
+        if let Some(known) = self.known.as_ref().filter(|_| own.is_seek() && actual.is_seek()) {
+            return DiskTime::from_nanos(known.of(actual) - known.of(own));
+        }
         let cost = |distance| self.of(distance).unwrap_or_default();
-        DiskTime::from_nanos(cost(actual) - cost(own))
+        let excess = if actual == own { 0 } else { cost(actual) - cost(own) };
+        DiskTime::from_nanos(excess)
     }
 
-    /// A command of the volume of `base` took `took` at the distance `actual`. A profile knows
-    /// already what it teaches.
+    /// A command of the volume of `base` took `took` at the distance `actual`.
     pub(super) fn learn(&mut self, base: &mut Base, actual: Distance, took: DiskTime) {
         assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
-        if self.known.is_some() {
-            return;
-        }
         let cell = self.cells[actual.class()];
         if base.0.samples == 0 {
             // The first command of a volume: its distance is believed.
@@ -168,11 +171,14 @@ mod tests {
         let tolerance = DiskTime::from_micros(10);
         assert!(far > near - tolerance && far < near + tolerance, "{far}, by the curve {near}");
         assert_eq!(costs.excess(at(64), at(64)), DiskTime::ZERO);
-        // Commands teach nothing then.
+        // Commands teach what only a command that continues another costs.
         let mut base = Base::default();
-        for _ in 0..100 {
-            costs.learn(&mut base, at(2), DiskTime::from_millis(100));
+        let next = Distance::between(Some(Lba(7)), Lba(7));
+        for took in [2, 10].repeat(50) {
+            let at = if took == 2 { next } else { at(2) };
+            costs.learn(&mut base, at, DiskTime::from_millis(took));
         }
+        assert!(costs.excess(at(2), next) > DiskTime::from_millis(7));
         assert_eq!(costs.excess(at(2), at(64)), far);
     }
 }
