@@ -41,8 +41,8 @@ mod seek_times;
 pub use name::{ChooserName, UnknownChooser};
 pub use predictor::PredictionStats;
 
-/// Of its age a request's price is less by one part in this part of the square of the queue's
-/// length. So a request that has waited for as long as the order of arrival makes it wait counts
+/// Of its age a request's price is less by one part in the square of the queue's length divided by
+/// this. So a request that has waited for as long as the order of arrival makes it wait counts
 /// less by two mean service times ÷ the queue's length: few are hardly passed over, and many are
 /// ordered by price.
 const AGE_SQUARES: i64 = 2;
@@ -90,6 +90,13 @@ impl Backlog {
         let drain = self.mean.as_nanos().saturating_mul(i64::from(self.queued));
         DiskTime::from_nanos(drain.saturating_mul(WAIT_FACTOR)).max(WAIT_MIN)
     }
+
+    /// The parts of a request's age of which one is taken off its price.
+    fn age_divisor(&self) -> i64 {
+        debug_assert!(self.queued > 0, "there is a request to choose");
+        let queued = i64::from(self.queued);
+        (queued * queued / AGE_SQUARES).clamp(AGE_DIVISOR_MIN, AGE_DIVISOR_MAX)
+    }
 }
 
 /// The chooser of one disk.
@@ -129,6 +136,7 @@ pub(crate) struct Scan<'a> {
     pricing: Option<Pricing<'a>>,
     charged: DiskTime,
     wait_max: DiskTime,
+    age_divisor: i64,
     best: Option<((Class, i64), Candidate)>,
     /// Whether a candidate changes data.
     changes: bool,
@@ -177,9 +185,7 @@ impl Scan<'_> {
             return (class, distance_on(self.backlog.last_end, operation.extent.start));
         };
         let cost = pricing.cost(note.target, operation.op.writes());
-        let queued = i64::from(self.backlog.queued);
-        let divisor = (queued * queued / AGE_SQUARES).clamp(AGE_DIVISOR_MIN, AGE_DIVISOR_MAX);
-        (class, cost - age.as_nanos() / divisor)
+        (class, cost - age.as_nanos() / self.age_divisor)
     }
 
     /// Whether a request continues where its volume's last command ended. A forced write does not:
@@ -280,6 +286,7 @@ impl Chooser {
             pricing: self.predictor.as_ref().and_then(|predictor| predictor.pricing(now)),
             charged,
             wait_max: backlog.wait_max(),
+            age_divisor: backlog.age_divisor(),
             best: None,
             changes: false,
             left: CANDIDATES_MAX,

@@ -74,14 +74,14 @@ impl Cell {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Base(Cell);
 
-/// The seek times of a profile.
+/// The seek times of a profile, by distances in sectors.
 #[derive(Debug)]
-struct SeekTimes {
+struct ProfileSeeks {
     profile: Arc<Profile>,
     cylinder: Sectors,
 }
 
-impl SeekTimes {
+impl ProfileSeeks {
     fn of(&self, distance: Distance) -> i64 {
         debug_assert!(self.cylinder > Sectors::ZERO, "a cylinder has a sector");
         let cylinders = u32::try_from(distance.0.0 / self.cylinder.0).unwrap_or(u32::MAX);
@@ -94,7 +94,7 @@ impl SeekTimes {
 #[derive(Debug)]
 pub(super) struct PositioningCosts {
     cells: [Cell; CLASSES],
-    known: Option<SeekTimes>,
+    known: Option<ProfileSeeks>,
 }
 
 impl PositioningCosts {
@@ -106,7 +106,7 @@ impl PositioningCosts {
     pub(super) fn of_profile(profile: &Arc<Profile>) -> Self {
         let sectors = profile.bands.last().map_or(0, |band| band.lbas.end().0);
         let cylinder = Sectors((sectors / u64::from(profile.cylinders.max(1))).max(1));
-        let known = SeekTimes { profile: Arc::clone(profile), cylinder };
+        let known = ProfileSeeks { profile: Arc::clone(profile), cylinder };
         Self { known: Some(known), ..Self::new() }
     }
 
@@ -127,12 +127,15 @@ impl PositioningCosts {
 
     /// What a command at the distance `actual` costs more than one at the distance `own`.
     pub(super) fn excess(&self, actual: Distance, own: Distance) -> DiskTime {
+        if actual == own {
+            // Most commands follow one of their own volume.
+            return DiskTime::ZERO;
+        }
         if let Some(known) = self.known.as_ref().filter(|_| own.is_seek() && actual.is_seek()) {
             return DiskTime::from_nanos(known.of(actual) - known.of(own));
         }
         let cost = |distance| self.of(distance).unwrap_or_default();
-        let excess = if actual == own { 0 } else { cost(actual) - cost(own) };
-        DiskTime::from_nanos(excess)
+        DiskTime::from_nanos(cost(actual) - cost(own))
     }
 
     /// A command of the volume of `base` took `took` at the distance `actual`.
