@@ -10,6 +10,9 @@ use units::{Bytes, Duration, SECTOR_BYTES, Share};
 pub const CONFIG_BYTES_MAX: u64 = 4 << 20;
 /// Errors of one config that are reported together.
 pub const ERRORS_MAX: usize = 64;
+/// How often the tables of a config with errors are read with one set of stand-ins: an error may
+/// need several.
+pub(crate) const CHECK_STEPS_MAX: usize = 8 * ERRORS_MAX;
 /// Disks of one plan.
 pub const DISKS_MAX: usize = 64;
 /// The smallest real disk, and the smallest disk in memory.

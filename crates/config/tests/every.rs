@@ -91,17 +91,60 @@ fn each_contract_that_does_not_fit_is_reported() {
 #[test]
 fn tables_without_names_keep_their_numbers() {
     let text = TWO_VOLUMES.replace("backing = \"ram\"", "backing = \"disk.img\"");
-    let workloads = "\n[[workload]]\nvolume = \"z\"\nop = \"read\"\n\
-                     \n[[workload]]\nvolume = \"a\"\nop = \"zigzag\"\n";
+    let rest = "access = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nstop = \"9s\"\n";
+    let workloads = format!(
+        "\n[[workload]]\nvolume = \"z\"\nop = \"read\"\n{rest}\
+         \n[[workload]]\nvolume = \"a\"\nop = \"zigzag\"\n{rest}"
+    );
     let found = errors(&format!("{text}{workloads}"), Purpose::Simulation);
     assert_eq!(found.len(), 2, "{found:#?}");
     assert!(found[0].starts_with("19: [[workload]] #1: field `volume`"), "{found:#?}");
-    assert!(found[1].starts_with("24: [[workload]] #2: field `op`"), "{found:#?}");
+    assert!(found[1].starts_with("28: [[workload]] #2: field `op`"), "{found:#?}");
 }
 
 #[test]
-fn text_that_is_not_toml_is_one_error() {
-    assert_errors("[[disk]\nname = 1\n", Purpose::Serve, &["1: "]);
+fn text_whose_tables_cannot_be_told_is_one_error() {
+    assert_errors("[[dusk]\nname = 1\n[[disk]]\n", Purpose::Serve, &["1: "]);
+}
+
+#[test]
+fn what_is_no_toml_hides_nothing_else() {
+    let text = TWO_VOLUMES
+        .replacen("[[disk]]", "[[disk]", 1)
+        .replace("reserve = \"60%\"", "reserve = 60%")
+        .replace("reserve = \"30%\"", "reserve = \"30%\"\nsize = \"2GiB\"\nweight = 0");
+    let expected = [
+        "1: found `[[disk]`, expected TOML",
+        "10: found `reserve = 60%`, expected TOML",
+        "17: found `size = \"2GiB\"`, expected TOML: duplicate key",
+        "18: [[volume]] \"b\": field `weight`: found `0`",
+    ];
+    assert_errors(&text, Purpose::Serve, &expected);
+}
+
+#[test]
+fn one_bracket_for_two_and_two_for_one_hide_nothing_else() {
+    let text = "[disk]\nname = \"d0\"\ndrive = \"hgst-7k8\"\ndepth = 0\n\
+                [[pool]]\ndisks = [\"d1\"]\n[[pool.volume]]\nname = \"v\"\nsize = \"x\"\n";
+    let expected = [
+        "1: field `disk`: found `[disk]`, expected tables `[[disk]]`",
+        "4: [[disk]] \"d0\": field `depth`: found `0`",
+        "5: field `pool`: found `[[pool]]`, expected a table `[pool]`",
+        "6: [pool]: field `disks`: found `d1`",
+        "9: [[pool.volume]] \"v\": field `size`: found `x`",
+    ];
+    assert_errors(text, Purpose::Serve, &expected);
+}
+
+#[test]
+fn a_stand_in_is_never_named() {
+    let text = "[[volume]]\nname = \"a\"\ndisk = \"x\"\nsize = \"1\"\n\
+                [[volume]]\nname = \"b\"\ndisk = \"y\"\nsize = \"1GiB\"\n";
+    let found = errors(text, Purpose::Serve);
+    assert_eq!(found.len(), 4, "{found:#?}");
+    assert!(found.iter().all(|error| !error.contains("stand-in")), "{found:#?}");
+    let none = |error: &String| error.ends_with("expected the name of a disk, and there is none");
+    assert_eq!(found.iter().filter(|error| none(error)).count(), 2, "{found:#?}");
 }
 
 #[test]

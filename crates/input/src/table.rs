@@ -41,6 +41,11 @@ impl<'t> Source<'t> {
         Self { file, text, newlines: text[..end].match_indices('\n').map(|(at, _)| at).collect() }
     }
 
+    /// What messages call the text.
+    pub fn file(&self) -> &'t str {
+        self.file
+    }
+
     /// The number, from 1, of the line that holds the byte at `offset`.
     fn line(&self, offset: usize) -> usize {
         1 + self.newlines.partition_point(|newline| *newline < offset)

@@ -48,6 +48,7 @@ pub(crate) fn check(
             Some(probed) => real::drive(table, base_dir, probed)?,
             None => drive(table, base_dir, &mut models)?,
         };
+        memory::sized(table)?;
         let backing = backing(table, base_dir, real.map(|probed| probed.real), &mut files)?;
         disks.push(disk(table, (name, base_dir), drive, backing)?);
     }

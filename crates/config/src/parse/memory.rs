@@ -15,10 +15,7 @@ pub(crate) fn check(table: &Table<'_>) -> Result<Option<(DriveRef, Backing)>, In
     let (name, backing) = match named {
         Some(name @ "memory") => (name, Backing::Memory),
         Some(name @ "null") => (name, Backing::Null),
-        _ => {
-            let expected = "no such field, or drive = \"memory\" or \"null\"";
-            return table.value(KEY).map_or(Ok(None), |value| Err(value.refuse(expected)));
-        }
+        _ => return Ok(None),
     };
     for key in ["backing", "profile", "slowed"] {
         if let Some(other) = table.value(key) {
@@ -38,4 +35,10 @@ pub(crate) fn check(table: &Table<'_>) -> Result<Option<(DriveRef, Backing)>, In
         queue_depth_max: DEPTH_MAX,
     });
     Ok(Some((DriveRef { name: name.to_owned(), model }, backing)))
+}
+
+/// Rejects the size of a disk whose drive has one of its own.
+pub(crate) fn sized(table: &Table<'_>) -> Result<(), InputError> {
+    let expected = "no such field, or drive = \"memory\" or \"null\"";
+    table.value(KEY).map_or(Ok(()), |value| Err(value.refuse(expected)))
 }

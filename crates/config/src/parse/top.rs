@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use toml::de::DeTable;
 use units::Duration;
 
 use input::{InputError, Problem, Source, Table, read_text};
@@ -49,8 +50,17 @@ impl Plan {
         known: &[Disk],
     ) -> Result<Self, ConfigError> {
         let source = Source::new(file, text);
-        let root = source.parse()?;
-        let top = Table::top(&source, &root, &keys::TOP)?;
+        Self::of_tables(&source, &source.parse()?, base_dir, known)
+    }
+
+    /// As [`Plan::parse`], from the tables of a text.
+    pub(super) fn of_tables(
+        source: &Source<'_>,
+        root: &DeTable<'_>,
+        base_dir: &Path,
+        known: &[Disk],
+    ) -> Result<Self, ConfigError> {
+        let top = Table::top(source, root, &keys::TOP)?;
         let seed =
             top.value("seed").map_or(Ok(defaults::SEED), |seed| seed.integer(0..=u64::MAX, ""))?;
         let given = top
@@ -87,7 +97,7 @@ impl Plan {
         };
         let workloads = workload::check(&workload_tables, &volumes, base_dir)?;
         let duration = given.or_else(|| latest_stop(&workloads));
-        let file = file.to_owned();
+        let file = source.file().to_owned();
         Ok(Self {
             file,
             seed,

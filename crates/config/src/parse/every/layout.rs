@@ -3,92 +3,151 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The sections of a text, in its order; the first is the top of the file, without a header.
-pub(super) struct Layout<'t> {
-    pub(super) sections: Vec<Section<'t>>,
+/// The tables of a text; the first is the top of the file.
+pub(super) struct Layout {
+    pub(super) tables: Vec<TableSpan>,
     /// The offsets of the line breaks.
     newlines: Vec<usize>,
 }
 
-/// A table with a header, and all of the text up to the next one that is not within it.
+/// A step from a table to one within it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// A table: with a header, or in braces.
 #[derive(Clone, Debug)]
-pub(super) struct Section<'t> {
-    /// The name in its header, such as `disk` or `pool.volume`; empty at the top.
+pub(super) struct TableSpan {
+    /// The keys that lead to it, such as `disk`, `pool.volume` or `volume.stream`; empty at the
+    /// top.
     pub(super) header: String,
+    pub(super) path: Vec<Step>,
+    /// The table that it is in.
+    pub(super) parent: usize,
     /// Its `name`, if it has one.
-    pub(super) name: Option<&'t str>,
-    pub(super) start: usize,
-    pub(super) end: usize,
-    keys: Vec<Key<'t>>,
+    pub(super) name: Option<String>,
+    keys: Vec<Key>,
+    /// Its first and last line; those of tables with headers of their own within it belong to it.
+    lines: (usize, usize),
+    pub(super) offset: usize,
 }
 
-/// A key and its value.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Key<'t> {
-    pub(super) name: &'t str,
-    pub(super) start: usize,
-    pub(super) end: usize,
-    /// Whether the value has keys or elements of its own, which errors may name instead.
-    is_compound: bool,
+#[derive(Clone, Debug)]
+struct Key {
+    name: String,
+    lines: (usize, usize),
 }
 
-impl Section<'_> {
-    pub(super) const fn is_top(&self) -> bool {
-        self.header.is_empty()
+impl TableSpan {
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.keys.iter().any(|other| other.name == key)
+    }
+
+    /// The key under which the table is in its parent.
+    pub(super) fn key(&self) -> Option<&str> {
+        self.path.iter().rev().find_map(|step| match step {
+            Step::Key(key) => Some(key.as_str()),
+            Step::Index(_) => None,
+        })
+    }
+
+    pub(super) fn is_element(&self) -> bool {
+        matches!(self.path.last(), Some(Step::Index(_)))
     }
 }
 
-impl<'t> Layout<'t> {
+impl Layout {
     /// The layout of `text`, which was parsed to `root`.
-    pub(super) fn of(text: &'t str, root: &'t DeTable<'t>) -> Self {
+    pub(super) fn of(text: &str, root: &DeTable<'_>) -> Self {
         let newlines = text.match_indices('\n').map(|(at, _)| at).collect();
-        let mut layout = Self { sections: Vec::new(), newlines };
-        layout.add(text, String::new(), 0, root);
-        // The top is first, also where a header begins the file.
-        layout.sections.sort_by_key(|section| (section.start, !section.is_top()));
-        let headers: Vec<_> =
-            layout.sections.iter().map(|other| (other.start, other.header.clone())).collect();
-        for (index, section) in layout.sections.iter_mut().enumerate() {
-            let within = format!("{}.", section.header);
-            let mut behind = headers[index + 1..].iter();
-            let next = behind.find(|(_, header)| section.is_top() || !header.starts_with(&within));
-            section.end = next.map_or(text.len(), |(start, _)| *start);
+        let mut layout = Self { tables: Vec::new(), newlines };
+        layout.add(String::new(), &[], 0, (0, text.len()), root);
+        let starts: Vec<_> = layout.tables.iter().map(|table| table.offset).collect();
+        for index in 1..layout.tables.len() {
+            let table = &layout.tables[index];
+            let has_header = text.get(table.offset..).is_some_and(|text| text.starts_with('['));
+            if !has_header {
+                continue;
+            }
+            // The table ends where the next one with a header begins that is not within it.
+            let is_behind = |other: &usize| {
+                let within = layout.tables[*other].path.starts_with(&table.path);
+                starts[*other] > table.offset && !within && layout.has_header(text, *other)
+            };
+            let end = (1..starts.len()).filter(is_behind).map(|other| starts[other]).min();
+            let last = end.map_or(layout.newlines.len() + 1, |end| layout.line(end) - 1);
+            layout.tables[index].lines.1 = last;
         }
         layout
     }
 
-    /// Adds a table and the tables with headers within it.
-    fn add(&mut self, text: &'t str, header: String, start: usize, table: &'t DeTable<'t>) {
+    fn has_header(&self, text: &str, table: usize) -> bool {
+        text.get(self.tables[table].offset..).is_some_and(|text| text.starts_with('['))
+    }
+
+    /// Adds a table and the tables within it.
+    fn add(
+        &mut self,
+        header: String,
+        path: &[Step],
+        parent: usize,
+        (start, end): (usize, usize),
+        table: &DeTable<'_>,
+    ) {
+        let own = self.tables.len();
         let name = table.get("name").and_then(|name| name.get_ref().as_str());
-        let mut section = Section { header, name, start, end: start, keys: Vec::new() };
+        let lines = (self.line(start), self.line(end));
+        let keys = table.iter().map(|(key, value)| Key {
+            name: key.get_ref().to_string(),
+            lines: (self.line(key.span().start), self.line(value.span().end.max(key.span().end))),
+        });
+        let (name, keys) = (name.map(str::to_owned), keys.collect());
+        let header_within = header.clone();
+        self.tables.push(TableSpan {
+            header,
+            path: path.to_owned(),
+            parent,
+            name,
+            keys,
+            lines,
+            offset: start,
+        });
         for (key, value) in table {
-            let below = if section.is_top() {
-                key.get_ref().to_string()
-            } else {
-                format!("{}.{}", section.header, key.get_ref())
+            let key = key.get_ref().to_string();
+            let within = match header_within.as_str() {
+                "" => key.clone(),
+                header => format!("{header}.{key}"),
             };
-            let with_header = |node: &Spanned<DeValue<'_>>| {
-                let starts = text.get(node.span().start..);
-                starts.is_some_and(|text| text.starts_with('['))
-            };
-            match value.get_ref() {
-                DeValue::Table(within) if with_header(value) => {
-                    self.add(text, below, value.span().start, within);
-                }
-                DeValue::Array(all) if is_tables(all) && all.iter().all(with_header) => {
-                    for node in all {
-                        let DeValue::Table(within) = node.get_ref() else { continue };
-                        self.add(text, below.clone(), node.span().start, within);
-                    }
-                }
-                other => {
-                    let is_compound = matches!(other, DeValue::Table(_) | DeValue::Array(_));
-                    let (start, end) = (key.span().start, value.span().end.max(key.span().end));
-                    section.keys.push(Key { name: key.get_ref(), start, end, is_compound });
+            let mut path = path.to_owned();
+            path.push(Step::Key(key));
+            self.add_value(&within, &path, own, value);
+        }
+    }
+
+    fn add_value(
+        &mut self,
+        header: &str,
+        path: &[Step],
+        parent: usize,
+        value: &Spanned<DeValue<'_>>,
+    ) {
+        let span = |node: &Spanned<DeValue<'_>>| (node.span().start, node.span().end);
+        match value.get_ref() {
+            DeValue::Table(within) => {
+                self.add(header.to_owned(), path, parent, span(value), within);
+            }
+            DeValue::Array(all) => {
+                for (index, node) in all.iter().enumerate() {
+                    let DeValue::Table(within) = node.get_ref() else { continue };
+                    let mut path = path.to_vec();
+                    path.push(Step::Index(index));
+                    self.add(header.to_owned(), &path, parent, span(node), within);
                 }
             }
+            _ => {}
         }
-        self.sections.push(section);
     }
 
     /// The line, counted from 1, of an offset.
@@ -96,33 +155,25 @@ impl<'t> Layout<'t> {
         1 + self.newlines.partition_point(|newline| *newline < offset)
     }
 
-    /// The index of the section that a line is in: of nested ones, the innermost.
-    pub(super) fn section_at(&self, line: usize) -> usize {
-        let behind = self.sections.partition_point(|section| self.line(section.start) <= line);
-        behind.saturating_sub(1)
+    /// The table that an error on a line is about: the innermost that has its field there, else the
+    /// innermost that begins there.
+    pub(super) fn table_at(&self, line: usize, field: &str) -> usize {
+        let covers = |(first, last): (usize, usize)| (first..=last).contains(&line);
+        let mut around: Vec<usize> =
+            (1..self.tables.len()).filter(|index| covers(self.tables[*index].lines)).collect();
+        around.sort_by_key(|index| core::cmp::Reverse(self.tables[*index].offset));
+        let has_field = |index: &&usize| {
+            self.tables[**index].keys.iter().any(|key| key.name == field && covers(key.lines))
+        };
+        let begins = |index: &&usize| self.tables[**index].lines.0 == line;
+        let found = around.iter().find(has_field).or_else(|| around.iter().find(begins));
+        found.or(around.first()).copied().unwrap_or(0)
     }
 
-    /// The key that an error on a line of a section is about.
-    pub(super) fn key_at(
-        &self,
-        section: usize,
-        line: usize,
-        field: Option<&str>,
-    ) -> Option<Key<'t>> {
-        let covers = |key: &&Key<'_>| (self.line(key.start)..=self.line(key.end)).contains(&line);
-        let is_named = |key: &&Key<'_>| key.is_compound || field == Some(key.name);
-        let keys = &self.sections[section].keys;
-        keys.iter().filter(covers).find(is_named).copied()
+    /// The number, from 1, of a table among those with its header.
+    pub(super) fn number(&self, table: usize) -> usize {
+        let TableSpan { header, offset, .. } = &self.tables[table];
+        let is_before = |other: &&TableSpan| other.header == *header && other.offset <= *offset;
+        self.tables.iter().filter(is_before).count()
     }
-
-    /// The number, from 1, of the section at a line among those with this header.
-    pub(super) fn number(&self, header: &str, line: usize) -> usize {
-        let is_before = |section: &&Section<'_>| self.line(section.start) <= line;
-        let same = self.sections.iter().filter(|section| section.header == header);
-        same.filter(is_before).count()
-    }
-}
-
-fn is_tables(all: &[Spanned<DeValue<'_>>]) -> bool {
-    !all.is_empty() && all.iter().all(|node| matches!(node.get_ref(), DeValue::Table(_)))
 }

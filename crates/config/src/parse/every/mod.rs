@@ -1,27 +1,35 @@
 //! Every error of a config, not the first alone.
 //!
-//! The parser stops at its first error. Here that error is recorded, the value or the table that it
-//! names is blanked in a copy of the text, and the copy is parsed again, until nothing is refused.
-//! Blanking keeps every line break, so that lines and offsets stay those of the file. What is
-//! refused only because of something blanked (a required key that is blank now, a disk whose table
-//! is) is not an error of the file: its table is blanked without a record.
+//! The parser stops at its first error. Here that error is recorded, a stand-in takes the place of
+//! the value that it names, and the tables are parsed again, until nothing is refused. What is
+//! refused only because of a stand-in is not an error of the file: it is not recorded, and gets a
+//! stand-in in its turn. A table for which there is none is left out.
 //!
 //! ```text
-//! text ── parse ──▶ error ── locate ──▶ span ── blank ──┐
-//!   ▲                                                   │
-//!   └───────────────────────────────────────────────────┘   at most ERRORS_MAX times
+//! text ─ syntax ─▶ tables ── parse ──▶ error ── locate ──▶ key ── stand-in ──┐
+//!                    ▲                                                       │
+//!                    └───────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Invariant: each step blanks at least one character that was not blank, so that the loop ends.
+//! This is done with several sets of stand-ins ([`VARIANTS`]). An error is one of the file if it is
+//! found with each of them.
+//!
+//! Invariant: each step changes a table or ends the loop, and steps are bounded.
 
 mod layout;
+mod recovery;
+mod stand_ins;
+mod syntax;
+mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use input::{InputError, Problem, Source, read_text};
+use input::{Source, read_text};
 
-use self::layout::{Key, Layout, Section};
+use self::layout::Layout;
+use self::recovery::Recovery;
+use self::stand_ins::VARIANTS;
 use crate::error::ConfigError;
 use crate::limits::{CONFIG_BYTES_MAX, ERRORS_MAX};
 use crate::plan::Plan;
@@ -33,6 +41,15 @@ pub enum Purpose {
     Serve,
     /// `spindle sim run`.
     Simulation,
+}
+
+impl Purpose {
+    fn plan(self, plan: Plan) -> Result<Plan, ConfigError> {
+        match self {
+            Self::Serve => plan.for_serve(),
+            Self::Simulation => plan.for_sim(),
+        }
+    }
 }
 
 impl Plan {
@@ -58,144 +75,73 @@ impl Plan {
         base_dir: &Path,
         purpose: Purpose,
     ) -> Result<Self, Vec<ConfigError>> {
-        let parse = |text: &str| {
-            let plan = Self::parse(text, file, base_dir)?;
-            match purpose {
-                Purpose::Serve => plan.for_serve(),
-                Purpose::Simulation => plan.for_sim(),
-            }
-        };
-        let first = match parse(text) {
+        let parsed = Self::parse(text, file, base_dir).and_then(|plan| purpose.plan(plan));
+        let first = match parsed {
             Ok(plan) => return Ok(plan),
             Err(first) => first,
         };
-        let Ok(root) = Source::new(file, text).parse() else { return Err(vec![first]) };
-        let mut recovery = Recovery::new(text, Layout::of(text, &root));
-        let mut next = Some(first);
-        while let Some(error) = next {
-            if !recovery.step(error) {
-                break;
+        let repaired = syntax::repair(text, file);
+        let source = Source::new(file, &repaired.text);
+        let Ok(root) = source.parse() else { return Err(repaired.errors_or(first)) };
+        let layout = Layout::of(&repaired.text, &root);
+        // Where there is no disk, tables that refer to one get a stand-in: it is not missed then.
+        let has_no_disk = purpose == Purpose::Serve && !root.contains_key("disk");
+        let no_disk = has_no_disk.then(|| Self::parse("", file, base_dir)?.for_serve());
+        let no_disk = no_disk.and_then(Result::err);
+        let errors = |variant| {
+            let mut recovery = Recovery::new(&layout, root.clone(), variant);
+            recovery.expect(&repaired.values);
+            if has_no_disk {
+                recovery.expect_none("disk");
             }
-            next = parse(&recovery.text).err();
+            recovery.run(|root| {
+                Self::of_tables(&source, root, base_dir, &[]).and_then(|plan| purpose.plan(plan))
+            })
+        };
+        let mut found = errors(0);
+        // One error cannot be the consequence of another.
+        if found.len() + repaired.errors.len() > 1 {
+            for variant in 1..VARIANTS {
+                let others = errors(variant);
+                found.retain(|error| others.iter().any(|other| is_same(error, other)));
+            }
         }
-        Err(recovery.finish())
+        let others = repaired.errors.into_iter().chain(no_disk);
+        Err(in_order(others.chain(found)))
     }
 }
 
-/// The text with what was refused so far blanked.
-struct Recovery<'t> {
-    layout: Layout<'t>,
-    text: String,
-    errors: Vec<ConfigError>,
-    /// The keys that are blank, by the offset of their section.
-    blanked_keys: BTreeSet<(usize, String)>,
-    /// The sections that are blank, by their offset.
-    blanked_sections: BTreeSet<usize>,
+/// Whether the error is found with other stand-ins too. What is expected may differ where it names
+/// the policy's unit, the period or what there is to refer to; where it is how much there is room
+/// for, the error depends on the stand-in.
+fn is_same(error: &ConfigError, other: &ConfigError) -> bool {
+    const DIFFERING: [&str; 8] = [
+        "reserve",
+        "limit",
+        "batch",
+        "estimate_sequential",
+        "estimate_random",
+        "disk",
+        "disks",
+        "volume",
+    ];
+    let of_file = |error: &ConfigError| {
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        (error.line(), text(error.table()), text(error.field()), text(error.found()))
+    };
+    let may_differ = error.field().is_some_and(|field| DIFFERING.contains(&field))
+        && !error.is_refusal()
+        && !other.is_refusal();
+    of_file(error) == of_file(other) && (may_differ || error.expected() == other.expected())
 }
 
-impl<'t> Recovery<'t> {
-    fn new(text: &'t str, layout: Layout<'t>) -> Self {
-        let text = text.to_owned();
-        let (blanked_keys, blanked_sections) = (BTreeSet::new(), BTreeSet::new());
-        Self { layout, text, errors: Vec::new(), blanked_keys, blanked_sections }
+/// The errors in the order of lines; of those on one line, in the order in which they were found.
+fn in_order(errors: impl Iterator<Item = ConfigError>) -> Vec<ConfigError> {
+    let mut by_line: BTreeMap<usize, Vec<ConfigError>> = BTreeMap::new();
+    for error in errors {
+        by_line.entry(error.line().unwrap_or(0)).or_default().push(error);
     }
-
-    /// Records an error and blanks what it names; whether the rest can still be parsed for more.
-    fn step(&mut self, error: ConfigError) -> bool {
-        if self.errors.len() >= ERRORS_MAX {
-            return false;
-        }
-        let Some(line) = error.line() else {
-            self.errors.push(error);
-            return false;
-        };
-        // An error without a table is about the top of the file, whatever its line begins.
-        let section = error.table().map_or(0, |_| self.layout.section_at(line));
-        let is_consequence = self.is_consequence(&error, section);
-        let key = self.layout.key_at(section, line, error.field());
-        // A consequence ends its table; so does an error that no single key is the cause of.
-        let key = if is_consequence { None } else { key };
-        if !is_consequence {
-            let numbered = self.numbered(error, line);
-            self.errors.push(numbered);
-        }
-        let section = self.layout.sections[section].clone();
-        match key {
-            Some(key) => self.blank_key(&section, &key),
-            None if section.is_top() => false,
-            None => self.blank_section(&section),
-        }
-    }
-
-    /// Whether the file would not be refused for this if what is blank were mended.
-    fn is_consequence(&self, error: &ConfigError, section: usize) -> bool {
-        let section = &self.layout.sections[section];
-        let field = error.field().unwrap_or_default();
-        let is_blank = self.blanked_keys.contains(&(section.start, field.to_owned()));
-        let mut blank = self.blanked().filter_map(|section| section.name);
-        let refers_to_blank = error.found().is_some_and(|found| blank.any(|name| name == found));
-        // At the top: `disk` is missing because each table of a disk is blank.
-        let all_blank = section.is_top() && self.blanked().any(|section| section.header == field);
-        is_blank || refers_to_blank || all_blank
-    }
-
-    fn blanked(&self) -> impl Iterator<Item = &Section<'t>> {
-        let is_blank = |section: &&Section<'_>| self.blanked_sections.contains(&section.start);
-        self.layout.sections.iter().filter(is_blank)
-    }
-
-    fn blank_key(&mut self, section: &Section<'_>, key: &Key<'_>) -> bool {
-        self.blanked_keys.insert((section.start, key.name.to_owned()));
-        self.blank(key.start, key.end)
-    }
-
-    fn blank_section(&mut self, section: &Section<'_>) -> bool {
-        self.blanked_sections.insert(section.start);
-        self.blank(section.start, section.end)
-    }
-
-    /// Blanks the text between two offsets; whether there was anything but white space.
-    fn blank(&mut self, start: usize, end: usize) -> bool {
-        let is_full = !self.text[start..end].trim().is_empty();
-        let line_breaks =
-            self.text[start..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' });
-        let blank: String = line_breaks.collect();
-        assert_eq!(blank.len(), end - start, "offsets stay");
-        self.text.replace_range(start..end, &blank);
-        is_full
-    }
-
-    /// The error with the number that its table has in the file: a table without a name is called
-    /// by its number, and blank tables do not count for the parser.
-    fn numbered(&self, error: ConfigError, line: usize) -> ConfigError {
-        let Some((header, _)) = error.table().and_then(|title| title.split_once("]] #")) else {
-            return error;
-        };
-        if error.admission_failure().is_some() {
-            return error;
-        }
-        let header = header.trim_start_matches('[').to_owned();
-        let number = self.layout.number(&header, line);
-        let problem = Problem {
-            file: error.file().to_owned(),
-            line: Some(line),
-            table: Some(format!("[[{header}]] #{number}")),
-            field: error.field().map(str::to_owned),
-            found: error.found().map(str::to_owned),
-            expected: error.expected().to_owned(),
-            is_refusal: error.is_refusal(),
-        };
-        InputError::from(problem).into()
-    }
-
-    /// The errors, in the order of lines; of those on one line, in the order in which they were
-    /// found.
-    fn finish(self) -> Vec<ConfigError> {
-        assert!(!self.errors.is_empty(), "the first error is no consequence of another");
-        let mut by_line: BTreeMap<usize, Vec<ConfigError>> = BTreeMap::new();
-        for error in self.errors {
-            by_line.entry(error.line().unwrap_or(0)).or_default().push(error);
-        }
-        by_line.into_values().flatten().collect()
-    }
+    let errors: Vec<_> = by_line.into_values().flatten().take(ERRORS_MAX).collect();
+    assert!(!errors.is_empty(), "the first error is no consequence of another");
+    errors
 }
