@@ -31,16 +31,7 @@ fail() {
   tail -n 20 "$dir"/*.log >&2 || true
   exit 1
 }
-# awaited SECONDS COMMAND...: repeats a command until it succeeds.
-awaited() {
-  local left=$(($1 * 10))
-  shift
-  until "$@"; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || fail "in vain: $*"
-    sleep 0.1
-  done
-}
+. "$here/../tests/checks.sh"
 # unpack NAME: the files of an image, in $dir/NAME-root, with what a container has beside them and
 # the directory of the sockets. Its program is $entry.
 unpack() {

@@ -32,16 +32,7 @@ fail() {
   exit 1
 }
 inside() { chroot "$root" /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
-# awaited SECONDS COMMAND...: repeats a command until it succeeds.
-awaited() {
-  local left=$(($1 * 10))
-  shift
-  until "$@"; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || fail "in vain: $*"
-    sleep 0.1
-  done
-}
+. "$(dirname "${BASH_SOURCE[0]}")/../tests/checks.sh"
 
 echo "lintian: no errors"
 lintian --fail-on error "$now" "$now_lab" "$now_csi"

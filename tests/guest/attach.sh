@@ -40,32 +40,23 @@ TOML
 serve --listen 127.0.0.1:0
 address=$listening
 
-export NET=1 LOG=$dir/serial.log EXTRA=$spindle TMO=$((180 + 30 * restarts_wanted))
+mkdir "$dir/bin"
+# Without symbols, which the guest has no memory for.
+strip -o "$dir/bin/spindle" "$spindle"
+export NET=1 LOG=$dir/serial.log EXTRA="$dir/bin/spindle $checks" TMO=$((180 + 30 * restarts_wanted))
 export ARGS="10.0.2.2:${address##*:} $restarts_wanted"
 : > "$LOG"
 bash "$guest" run "$here/attach_guest.sh" > "$dir/said" 2>&1 &
 guest_run=$!
 
-restart() {
-  case $((restarts % 3)) in
-    0) stop; replace ;;
-    1) stop ;;
-    2) kill -KILL "$daemon"; wait "$daemon" || true ;;
-  esac
-  serve --listen "$address"
-}
-# The next daemon is of the other build.
-replace() {
-  before=$spindle
-  spindle=$other
-  other=$before
-}
-
 # The guest reports when its volume is to be served by another daemon, and when it is to grow.
 restarts=0
 while read -r line; do
   case $line in
-    *@@RESTART*) restarts=$((restarts + 1)); restart ;;
+    *@@RESTART*)
+      restarts=$((restarts + 1))
+      restart "$restarts" --listen "$address"
+      ;;
     *@@GROW*) "$spindle" vol resize data 192MiB --socket "$dir/spindle-api.sock" ;;
     *@@GUEST-END*) break ;;
   esac

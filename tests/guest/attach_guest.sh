@@ -2,6 +2,7 @@
 # grown and detached, and what cannot be done is refused in one line. $ARGS: the daemon, and how
 # often it restarts.
 set -eu
+. /bin/checks.sh
 server=${ARGS% *}
 restarts=${ARGS#* }
 
@@ -10,28 +11,6 @@ fail() {
   cat /tmp/supervisor 2> /dev/null || true
   dmesg | tail -20
   exit 1
-}
-
-# refused WORDS COMMAND...: the command ends with 2, and its one line has these words.
-refused() {
-  words=$1
-  shift
-  code=0
-  "$@" > /tmp/out 2> /tmp/err || code=$?
-  [ "$code" -eq 2 ] || fail "$* ends with $code: $(cat /tmp/err)"
-  [ "$(wc -l < /tmp/err)" -eq 1 ] || fail "$*: more than one line: $(cat /tmp/err)"
-  grep -q -- "$words" /tmp/err || fail "$*: $(cat /tmp/err)"
-}
-
-# awaited SECONDS COMMAND...: repeats a command until it succeeds.
-awaited() {
-  left=$(($1 * 10))
-  shift
-  until "$@"; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || fail "in vain: $*"
-    sleep 0.1
-  done
 }
 
 supervise() {
@@ -75,18 +54,8 @@ mount -t ext4 "$device" /mnt || fail "mount"
 refused 'mounted on /mnt' spindle detach data
 refused 'mounted on /mnt' spindle detach "$device"
 
-# Random writes that are read back and verified, and files whose sums are compared, all the time.
-writes() {
-  while [ ! -e /tmp/enough ]; do
-    fio --name=verified --filename=/mnt/verified --size=8m --rw=randwrite --bsrange=4k-64k \
-      --direct=1 --ioengine=libaio --iodepth=8 --verify=crc32c --verify_fatal=1 \
-      > /tmp/fio 2>&1 || { cp /tmp/fio /tmp/failed; return; }
-    echo >> /tmp/rounds
-  done
-}
-: > /tmp/rounds
-writes &
-writer=$!
+# Random writes that are verified, and files whose sums are compared, all the time.
+start_writes
 head -c 2097152 /dev/urandom > /tmp/data
 sum=$(sha256sum < /tmp/data)
 restart=0
@@ -107,12 +76,9 @@ while [ "$restart" -lt "$restarts" ]; do
   for part in 1 2 3; do
     [ "$(sha256sum < "/mnt/$part")" = "$sum" ] || fail "$part is another"
   done
-  [ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
+  has_verified
 done
-touch /tmp/enough
-wait "$writer"
-[ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
-[ -s /tmp/rounds ] || fail "fio verified nothing"
+stop_writes
 
 echo "@@GROW"
 awaited 60 has_bytes 201326592

@@ -142,20 +142,23 @@ ratio() {
   awk -v one="$1" -v other="$2" 'BEGIN { printf "%.3f\n", one / other }'
 }
 
+# sqlite_alone MODE: SQLite alone on the slowed drive, in a journal mode.
+sqlite_alone() {
+  size=4GiB loads=()
+  export EXTRA=$(command -v sqlite3) ARGS="$1 $count"
+  plan 0.3 "" > "$dir/plan.toml"
+  guest sqlite_guest.sh
+  reference=$first
+  note "SQLite, journal_mode $1: on the drive slowed to 0.3" "$first" "/s"
+  note "  p99 there" "$second" "ms"
+}
+
 sqlite() {
-  size=4GiB
-  export EXTRA=$(command -v sqlite3)
   for mode in delete wal; do
-    export ARGS="$mode $count"
-    loads=()
-    plan 0.3 "" > "$dir/plan.toml"
-    guest sqlite_guest.sh
-    reference=$first reference_p99=$second
+    sqlite_alone "$mode"
     loads=("backup read 1m 4")
     plan 1 'reserve = "30%"' backup 'reserve = "70%"' > "$dir/plan.toml"
     guest sqlite_guest.sh
-    note "SQLite, journal_mode $mode: on the drive slowed to 0.3" "$reference" "/s"
-    note "  p99 there" "$reference_p99" "ms"
     note "  with 30 % beside a backup" "$first" "/s"
     judge "  of those on the slowed drive" "$(ratio "$first" "$reference")" "at least" 0.75 ""
     note "  p99" "$second" "ms"
@@ -167,16 +170,8 @@ sqlite() {
 
 # SQLite with write buffers beside a neighbour that writes, or reads, with 70 %.
 buffered() {
-  size=4GiB
-  export EXTRA=$(command -v sqlite3)
   for mode in delete wal; do
-    export ARGS="$mode $count"
-    loads=()
-    plan 0.3 "" > "$dir/plan.toml"
-    guest sqlite_guest.sh
-    reference=$first reference_p99=$second
-    note "SQLite, journal_mode $mode: on the drive slowed to 0.3" "$reference" "/s"
-    note "  p99 there" "$reference_p99" "ms"
+    sqlite_alone "$mode"
     # Sequential writes go round within 1 GiB: the backing keeps what is written.
     for load in "randwrite 4k 16" "write 1m 4 1g" "read 1m 4"; do
       loads=("backup $load")

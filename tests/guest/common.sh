@@ -3,6 +3,8 @@
 root=$(cd "$here/../.." && pwd)
 guest=$root/../shared/guest/guest.sh
 spindle=${SPINDLE:-$root/target/release/spindle}
+# What scripts in a guest share: /bin/checks.sh there, if EXTRA has it.
+checks=$root/tests/checks.sh
 
 if [ ! -f "$guest" ]; then
   echo "SKIPPED: no guest to boot: ../shared/guest/guest.sh is missing beside the project"
@@ -17,7 +19,9 @@ bash "$guest" prepare
 dir=$(mktemp -d)
 daemon=
 finish() {
-  status=$?
+  local status=$?
+  # A step of the cleaning that fails neither ends it nor takes the place of the status.
+  set +e
   # Only the daemon that was started here, by its number.
   if [ -n "$daemon" ]; then kill -KILL "$daemon" 2>/dev/null || true; fi
   rm -rf "$dir"
@@ -53,6 +57,22 @@ another_build() {
     echo "SKIPPED: a replacement by another build: OTHER=path/to/another/spindle does it"
     other=$spindle
   fi
+}
+
+# restart NUMBER [ARGUMENT...]: ends the daemon and serves again with these arguments. The daemon is
+# replaced by the other build, stopped and killed in turns.
+restart() {
+  case $(($1 % 3)) in
+    0)
+      stop
+      local before=$spindle
+      spindle=$other
+      other=$before
+      ;;
+    1) stop ;;
+    2) kill -KILL "$daemon"; wait "$daemon" || true ;;
+  esac
+  serve "${@:2}"
 }
 
 # boot SCRIPT VOLUME: runs a script in a guest whose disk is that volume.

@@ -28,7 +28,17 @@ if [ -x "$suite" ]; then
 else
   echo "SKIPPED: $suite is missing: csi-sanity is NOT run over $ATTACH"
 fi
-tools=$(PATH=/usr/sbin:/sbin:$PATH command -v blkid mkfs.ext4 mount umount)
+tools=$(PATH=/usr/sbin:/sbin:$PATH command -v blkid mkfs.ext4 mkfs.xfs mount umount xfs_growfs)
+# The modules of XFS, from the kernel that the guest boots.
+modules=${GUEST_DIR:-${HOME:-/root}/.cache/spindle-guest}${KERNEL:+/$KERNEL}/kernel/lib/modules
+for module in libcrc32c xfs; do
+  found=$(find "$modules" -name "$module.ko" -o -name "$module.ko.xz")
+  case $found in
+    '') echo "SKIPPED: XFS over $ATTACH: the guest's kernel has no module $module" ;;
+    *.xz) xz -dc "$found" > "$dir/bin/$module.ko" ;;
+    *) cp "$found" "$dir/bin/$module.ko" ;;
+  esac
+done
 export EXTRA="$(echo "$dir"/bin/*) ${tools//$'\n'/ }"
 export ARGS="$ATTACH ${FULL:-0}" MEM=2048 TMO=${TMO:-1200}
 status=0

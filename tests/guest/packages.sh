@@ -30,6 +30,7 @@ tar -C "$tree" -xf "$3"
 cp "$now" "$tree/root/now.deb"
 cp "$next" "$tree/root/next.deb"
 cp "$here/packages_guest.sh" "$tree/root/try.sh"
+cp "$here/../checks.sh" "$tree/root/checks.sh"
 for number in $(seq "$replacements"); do
   if ((number % 2)); then echo next; else echo now; fi
 done >"$tree/root/versions"

@@ -15,16 +15,7 @@ fail() {
   cat /tmp/dpkg
   ended 1
 }
-# awaited SECONDS COMMAND...: repeats a command until it succeeds.
-awaited() {
-  left=$(($1 * 5))
-  shift
-  until "$@"; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || fail "in vain: $*"
-    sleep 0.2
-  done
-}
+. /root/checks.sh
 uptime_s() { cut -d. -f1 /proc/uptime; }
 packages() { dpkg "$@" >/tmp/dpkg 2>&1 || fail "dpkg $*"; }
 

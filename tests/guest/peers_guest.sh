@@ -34,12 +34,14 @@ report() {
       (p99["read"] + p99["write"] + p99["sync"]) / 1e6 }' "/tmp/$1"
 }
 
+# region COUNT: the bytes of the disk that each of the clients has, in whole MiB.
+region() { echo $((sectors / $1 / 2048 * 1048576)); }
+
 # cell SCHEDULER NAME CLIENT...: all clients of a cell at once.
 cell() {
   scheduler=$1 name=$2
   shift 2
-  count=$# index=0 pids=
-  region=$((sectors / count / 2048 * 1048576))
+  index=0 pids= region=$(region $#)
   for client in "$@"; do
     if [ "$mode" = volumes ]; then
       disk=/dev/vd$(echo abcde | cut -c $((index + 1)))
@@ -63,8 +65,7 @@ cell() {
 alone() {
   name=$1
   shift
-  count=$# index=0
-  region=$((sectors / count / 2048 * 1048576))
+  index=0 region=$(region $#)
   for client in "$@"; do
     one "c$index" /dev/vda $((index * region)) "$region" "${client#*:}"
     wait "$!"

@@ -26,8 +26,8 @@ mkdir "$dir/bin"
 # Without symbols, which the guest has no memory for.
 strip -o "$dir/bin/spindle" "$spindle"
 strip -o "$dir/bin/spindle-other" "$other"
-export EXTRA="$dir/bin/spindle $dir/bin/spindle-other" ARGS="$restarts ${FRONTS:-0}" MEM=1536
-export TMO=$((240 + 30 * restarts))
+export EXTRA="$dir/bin/spindle $dir/bin/spindle-other $checks" MEM=1536
+export ARGS="$restarts ${FRONTS:-0}" TMO=$((240 + 30 * restarts))
 status=0
 bash "$guest" run "$here/ublk_guest.sh" > "$dir/said" 2>&1 || status=$?
 cat "$dir/said"
@@ -38,7 +38,7 @@ fi
 echo "guest: a ublk device held over $restarts ends of its daemon"
 
 stops=${STOPS:-10}
-export EXTRA="$dir/bin/spindle" ARGS="$stops" SMP=2 TMO=$((120 + 10 * stops))
+export EXTRA="$dir/bin/spindle $checks" ARGS="$stops" SMP=2 TMO=$((120 + 10 * stops))
 bash "$guest" run "$here/ublk_stops_guest.sh" || status=$?
 if [ "$status" -ne 0 ]; then
   echo "FAILED: the guest ended with $status" >&2

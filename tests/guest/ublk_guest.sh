@@ -2,6 +2,7 @@
 # stopped, killed and replaced meanwhile. $ARGS: how often it ends, and whether the shares of two
 # fronts are measured (1).
 set -eu
+. /bin/checks.sh
 restarts=${ARGS% *}
 fronts=${ARGS#* }
 config=/tmp/plan.toml
@@ -20,28 +21,6 @@ fail() {
   free | head -2
   dmesg | tail -20
   exit 1
-}
-
-# refused WORDS COMMAND...: the command ends with 2, and its one line has these words.
-refused() {
-  words=$1
-  shift
-  code=0
-  "$@" > /tmp/out 2> /tmp/err || code=$?
-  [ "$code" -eq 2 ] || fail "$* ends with $code: $(cat /tmp/err)"
-  [ "$(wc -l < /tmp/err)" -eq 1 ] || fail "$*: more than one line: $(cat /tmp/err)"
-  grep -q -- "$words" /tmp/err || fail "$*: $(cat /tmp/err)"
-}
-
-# awaited SECONDS COMMAND...: repeats a command until it succeeds.
-awaited() {
-  left=$(($1 * 10))
-  shift
-  until "$@"; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || fail "in vain: $*"
-    sleep 0.1
-  done
 }
 
 if ! modinfo ublk_drv > /dev/null 2>&1; then
@@ -124,18 +103,8 @@ spindle vol rm data --socket "$api" > /tmp/out 2> /tmp/err || code=$?
 [ "$code" -eq 1 ] || fail "a volume with a device is removed: $code"
 grep -q "detach $device" /tmp/err || fail "$(cat /tmp/err)"
 
-# Random writes that are read back and verified, and files whose sums are compared, all the time.
-writes() {
-  while [ ! -e /tmp/enough ]; do
-    fio --name=verified --filename=/mnt/verified --size=8m --rw=randwrite --bsrange=4k-64k \
-      --direct=1 --ioengine=libaio --iodepth=8 --verify=crc32c --verify_fatal=1 \
-      > /tmp/fio 2>&1 || { cp /tmp/fio /tmp/failed; return; }
-    echo >> /tmp/rounds
-  done
-}
-: > /tmp/rounds
-writes &
-writer=$!
+# Random writes that are verified, and files whose sums are compared, all the time.
+start_writes
 head -c 2097152 /dev/urandom > /tmp/data
 sum=$(sha256sum < /tmp/data)
 restart=0
@@ -160,12 +129,9 @@ while [ "$restart" -lt "$restarts" ]; do
   for part in 1 2 3; do
     [ "$(sha256sum < "/mnt/$part")" = "$sum" ] || fail "$part is another"
   done
-  [ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
+  has_verified
 done
-touch /tmp/enough
-wait "$writer"
-[ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
-[ -s /tmp/rounds ] || fail "fio verified nothing"
+stop_writes
 
 umount /mnt || fail "umount"
 /bin/e2fsck -fn "$device" > /tmp/checked 2>&1 || fail "e2fsck: $(cat /tmp/checked)"

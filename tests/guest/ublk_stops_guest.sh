@@ -2,6 +2,7 @@
 # while 64 requests are outstanding on the device: each start finds the device, and no request
 # fails.
 set -eu
+. /bin/checks.sh
 config=/tmp/plan.toml
 
 cat > "$config" <<'TOML'
@@ -18,7 +19,7 @@ ublk = true
 TOML
 
 fail() {
-  echo "FAILED: $*"
+  echo "FAILED: $* (stop $stop)"
   tail -n 20 /tmp/daemon 2> /dev/null || true
   for task in "/proc/$daemon"/task/*; do
     [ -e "$task" ] || continue
@@ -39,12 +40,7 @@ start() {
     echo "$line" >> /tmp/daemon
     case $line in "data: 64MiB"*) touch /tmp/serves ;; esac
   done < /tmp/words) &
-  left=600
-  until [ -e /tmp/serves ]; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || fail "the daemon does not serve after stop $stop"
-    sleep 0.1
-  done
+  awaited 60 [ -e /tmp/serves ]
   rm /tmp/serves
 }
 

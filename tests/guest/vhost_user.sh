@@ -36,7 +36,8 @@ serve
 
 # The monitor connects again when its socket closes; the guest's requests wait meanwhile.
 socket=$dir/vhost/data.sock
-export SMP=2 MEM=768 TMO=$((240 + 30 * restarts_wanted)) LOG=$dir/serial.log ARGS=$restarts_wanted
+export EXTRA=$checks SMP=2 MEM=768
+export TMO=$((240 + 30 * restarts_wanted)) LOG=$dir/serial.log ARGS=$restarts_wanted
 export QEMUOPT="-object memory-backend-memfd,id=memory,size=${MEM}M,share=on
   -machine memory-backend=memory -chardev socket,id=disk,path=$socket,reconnect=1
   -device vhost-user-blk-pci,chardev=disk,num-queues=2"
@@ -44,26 +45,11 @@ export QEMUOPT="-object memory-backend-memfd,id=memory,size=${MEM}M,share=on
 bash "$guest" run "$here/vhost_user_guest.sh" > "$dir/said" 2>&1 &
 guest_run=$!
 
-restart() {
-  case $((restarts % 3)) in
-    0) stop; replace ;;
-    1) stop ;;
-    2) kill -KILL "$daemon"; wait "$daemon" || true ;;
-  esac
-  serve
-}
-# The next daemon is of the other build.
-replace() {
-  before=$spindle
-  spindle=$other
-  other=$before
-}
-
 # The guest reports when its volume is to be served by another daemon, and when it is to grow.
 restarts=0
 while read -r line; do
   case $line in
-    *@@RESTART*) restarts=$((restarts + 1)); restart ;;
+    *@@RESTART*) restarts=$((restarts + 1)); restart "$restarts" ;;
     *@@GROW*) "$spindle" vol resize data 192MiB --socket "$dir/spindle-api.sock" ;;
     *@@GUEST-END*) break ;;
   esac

@@ -1,6 +1,7 @@
 # Runs in the guest, on /dev/vda, a vhost-user-blk device: a file system is written to while the
 # daemon restarts, and grown. $ARGS: how often the daemon restarts.
 set -eu
+. /bin/checks.sh
 restarts=$ARGS
 disk=/dev/vda
 
@@ -8,17 +9,6 @@ fail() {
   echo "FAILED: $*"
   dmesg | tail -20
   exit 1
-}
-
-# awaited SECONDS COMMAND...: repeats a command until it succeeds.
-awaited() {
-  left=$(($1 * 10))
-  shift
-  until "$@"; do
-    left=$((left - 1))
-    [ "$left" -gt 0 ] || fail "in vain: $*"
-    sleep 0.1
-  done
 }
 
 has_bytes() { [ "$(blockdev --getsize64 "$disk")" -eq "$1" ]; }
@@ -33,18 +23,8 @@ has_bytes 134217728 || fail "another size"
 /bin/mke2fs -q -F -t ext4 "$disk" || fail "mke2fs"
 mount -t ext4 "$disk" /mnt || fail "mount"
 
-# Random writes that are read back and verified, and files whose sums are compared, all the time.
-writes() {
-  while [ ! -e /tmp/enough ]; do
-    fio --name=verified --filename=/mnt/verified --size=8m --rw=randwrite --bsrange=4k-64k \
-      --direct=1 --ioengine=libaio --iodepth=8 --verify=crc32c --verify_fatal=1 \
-      > /tmp/fio 2>&1 || { cp /tmp/fio /tmp/failed; return; }
-    echo >> /tmp/rounds
-  done
-}
-: > /tmp/rounds
-writes &
-writer=$!
+# Random writes that are verified, and files whose sums are compared, all the time.
+start_writes
 head -c 2097152 /dev/urandom > /tmp/data
 sum=$(sha256sum < /tmp/data)
 restart=0
@@ -58,12 +38,9 @@ while [ "$restart" -lt "$restarts" ]; do
   for part in 1 2 3 4 5 6; do
     [ "$(sha256sum < "/mnt/$part")" = "$sum" ] || fail "$part is another"
   done
-  [ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
+  has_verified
 done
-touch /tmp/enough
-wait "$writer"
-[ ! -e /tmp/failed ] || fail "fio: $(cat /tmp/failed)"
-[ -s /tmp/rounds ] || fail "fio verified nothing"
+stop_writes
 
 rm -f /mnt/verified
 fstrim /mnt || fail "fstrim"

@@ -1,13 +1,11 @@
 //! Clients of other projects, each with all requests that it supports.
 
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use nbd::client::Client;
 use rustix::process::{Pid, Signal, kill_process};
-use testkit::{Scratch, Server, client, config, noise, run, succeed};
+use testkit::{Export, Scratch, Server, client, config, noise, run, succeed};
 use units::{Extent, Lba, Operation, Sectors};
 
 const MIB: usize = 1 << 20;
@@ -234,35 +232,12 @@ fn qemu_io_zeroes_and_discards_unaligned_ranges_and_forces_and_flushes() {
     server.stop();
 }
 
-/// Exports volume `a` again on `again.sock`, waiting for its server without a time limit.
-fn export_again(server: &Server, directory: &Path) -> Running {
-    let ours = server.address.strip_prefix("unix:").expect("a Unix socket");
-    let node = format!(
-        "driver=nbd,node-name=n,server.type=unix,server.path={ours},export=a,reconnect-delay=600"
-    );
-    let mut command = client("qemu-storage-daemon");
-    command
-        .args(["--blockdev", &node, "--nbd-server", "addr.type=unix,addr.path=again.sock"])
-        .args(["--export", "type=nbd,id=e,node-name=n,name=a,writable=on"])
-        // Its monitor reports when it serves.
-        .args(["--chardev", "stdio,id=m", "--monitor", "chardev=m"])
-        .current_dir(directory)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    let mut child = command.spawn().expect("it is installed");
-    let mut output = String::new();
-    let stdout = child.stdout.as_mut().expect("piped");
-    BufReader::new(stdout).read_line(&mut output).expect("text");
-    assert!(output.contains("QMP"), "{output}");
-    Running(child)
-}
-
 #[test]
 fn a_client_that_reconnects_sees_a_restart_as_a_pause() {
     let scratch = Scratch::new();
     let plan = scratch.write("plan.toml", config("disk.img"));
     let server = Server::unix(scratch.path(), &plan);
-    let again = export_again(&server, scratch.path());
+    let again = Export::start(&server, scratch.path());
     let address = format!("unix:{}", scratch.join("again.sock").display());
     let mut client = Client::connect(&address.parse().expect("an address")).expect("it listens");
     client.go("a").expect("it is exported");

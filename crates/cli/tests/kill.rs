@@ -2,16 +2,14 @@
 //! not crash, and its next flush succeeds. Without a log of the write buffers a kill is a loss of
 //! power: what was flushed is there.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nbd::Address;
 use nbd::client::Client;
 use rustix::process::Signal;
 use sim::SeededRng;
-use testkit::{Scratch, Server, client as program, config as two_volumes, run, spindle};
+use testkit::{Export, Scratch, Server, client as program, config as two_volumes, run, spindle};
 use units::{Extent, Lba, Operation, Sectors};
 
 const BLOCK: Sectors = Sectors(8);
@@ -204,47 +202,12 @@ fn without_a_log_what_was_flushed_is_there_after_a_kill() {
     assert!(lost > 0, "the buffers held nothing when the daemon was killed");
 }
 
-/// A client of qemu's that connects again, and exports volume `a` on `again.sock`.
-struct Again(Child);
-
-impl Again {
-    fn start(server: &Server, directory: &Path) -> Self {
-        let ours = server.address.strip_prefix("unix:").expect("a Unix socket");
-        let node = format!(
-            "driver=nbd,node-name=n,server.type=unix,server.path={ours},export=a,\
-             reconnect-delay=600"
-        );
-        let mut command = program("qemu-storage-daemon");
-        command
-            .args(["--blockdev", &node, "--nbd-server", "addr.type=unix,addr.path=again.sock"])
-            .args(["--export", "type=nbd,id=e,node-name=n,name=a,writable=on"])
-            // Its monitor reports when it serves.
-            .args(["--chardev", "stdio,id=m", "--monitor", "chardev=m"])
-            .current_dir(directory)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
-        let mut child = command.spawn().expect("it is installed");
-        let mut greeting = String::new();
-        let stdout = child.stdout.as_mut().expect("piped");
-        BufReader::new(stdout).read_line(&mut greeting).expect("text");
-        assert!(greeting.contains("QMP"), "{greeting}");
-        Self(child)
-    }
-}
-
-impl Drop for Again {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn fio_verifies_what_it_wrote_and_flushed_over_kills() {
     let scratch = Scratch::new();
     let plan = scratch.write("plan.toml", two_volumes("disk.img"));
     let server = Server::unix(scratch.path(), &plan);
-    let again = Again::start(&server, scratch.path());
+    let again = Export::start(&server, scratch.path());
     let is_enough = AtomicBool::new(false);
     // Random writes with a flush after each 16, all of which are read back: again and again.
     let verify = || {

@@ -73,6 +73,14 @@ fn pool(scratch: &Scratch) -> serde_json::Value {
     held(scratch, &["pool", "status", "--json"]).json()["pool"].clone()
 }
 
+/// The config, and when it was written. One that was replaced and restored has the text of before.
+fn written(scratch: &Scratch) -> (i64, i64, String) {
+    let config = scratch.join("plan.toml");
+    let file = std::fs::metadata(&config).expect("it is there");
+    let text = std::fs::read_to_string(config).expect("it is there");
+    (file.ctime(), file.ctime_nsec(), text)
+}
+
 /// Starts fio, which writes and reads back a volume's first 32 MiB until the file `enough` exists,
 /// or `loops` times.
 fn verifying(server: &Server, volume: &str, loops: u32, scratch: &Scratch) -> Child {
@@ -320,7 +328,7 @@ fn a_volume_that_the_pool_refuses_is_refused_before_the_config_has_it() {
     let scratch = created();
     let server = Server::unix(scratch.path(), "plan.toml");
     held(&scratch, &["vol", "create", "most", "--size", "900GiB", "--disks", "d1"]);
-    let before = std::fs::metadata(scratch.join("plan.toml")).expect("it is there");
+    let before = written(&scratch);
     let more = ["vol", "create", "more", "--size", "100GiB", "--disks", "d1"];
     let refused = spindle(scratch.path(), &more);
     assert_eq!(refused.code, Some(1), "{refused:?}");
@@ -329,9 +337,7 @@ fn a_volume_that_the_pool_refuses_is_refused_before_the_config_has_it() {
     let refused = spindle(scratch.path(), &smaller);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("at least the 48 MiB of its source"), "{refused:?}");
-    // A config that had been replaced and restored would be another file.
-    let after = std::fs::metadata(scratch.join("plan.toml")).expect("it is there");
-    assert_eq!(after.ino(), before.ino());
+    assert_eq!(written(&scratch), before);
     server.stop();
 }
 
@@ -461,5 +467,70 @@ fn each_disk_of_a_volume_admits_its_part_or_none_does() {
     let grown = held(&scratch, &["vol", "show", "a", "--json"]).json();
     assert_eq!(grown["volume"]["size_bytes"], 2_u64 << 30);
     assert_eq!(grown["volume"]["stream"]["bandwidth"], "4194.304kB/s");
+    server.stop();
+}
+
+/// Two disks in memory. The map of `a` has an extent for nearly each of its blocks, so that the
+/// metadata hold a dozen copies of it.
+const CROWDED: &str = r#"
+[[disk]]
+name = "d0"
+drive = "memory"
+size = "1900MiB"
+
+[[disk]]
+name = "d1"
+drive = "memory"
+size = "1900MiB"
+
+[pool]
+disks = ["d0", "d1"]
+
+[[pool.volume]]
+name = "a"
+size = "3500MiB"
+layout = "random"
+
+[[pool.volume]]
+name = "b"
+size = "100MiB"
+layout = "random"
+"#;
+
+#[test]
+fn what_the_metadata_cannot_hold_does_not_reach_the_config() {
+    let scratch = Scratch::new();
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", CROWDED));
+    // Copies of a large map, of a small one, then volumes without extents: until not one more fits.
+    let fill = |words: &[&str], name: &str| {
+        let refused = (0..100).find_map(|number| {
+            let name = format!("{name}{number}");
+            let words = words.iter().map(|word| if *word == "NAME" { &name } else { *word });
+            let ran = spindle(scratch.path(), &words.collect::<Vec<_>>());
+            (ran.code != Some(0)).then_some(ran)
+        });
+        let refused = refused.expect("the metadata are full before that");
+        assert!(refused.stderr.contains("the metadata have no room"), "{refused:?}");
+    };
+    fill(&["vol", "snapshot", "a", "NAME"], "of-a-");
+    fill(&["vol", "snapshot", "b", "NAME"], "of-b-");
+    fill(&["vol", "create", "NAME", "--size", "1GiB", "--thin"], "thin-");
+    let before = (written(&scratch), pool(&scratch));
+    let changes: [&[&str]; 4] = [
+        &["vol", "create", "more", "--size", "1GiB", "--thin"],
+        &["vol", "create", "more", "--size", "50MiB", "--layout", "random"],
+        &["vol", "create", "more", "--from", "b", "--size", "100MiB"],
+        &["vol", "resize", "a", "3560MiB"],
+    ];
+    for change in changes {
+        let refused = spindle(scratch.path(), change);
+        assert_eq!(refused.code, Some(1), "{change:?}: {refused:?}");
+        assert!(refused.stderr.contains("the metadata have no room"), "{change:?}: {refused:?}");
+        assert_eq!((written(&scratch), pool(&scratch)), before, "{change:?}");
+    }
+    held(&scratch, &["vol", "rm", "of-a-0"]);
+    // With the space of one map both a new volume and the growth fit.
+    held(&scratch, changes[1]);
+    held(&scratch, changes[3]);
     server.stop();
 }

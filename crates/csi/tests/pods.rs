@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -28,6 +29,8 @@ const NAMES: [&str; 3] = ["pvc-1", "pvc-2", "pvc-3"];
 const MIB_MIN: i64 = 32;
 /// A volume of this size is grown no more.
 const MIB_MAX: i64 = 256;
+/// More than the smallest XFS.
+const XFS_MIB: i64 = 320;
 /// The part of its volume that a file system gives to files, at least, in percent. It has less when
 /// it was not grown with its volume, which doubles.
 const USABLE: i64 = 75;
@@ -123,6 +126,14 @@ fn may_grow() -> bool {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
     effective.expect("the capabilities") & 1 << SYS_RESOURCE != 0
+}
+
+/// Whether this kernel has XFS, or loads it.
+fn has_xfs() -> bool {
+    let has = || std::fs::read_to_string("/proc/filesystems").is_ok_and(|all| all.contains("xfs"));
+    // Where there are no modules, what is there is all.
+    let load = || Command::new("modprobe").arg("xfs").output();
+    has() || (load().is_ok() && has())
 }
 
 fn claim(name: &str) -> Claim {
@@ -397,5 +408,54 @@ fn a_writer_goes_on_while_driver_and_daemon_are_killed() {
         cluster.node.check_nothing_left();
         caller.delete(&claim).await;
         println!("{kills} kills under a writer");
+    });
+}
+
+#[test]
+fn an_xfs_grows_under_its_pod_and_is_restored_beside_it() {
+    run(async {
+        let Some(mut cluster) = Cluster::new("XFS under pods") else { return };
+        if !has_xfs() {
+            eprintln!("SKIPPED: this kernel has no XFS: it was NOT tried");
+            return;
+        }
+        let claim = Claim::new("xfs", Some("xfs"));
+        let caller = cluster.node.caller.clone();
+        let content = |claim: &Claim| PathBuf::from(caller.target(claim)).join("content");
+        caller.create(&claim, XFS_MIB * MIB, None).await;
+        caller.all(&LIFE[..2], &claim).await;
+        write(Path::new(&caller.target(&claim)), "before");
+        caller.expand(&claim, 2 * XFS_MIB * MIB).await;
+        let grown = 2 * XFS_MIB * MIB * USABLE / 100;
+        let total = caller.total(&claim).await;
+        assert!(total >= grown || !grows_in_use(), "{total}");
+        let snapshot = caller.snapshot(&claim, "xfs-at-1").await;
+        write(Path::new(&caller.target(&claim)), "after");
+        cluster.kill(Killed::Driver);
+        // Beside its source, which is mounted and has the same UUID.
+        let copy = Claim::new("restored", Some("xfs"));
+        caller.create(&copy, 2 * XFS_MIB * MIB, Some(&snapshot)).await;
+        caller.all(&LIFE[..2], &copy).await;
+        for (claim, expected) in [(&claim, "after"), (&copy, "before")] {
+            let found = std::fs::read_to_string(content(claim)).expect("it is there");
+            assert_eq!(found, expected, "{claim:?}");
+        }
+        let total = caller.total(&copy).await;
+        assert!(total >= grown, "a copy has the size that was asked for: {total}");
+        for claim in [&claim, &copy] {
+            caller.all(&LIFE[2..], claim).await;
+        }
+        // A device that could not grow in use has grown when it is staged again.
+        caller.all(&LIFE[..2], &claim).await;
+        let total = caller.total(&claim).await;
+        assert!(total >= grown, "{total}");
+        assert_eq!(std::fs::read_to_string(content(&claim)).expect("it is there"), "after");
+        caller.all(&LIFE[2..], &claim).await;
+        cluster.node.check_nothing_left();
+        caller.delete_snapshot(&snapshot).await;
+        for claim in [&claim, &copy] {
+            caller.delete(claim).await;
+        }
+        println!("XFS has grown, and was restored beside itself");
     });
 }

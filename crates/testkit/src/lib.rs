@@ -4,11 +4,13 @@
 //! Nothing here waits for time to pass: a server reports when it listens, and a process when it
 //! has ended.
 
+mod export;
 mod noise;
 mod process;
 mod scratch;
 mod server;
 
+pub use export::Export;
 pub use noise::noise;
 pub use process::{Ran, binary, client, lab, run, spindle, succeed};
 pub use scratch::Scratch;

@@ -4,6 +4,9 @@ use tonic::Status;
 
 use super::tools;
 
+/// The option by which XFS does not ask for its UUID to be the only one.
+const NO_UUID: &str = "nouuid";
+
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
@@ -77,14 +80,17 @@ impl Mounts {
     }
 }
 
-/// Mounts a device.
+/// Mounts a device. XFS refuses the UUID of a file system that is mounted already, which that of a
+/// clone is beside its source: it is not asked for.
 pub(super) fn mount(
     device: &str,
     at: &str,
     file_system: &str,
     options: &[String],
 ) -> Result<(), Status> {
-    let options = options.join(",");
+    let is_cloned = file_system == "xfs" && !options.iter().any(|option| option == NO_UUID);
+    let all = options.iter().map(String::as_str).chain(is_cloned.then_some(NO_UUID));
+    let options = all.collect::<Vec<_>>().join(",");
     let mut arguments = vec!["-t", file_system];
     if !options.is_empty() {
         arguments.extend(["-o", &options]);

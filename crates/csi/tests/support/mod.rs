@@ -77,11 +77,27 @@ impl DriverProcess {
         options: &[String],
     ) -> Self {
         let of = |name: &str| directory.join(name).display().to_string();
-        let mut child = Command::new(binary("spindle-csi"))
+        let mut command = Command::new(binary("spindle-csi"));
+        command
             .args(["--endpoint", &of("csi.sock"), "--api", &of("spindle-api.sock")])
             .args(["--server", &format!("unix:{}", of("nbd.sock"))])
             .args(["--node", node, "--attach", attach, "--directory", &of("fuse")])
-            .args(options)
+            .args(options);
+        Self::spawn(command)
+    }
+
+    /// Starts the driver of a cluster's resizer, which has neither a node nor a daemon.
+    ///
+    /// # Panics
+    /// If it ends before it serves.
+    pub(crate) fn start_central(directory: &Path) -> Self {
+        let mut command = Command::new(binary("spindle-csi"));
+        command.arg("--central").arg("--endpoint").arg(directory.join("csi.sock"));
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command
             .process_group(0)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
