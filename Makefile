@@ -94,31 +94,21 @@ determinism: build
 page: build clients
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/page/run.sh
 
-# ext4 in a Linux guest: on an exported volume, on one of a pool that grows and is relocated, on one
+# ext4 in Linux guests: on an exported volume, on one of a pool that grows and is relocated, on one
 # whose daemon restarts, on one that is attached to the kernel, by NBD and by ublk, on a
-# vhost-user-blk device, and under SQLite beside a backup; and volumes of the Kubernetes driver.
-guest: build clients guest-csi
-	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/run.sh
-	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/pool.sh
-	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/restart.sh
-	SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) \
-	  bash tests/guest/attach.sh
-	SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) \
-	  bash tests/guest/ublk.sh
-	SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) \
-	  bash tests/guest/vhost_user.sh
-	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/clients.sh sample
-	SPINDLE=$(abspath $(SPINDLE)) SECONDS_EACH=1 RAMP=1 bash tests/guest/peers.sh \
-	  out/peers-sample.txt random-16-one
-
-# The Kubernetes driver in a Linux guest, over the kernel's NBD driver and over ublk. FULL=1 is
-# longer. The tests' binaries are those of `make unit`.
+# vhost-user-blk device, and under SQLite beside a backup; and volumes of the Kubernetes driver, over
+# the kernel's NBD driver and over ublk. The tests' binaries are those of `make unit`.
 CSI_TESTS := --workspace --locked --no-run --test node --test pods --test sanity
+GUESTS = tests=$$($(CARGO) test $(CSI_TESTS) --message-format=json \
+	  | sed -n '/"kind":\["test"\]/s/.*crates\/csi\#.*"executable":"\([^"]*\)".*/\1/p'); \
+	export SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) TESTS="$$tests" \
+	  SUITE=$(abspath $(CSI_SANITY));
+guest: build clients csi-sanity
+	$(GUESTS) bash tests/guest/all.sh
+
+# The Kubernetes driver alone. FULL=1 is longer.
 guest-csi: build csi-sanity
-	tests=$$($(CARGO) test $(CSI_TESTS) --message-format=json \
-	  | sed -n '/"kind":\["test"\]/s/.*crates\/csi#.*"executable":"\([^"]*\)".*/\1/p'); \
-	export SPINDLE=$(abspath $(SPINDLE)) SUITE=$(abspath $(CSI_SANITY)) TESTS="$$tests"; \
-	bash tests/guest/csi.sh; \
+	$(GUESTS) bash tests/guest/csi.sh; \
 	KERNEL=6.12 ATTACH=ublk bash tests/guest/csi.sh; \
 	if [ -n "$${FULL:-}" ]; then KERNEL=6.12 bash tests/guest/csi.sh; fi
 
