@@ -96,13 +96,13 @@ page: build clients
 
 # ext4 in Linux guests: on an exported volume, on one of a pool that grows and is relocated, on one
 # whose daemon restarts, on one that is attached to the kernel, by NBD and by ublk, on a
-# vhost-user-blk device, and under SQLite beside a backup; and volumes of the Kubernetes driver, over
-# the kernel's NBD driver and over ublk. The tests' binaries are those of `make unit`.
+# vhost-user-blk device, and under SQLite beside a backup; and volumes of the Kubernetes driver,
+# over the kernel's NBD driver and over ublk. The tests' binaries are those of `make unit`.
 CSI_TESTS := --workspace --locked --no-run --test node --test pods --test sanity
 GUESTS = tests=$$($(CARGO) test $(CSI_TESTS) --message-format=json \
 	  | sed -n '/"kind":\["test"\]/s/.*crates\/csi\#.*"executable":"\([^"]*\)".*/\1/p'); \
-	export SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) TESTS="$$tests" \
-	  SUITE=$(abspath $(CSI_SANITY));
+	export SPINDLE=$(abspath $(SPINDLE)) OTHER=$(abspath $(TARGET)/debug/spindle) \
+	  TESTS="$$tests" SUITE=$(abspath $(CSI_SANITY));
 guest: build clients csi-sanity
 	$(GUESTS) bash tests/guest/all.sh
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Boots each guest that `make guest` has: those of Debian 12's kernel one after the other, and beside
-# them those of Linux 6.12. A guest takes about one processor.
+# Boots each guest that `make guest` has: those of Debian 12's kernel one after the other, and
+# beside them those of Linux 6.12. A guest takes about one processor.
 #   SPINDLE=path/to/spindle OTHER=path/to/another SUITE=path/to/csi-sanity \
 #     TESTS='path/to/node path/to/pods path/to/sanity' tests/guest/all.sh
 # What they are is said in attach.sh and csi.sh. Exit status: 0 if all checks hold, or without a

@@ -43,7 +43,8 @@ address=$listening
 mkdir "$dir/bin"
 # Without symbols, which the guest has no memory for.
 strip -o "$dir/bin/spindle" "$spindle"
-export NET=1 LOG=$dir/serial.log EXTRA="$dir/bin/spindle $checks" TMO=$((180 + 30 * restarts_wanted))
+export NET=1 LOG=$dir/serial.log EXTRA="$dir/bin/spindle $checks"
+export TMO=$((180 + 30 * restarts_wanted))
 export ARGS="10.0.2.2:${address##*:} $restarts_wanted"
 : > "$LOG"
 bash "$guest" run "$here/attach_guest.sh" > "$dir/said" 2>&1 &
