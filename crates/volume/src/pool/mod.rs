@@ -20,6 +20,7 @@ pub use format::codec::Malformed;
 pub use names::{
     BlockExtent, Blocks, Copies, DiskUid, Layout, PoolUid, PoolVolumeId, VolumeBlock, Zone,
 };
+pub use operation::copies::Shortfall;
 pub use operation::kinds::{NewVolume, Operation};
 pub use operation::machine::{Failure, OperationId, Pool, PoolOutput};
 pub use operation::refusal::Refusal;
@@ -27,7 +28,7 @@ pub use operation::script::{Action, StepId};
 pub use operation::status::{Status, Writability};
 pub use recovery::check::{Report, check};
 pub use recovery::error::{Damage, Finding, OpenError};
-pub use recovery::search::{FoundPool, Media, Unreadable, find};
+pub use recovery::search::{FoundPool, Identity, Media, Unreadable, find, identify};
 pub use state::block_set::BlockSet;
 pub use state::change::Change;
 pub use state::extent_map::{ExtentMap, Mapping};

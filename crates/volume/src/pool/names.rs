@@ -68,6 +68,8 @@ pub struct Copies(u8);
 impl Copies {
     /// The most.
     pub const MAX: u8 = 3;
+    /// Two: what a mirror has unless it is told otherwise.
+    pub const DEFAULT: Self = Self(2);
 
     /// That number, if a mirror can have it.
     pub const fn new(copies: u8) -> Option<Self> {
@@ -113,7 +115,7 @@ impl Layout {
     }
 
     /// Whether a volume keeps its number of disks.
-    pub(crate) const fn keeps_width(self) -> bool {
+    pub const fn keeps_width(self) -> bool {
         matches!(self, Self::Stripe | Self::Mirror(_))
     }
 

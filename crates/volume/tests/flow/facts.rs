@@ -339,6 +339,31 @@ fn a_poisoned_pool_serves_what_has_its_place() {
     assert_eq!(world.ends.last(), Some(&(change, ChangeOutcome::Refused(Refusal::Poisoned))));
 }
 
+/// Of a trim whose commit failed it is not known whether it holds: what is written to its blocks
+/// now could be gone when the pool is opened again.
+#[test]
+fn what_a_failed_commit_may_have_freed_is_written_no_more() {
+    let mut world = World::new(1, 1);
+    let id = create(&mut world, plan("thin", 8, true, &[0]));
+    write(&mut world, id, 1, 2);
+    world.drain();
+    let trimmed = trim(&mut world, id, 1);
+    drain_but(&mut world, |work| matches!(work, Work::Metadata { .. }));
+    // It waits for the blocks that are locked.
+    let waiting = write(&mut world, id, 1, 1);
+    world.failing = 1;
+    world.step_one(0);
+    world.failing = 0;
+    world.drain();
+    assert!(world.flow.pool().is_poisoned());
+    let later = write(&mut world, id, 1, 1);
+    let beside = write(&mut world, id, 2, 1);
+    world.drain();
+    let fails = Some(Err(Fault::Disk));
+    assert_eq!([trimmed, waiting, later].map(|one| answer(&world, one)), [fails; 3]);
+    assert_eq!(answer(&world, beside), Some(Ok(())), "it has its place");
+}
+
 #[test]
 fn a_client_is_told_which_sectors_lie_somewhere() {
     let mut world = World::new(1, 1);

@@ -94,6 +94,15 @@ impl PendingChange {
         !matches!(self.stage, Stage::Waiting)
     }
 
+    /// Whether it begins when nothing is in flight at this disk any more.
+    pub(crate) fn waits_for(&self, at: DiskId) -> bool {
+        let disk = match self.operation {
+            Operation::TakeBack { disk } | Operation::ReplaceDisk { disk, .. } => disk,
+            _ => return false,
+        };
+        disk == at && !matches!(self.stage, Stage::Begun(_))
+    }
+
     /// The device that it adds, once the operation has begun, and the disk whose place it takes.
     pub(crate) fn adds(&self) -> Option<(DiskUid, Option<DiskId>)> {
         match (&self.operation, &self.stage) {

@@ -104,7 +104,7 @@ impl Flow {
     }
 
     /// Whether a piece is in flight at a disk.
-    pub(crate) fn is_busy(&self, disk: DiskId) -> bool {
+    pub fn is_busy(&self, disk: DiskId) -> bool {
         self.pieces.values().any(|(_, at)| *at == disk)
     }
 
@@ -129,6 +129,7 @@ impl Flow {
     /// If the piece is not in flight.
     pub fn done(&mut self, piece: PieceId, end: Result<(), Fault>) {
         let (owner, disk) = self.pieces.remove(&piece).expect("a piece ends once");
+        self.dirty |= self.changes.values().any(|change| change.waits_for(disk));
         match owner {
             Owner::Copy(copy) => self.on_copy_done(copy, end),
             Owner::Request(id) => self.on_piece_done(id, end),

@@ -188,6 +188,9 @@ impl Flow {
             return Next::End(Ok(()));
         }
         let over = request.blocks.clone().unwrap_or_else(|| blocks(part));
+        if request.operation.op.writes() && self.pool.is_unknown(request.volume, over.clone()) {
+            return Next::End(Err(Fault::Disk));
+        }
         // What quiesces the blocks of a part that is issued again waits for it.
         let again = request.again.is_some();
         if !again && self.is_quiesced(request.volume, &over, request.operation.op.writes()) {

@@ -10,6 +10,7 @@ use crate::pool::format::structures::{Header, Label, Record};
 use crate::pool::format::{changes, image};
 use crate::pool::limits::UNIT_BYTES;
 use crate::pool::operation::allocator::{allocator_of, release_blocks};
+use crate::pool::operation::kinds::Lock;
 use crate::pool::operation::machine::{Commit, Failure, Kind, OperationId, Pending, Pool, Stage};
 use crate::pool::operation::script::{Action, Script};
 use crate::pool::state::apply::Effects;
@@ -219,6 +220,9 @@ impl Pool {
         self.poisoned = true;
         if let Kind::Record { operation_ids, .. } | Kind::Images { operation_ids } = kind {
             for operation_id in operation_ids {
+                // What locks the pool as a whole changes no volume's blocks.
+                let locks = self.pending[&operation_id].locks.iter();
+                self.unknown.extend(locks.filter(|lock| **lock != Lock::Pool).cloned());
                 self.end(operation_id, Err(Failure::Unknown));
             }
         }

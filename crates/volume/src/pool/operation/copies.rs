@@ -10,6 +10,7 @@ use crate::pool::names::{BlockExtent, PoolVolumeId, VolumeBlock};
 use crate::pool::operation::machine::Pool;
 use crate::pool::state::block_set::BlockSet;
 use crate::pool::state::change::Change;
+use crate::pool::state::extent_map::Mapping;
 use crate::pool::state::volume::Volume;
 
 impl Pool {
@@ -207,6 +208,46 @@ impl Pool {
         stale.into_iter().chain(self.redundancy.first_suspect(place)).min()
     }
 
+    /// How many copies of a mirror's blocks are not whole, and how many blocks have no whole copy.
+    pub fn shortfall(&self, volume: &Volume) -> Shortfall {
+        let mut shortfall = Shortfall::default();
+        if !volume.layout.is_mirror() {
+            return shortfall;
+        }
+        for (column, run) in volume.runs() {
+            let Mapping { row, place } = run;
+            let lacking = if self.is_live(place.disk) {
+                let stale = self.state.stale(place.disk);
+                stale.map_or(0, |stale| stale.blocks_in(place.block..place.end()))
+            } else {
+                u64::from(place.len)
+            };
+            shortfall.copies += lacking;
+            let others = || volume.copies_of(column).filter(|other| *other != column);
+            let is_first = others().all(|other| column < other);
+            let is_whole = |other: usize| {
+                let mut runs = volume.columns[other].within(row, place.len);
+                runs.all(|run| self.is_live(run.disk()) && !self.has_stale(run.place))
+            };
+            if lacking == 0 || !is_first || others().any(is_whole) {
+                continue;
+            }
+            let rows = (row..run.end()).filter(|row| {
+                let own = volume.columns[column].block(*row);
+                !own.is_some_and(|place| self.is_whole(place))
+                    && !self.is_elsewhere(volume, column, *row)
+            });
+            shortfall.lost += rows.count() as u64;
+        }
+        assert!(shortfall.lost <= shortfall.copies, "a block that is lost lacks its copies");
+        shortfall
+    }
+
+    fn has_stale(&self, place: BlockExtent) -> bool {
+        let stale = self.state.stale(place.disk);
+        stale.is_some_and(|stale| stale.first_in(place.block..place.end()).is_some())
+    }
+
     /// Whether every disk is in, and all copies of every mirror are equal.
     pub fn is_redundant(&self) -> bool {
         let all = self.state.disks().all(|(disk, _)| self.is_live(disk));
@@ -214,11 +255,26 @@ impl Pool {
         all && !volumes.any(|id| self.next_unequal(id, VolumeBlock(0)).is_some())
     }
 
+    /// Whether copies of a mirror may differ on disks that are live.
+    pub fn is_unsynced(&self) -> bool {
+        let mut live = self.state.disks_in().filter(|disk| self.is_live(*disk));
+        live.any(|disk| self.redundancy.unsynced(disk).is_some_and(|set| !set.is_empty()))
+    }
+
     /// Whether any disk that is live has blocks to be brought up to date.
     pub(crate) fn has_unequal(&self) -> bool {
         let mut live = self.state.disks_in().filter(|disk| self.is_live(*disk));
         live.any(|disk| self.state.stale(disk).is_some() || self.redundancy.has_suspects(disk))
     }
+}
+
+/// What a mirror lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shortfall {
+    /// Copies of blocks that are stale, or on a disk that is not served.
+    pub copies: u64,
+    /// Blocks without a whole copy: they cannot be read.
+    pub lost: u64,
 }
 
 /// Changes that make blocks of a disk stale.

@@ -16,7 +16,7 @@
 //! operations that hold it; state and disks differ by at most the commit in progress.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
 use crate::pool::operation::allocator::{allocator_of, release_blocks};
 use crate::pool::operation::plan::{Plan, new_disk};
@@ -28,7 +28,7 @@ use crate::pool::format::fields::VERSION_FIRST;
 use crate::pool::format::geometry::{Geometry, Slot};
 use crate::pool::format::structures::VERSION;
 use crate::pool::limits::OPERATIONS_MAX;
-use crate::pool::names::{BlockExtent, DiskUid, PoolUid};
+use crate::pool::names::{BlockExtent, DiskUid, PoolUid, PoolVolumeId};
 use crate::pool::operation::allocator::BlockAllocator;
 use crate::pool::operation::redundancy::Redundancy;
 use crate::pool::operation::refusal::Refusal;
@@ -118,6 +118,9 @@ pub struct Pool {
     /// Disks that were missing when it was opened.
     pub(crate) missing: BTreeSet<DiskId>,
     pub(crate) poisoned: bool,
+    /// What the operations had locked of which it is not known whether they were committed: what is
+    /// written there now may be gone when the pool is opened again.
+    pub(crate) unknown: Vec<Lock>,
     pub(crate) generation: u64,
     /// The slot of each disk whose log is written.
     pub(crate) active: BTreeMap<DiskId, Slot>,
@@ -228,6 +231,7 @@ impl Pool {
             allocators,
             missing,
             poisoned,
+            unknown: Vec::new(),
             generation,
             active,
             log_used,
@@ -275,6 +279,15 @@ impl Pool {
         self.poisoned
     }
 
+    /// Whether some of these blocks may be others when the pool is opened again: an operation on
+    /// them was in the commit that failed.
+    pub(crate) fn is_unknown(&self, volume: PoolVolumeId, blocks: Range<u32>) -> bool {
+        let group = self.state.group_of(volume);
+        let wanted = Lock::Blocks(group, blocks);
+        assert!(self.unknown.is_empty() || self.poisoned, "a commit has failed");
+        self.unknown.iter().any(|lock| lock.conflicts_with(&wanted))
+    }
+
     /// The disks that were missing when it was opened: with any of them missing it is read-only.
     pub fn missing(&self) -> &BTreeSet<DiskId> {
         &self.missing
@@ -286,6 +299,9 @@ impl Pool {
     /// The refusal of [`Self::begin`] then, if nothing else changes.
     pub fn check(&mut self, operation: &Operation) -> Result<(), Refusal> {
         self.refuse_unless_writable()?;
+        if !self.redundancy.failing.is_empty() {
+            return Err(Refusal::Busy);
+        }
         operation.locks(&self.state)?;
         let (plan, growth) = self.plan_within_metadata(operation)?;
         assert!(growth <= self.state.geometry.image_bytes(), "a plan that fits grows within it");

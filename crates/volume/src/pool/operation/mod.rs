@@ -2,7 +2,7 @@
 
 pub(super) mod allocator;
 mod commit;
-mod copies;
+pub(super) mod copies;
 pub(super) mod kinds;
 pub(super) mod machine;
 mod mirror_plans;

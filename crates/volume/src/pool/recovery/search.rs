@@ -162,6 +162,24 @@ fn search_all(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, OpenErr
     search.finish(generation, state)
 }
 
+/// What the label of a disk says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The pool that it belongs to, or belonged to.
+    pub pool: PoolUid,
+    /// The disk.
+    pub disk: DiskUid,
+}
+
+/// Reads the label of one disk.
+///
+/// # Errors
+/// It has none, or two that differ.
+pub fn identify(media: &dyn Media) -> Result<Identity, OpenError> {
+    let (Label { pool, disk, .. }, _) = label(0, media)?;
+    Ok(Identity { pool, disk })
+}
+
 /// The label of one disk, and the damage to its copies.
 fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), OpenError> {
     let blocks = disk_blocks(media.size());

@@ -49,6 +49,18 @@ impl BlockSet {
         self.runs.range(blocks).next().map(|(start, _)| *start)
     }
 
+    /// The number of its blocks in `blocks`.
+    pub fn blocks_in(&self, blocks: Range<u32>) -> u64 {
+        debug_assert!(blocks.start <= blocks.end, "a range of blocks");
+        let first = self.runs.range(..blocks.start).next_back();
+        let runs = first.into_iter().chain(self.runs.range(blocks.clone()));
+        let within = |(start, end): (&u32, &u32)| {
+            let (start, end) = ((*start).max(blocks.start), (*end).min(blocks.end));
+            u64::from(end.saturating_sub(start))
+        };
+        runs.map(within).sum()
+    }
+
     /// Whether it has all of `blocks`.
     pub fn has_all(&self, blocks: Range<u32>) -> bool {
         debug_assert!(blocks.start <= blocks.end, "a range of blocks");
@@ -138,6 +150,8 @@ mod tests {
                 let (from, to) = (blocks.start as usize, blocks.end as usize);
                 let first = (blocks.clone()).find(|block| flags[*block as usize]);
                 assert_eq!(set.first_in(blocks.clone()), first, "seed {seed}");
+                let count = flags[from..to].iter().filter(|flag| **flag).count() as u64;
+                assert_eq!(set.blocks_in(blocks.clone()), count, "seed {seed}");
                 assert_eq!(set.has_all(blocks), flags[from..to].iter().all(|flag| *flag));
                 let ends: Vec<_> = set.iter().collect();
                 assert!(ends.windows(2).all(|two| two[0].end < two[1].start), "runs are apart");
