@@ -89,7 +89,7 @@ impl Node {
         Accounts::of(&volumes(&self.scratch))
     }
 
-    /// Looks at the accounts until the disk has worked for `time` seconds; returns all looks. A look
+    /// Looks at the accounts until the disk has worked for `time` seconds; returns all looks. One
     /// at which a client has nothing outstanding, for want of a processor, begins them again.
     async fn looks(&self, from: Accounts, time: f64) -> Vec<Accounts> {
         let (mut all, mut begun_again) = (vec![from], 0);
