@@ -58,7 +58,7 @@ fn simulate(
             let expected = format!("expected at most {RECORDED_MAX}: shorten its `duration`");
             return Err(bad_input(format!("found {left_out} requests more, {expected}")));
         }
-        let names = plan.volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
+        let names = report.volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
         let json = serde_json::to_string(&report).map_err(bad_input)?;
         PyResult::Ok((json, requests.then_some((names, recorded))))
     })?;

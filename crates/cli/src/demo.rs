@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use api::{Api, Bound, Server, Token};
-use config::{Document, Plan, Requests, VolumeIndex};
+use config::{Document, LoadedVolume, Plan, Requests, VolumeIndex, Workload};
 use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table, uri};
 use daemon::{Daemon, Status};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -78,7 +78,8 @@ pub(crate) fn run(args: &args::Demo, json: bool) -> anyhow::Result<ExitStatus> {
     }
     let mut loads = Vec::new();
     for (stream, workload) in (0..).zip(&plan.workloads) {
-        let export = &plan.volumes[workload.volume.0].name;
+        let volume = workload.volume.single().expect("the demo has no pool");
+        let export = &plan.volumes[volume.0].name;
         loads.push(Load::start(&address, export, workload, SeededRng::new(plan.seed, stream))?);
     }
     let samples = watch(&daemon, &plan, Duration::from_secs(args.seconds));
@@ -244,7 +245,8 @@ fn judge(plan: &Plan, samples: &[Sample], end: &Status, files: Vec<PathBuf>) -> 
 
 /// Whether the client of a volume pauses.
 fn pauses(plan: &Plan, volume: VolumeIndex) -> bool {
-    plan.workloads.iter().filter(|workload| workload.volume == volume).any(|workload| {
+    let own = |workload: &&Workload| workload.volume == LoadedVolume::Single(volume);
+    plan.workloads.iter().filter(own).any(|workload| {
         let Requests::Synthetic(synthetic) = &workload.requests else { return false };
         synthetic.arrival.pauses()
     })

@@ -1,9 +1,9 @@
 //! `spindle sim run`: a scenario in virtual time.
 
-use config::Plan;
+use config::{Plan, size_text};
 use console::{ExitStatus, Progress, bad_input, eprintln, print, println, table};
-use sim::Simulation;
-use units::{Duration, Instant};
+use sim::{ChangeReport, PoolReport, Simulation};
+use units::{Bytes, Duration, Instant};
 
 use crate::args;
 use crate::declared;
@@ -41,6 +41,10 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<ExitStatus> {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         print!("{}", table::volumes(&report.volumes));
+        if let Some(pool) = &report.pool {
+            print!("\n{}", table::volumes(&pool.parts));
+            say_pool(pool);
+        }
         if report.volumes.iter().any(|volume| volume.worth.is_some()) {
             print!("\n{}", table::worths(&report.volumes));
         } else if args.worth {
@@ -65,6 +69,25 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<ExitStatus> {
         );
     }
     Ok(ExitStatus::Success)
+}
+
+/// Reports on standard error what a pool did beside its volumes' requests.
+fn say_pool(pool: &PoolReport) {
+    for change in &pool.changes {
+        let ChangeReport { volume, action, begun_s, ended_s, error } = change;
+        let end = match (error, ended_s) {
+            (Some(error), _) => format!("refused: {error}"),
+            (None, Some(ended)) => format!("{:.1} ms later", (ended - begun_s) * 1e3),
+            (None, None) => "not ended".to_owned(),
+        };
+        eprintln!("{volume}: {action} at {begun_s} s: {end}");
+    }
+    let PoolReport { relocated_bytes, relocated_s, misplaced_bytes, .. } = pool;
+    if let Some(at) = relocated_s {
+        let (moved, left) =
+            (size_text(Bytes(*relocated_bytes)), size_text(Bytes(*misplaced_bytes)));
+        eprintln!("relocation: {moved} moved, the last at {at:.1} s; {left} left");
+    }
 }
 
 /// The end of step `step`; that of the last one is exactly `length`.

@@ -33,8 +33,9 @@ pub use input::size_text;
 pub use parse::Purpose;
 pub use plan::{
     Access, Arrival, Backing, BackingCapabilities, DepthSource, Disk, DiskContract, DiskIndex,
-    DriveRef, Faults, IoMethod, Labels, Log, LogFormat, Mix, Nbd, PlacementSpec, Plan, PoolPlan,
-    PoolStream, PoolVolume, ProfileRef, RealDisk, RecordSettings, Remap, Replay, Requests,
+    DriveRef, Faults, InitialPool, IoMethod, Labels, LoadedVolume, Log, LogFormat, Mix, Nbd,
+    NotCreated, PlacementSpec, Plan, PoolAction, PoolChange, PoolChangeIndex, PoolPlan, PoolStream,
+    PoolVolume, PoolVolumeIndex, ProfileRef, RealDisk, RecordSettings, Remap, Replay, Requests,
     Retention, Step, Stream, Synthetic, ThinkTime, Tls, Volume, VolumeIndex, Workload,
     WriteBufferLog, layout_name, priority_name, zone_name,
 };

@@ -91,6 +91,9 @@ pub const FAULT_STALL_MIN: Duration = Duration::from_micros(1);
 /// The longest.
 pub const FAULT_STALL_MAX: Duration = Duration::from_secs(600);
 
+/// Changes of the pool in a simulation: as many as a pool takes at a time.
+pub const POOL_CHANGES_MAX: usize = volume::pool::flow::CHANGES_MAX;
+
 /// The smallest request.
 pub const BLOCK_MIN: Bytes = Bytes(SECTOR_BYTES);
 /// The largest request: what NBD clients may send in one piece.

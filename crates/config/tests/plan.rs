@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use engine::{Contract, EstimatorName, Execution, PolicyName, Priority};
 use spindle_config::{
-    Access, Arrival, Backing, Disk, DiskIndex, DriveRef, Mix, Plan, Requests, Synthetic, ThinkTime,
-    Volume, VolumeIndex, Workload,
+    Access, Arrival, Backing, Disk, DiskIndex, DriveRef, LoadedVolume, Mix, Plan, Requests,
+    Synthetic, ThinkTime, Volume, VolumeIndex, Workload,
 };
 use units::{Bytes, Duration, Extent, Lba, Rate, Sectors, Share};
 
@@ -105,7 +105,7 @@ fn volumes() -> Vec<Volume> {
 fn workloads() -> Vec<Workload> {
     vec![
         Workload {
-            volume: VolumeIndex(0),
+            volume: LoadedVolume::Single(VolumeIndex(0)),
             requests: Requests::Synthetic(Synthetic {
                 mix: Mix::Read,
                 access: Access::Sequential { run: NonZeroU64::new(1_024) },
@@ -121,7 +121,7 @@ fn workloads() -> Vec<Workload> {
             line: 41,
         },
         Workload {
-            volume: VolumeIndex(2),
+            volume: LoadedVolume::Single(VolumeIndex(2)),
             requests: Requests::Synthetic(Synthetic {
                 mix: Mix::Mix { read_share: Share::from_percent(70) },
                 access: Access::Random,
@@ -134,7 +134,7 @@ fn workloads() -> Vec<Workload> {
             line: 52,
         },
         Workload {
-            volume: VolumeIndex(1),
+            volume: LoadedVolume::Single(VolumeIndex(1)),
             requests: Requests::Synthetic(Synthetic {
                 mix: Mix::Write,
                 access: Access::Sequential { run: None },
@@ -162,6 +162,7 @@ fn a_full_config_gives_the_plan_that_it_describes() {
         volumes: volumes(),
         log: spindle_config::Log::default(),
         pool: None,
+        changes: Vec::new(),
         workloads: workloads(),
     };
     assert_eq!(parse(FULL), expected);
@@ -261,7 +262,7 @@ fn a_plan_as_large_as_the_limits_allow_is_read() {
     }
     let plan = parse(&text);
     assert_eq!((plan.volumes.len(), plan.workloads.len()), (10_000, 10_000));
-    assert_eq!(plan.workloads[9_999].volume, VolumeIndex(9_999));
+    assert_eq!(plan.workloads[9_999].volume, LoadedVolume::Single(VolumeIndex(9_999)));
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::path::Path;
 use engine::stream::{RequestedStream, Span};
 use engine::{Contract, Priority, Weight};
 use spindle_config::{
-    DiskContract, DiskIndex, Labels, PlacementSpec, Plan, PoolPlan, PoolStream, PoolVolume,
+    DiskContract, DiskIndex, Labels, LoadedVolume, PlacementSpec, Plan, PoolAction, PoolPlan,
+    PoolStream, PoolVolume, Workload,
 };
 use units::{Bytes, Duration, Extent, Instant, Sectors, Share};
 use volume::pool::format::Geometry;
@@ -322,19 +323,55 @@ fn the_headroom_of_a_pools_disk_excludes_its_own_reserves_and_streams() {
 }
 
 #[test]
-fn the_example_is_served_and_not_simulated() {
+fn the_example_is_served_and_simulated() {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/serve/pool.toml"));
     let plan = Plan::read(path).expect("a good config").for_serve().expect("it is served");
     let pool = plan.pool.expect("it has one");
     let names: Vec<_> = pool.volumes.iter().map(|volume| volume.name.as_str()).collect();
     assert_eq!(names, ["films", "cam01", "scratch"]);
-    let refused = Plan::read(path).expect("a good config").for_sim().expect_err("it is not");
-    assert_eq!(
-        (refused.line(), refused.field(), refused.found()),
-        (Some(21), Some("pool"), Some("[pool]"))
-    );
-    assert_eq!(
-        refused.expected(),
-        "no pool: `spindle serve` takes this config, volumes of pools are not simulated"
-    );
+    let plan = Plan::read(path).expect("a good config").for_sim().expect("it is simulated");
+    let snapshot = PoolAction::Snapshot { name: "films-monday".to_owned() };
+    assert!(plan.changes.iter().any(|change| change.action == snapshot), "{:?}", plan.changes);
+    let is_snapshot = |load: &Workload| matches!(load.volume, LoadedVolume::Snapshot(_));
+    assert!(plan.workloads.iter().any(is_snapshot), "its snapshot is read");
+}
+
+#[test]
+fn volumes_that_do_not_fit_the_pool_together_are_served_and_not_simulated() {
+    // A daemon finds the volumes in the pool, with other sizes.
+    let text = "duration = \"1s\"\n\
+                [[disk]]\nname = \"d0\"\ndrive = \"atlas-ii\"\n\
+                [pool]\ndisks = [\"d0\"]\n\
+                [[pool.volume]]\nname = \"a\"\nsize = \"6GiB\"\n\
+                [[pool.volume]]\nname = \"b\"\nsize = \"6GiB\"\n\
+                [[workload]]\nvolume = \"b\"\nop = \"read\"\naccess = \"random\"\n\
+                block = \"4KiB\"\noutstanding = 1\n";
+    let refused = parse(text).for_sim().expect_err("12 GiB are more than 9 GB");
+    assert_eq!((refused.line(), refused.field()), (Some(10), Some("size")));
+    assert!(refused.expected().contains("volumes that fit the pool together"), "{refused}");
+}
+
+#[test]
+fn changes_and_workloads_name_volumes_of_the_pool() {
+    let text = "duration = \"1s\"\n\
+                [[disk]]\nname = \"d0\"\ndrive = \"atlas-ii\"\n\
+                [pool]\ndisks = [\"d0\"]\n\
+                [[pool.volume]]\nname = \"a\"\nsize = \"1GiB\"\n";
+    for (more, field) in [
+        ("[[change]]\nat = \"1s\"\nvolume = \"b\"\naction = \"relocate\"\n", "volume"),
+        ("[[change]]\nat = \"1s\"\nvolume = \"a\"\naction = \"relocate\"\n", "volume"),
+        ("[[change]]\nat = \"1s\"\nvolume = \"a\"\naction = \"move\"\n", "action"),
+        ("[[change]]\nat = \"1s\"\nvolume = \"a\"\naction = \"snapshot\"\n", "name"),
+        ("[[change]]\nat = \"1s\"\nvolume = \"a\"\naction = \"snapshot\"\nname = \"a\"\n", "name"),
+        (
+            "[[change]]\nat = \"0s\"\nvolume = \"a\"\naction = \"snapshot\"\nname = \"s\"\n\
+             [[workload]]\nvolume = \"s\"\nop = \"write\"\naccess = \"random\"\n\
+             block = \"4KiB\"\noutstanding = 1\n",
+            "op",
+        ),
+        ("[[workload]]\nvolume = \"a\"\nop = \"write\"\naccess = \"stream\"\n", "access"),
+    ] {
+        let refused = Plan::parse(&format!("{text}{more}"), "t", Path::new("")).expect_err(more);
+        assert_eq!(refused.field(), Some(field), "{refused}");
+    }
 }

@@ -98,7 +98,8 @@ pub(crate) fn run(args: &Recorder, json: bool) -> anyhow::Result<ExitStatus> {
     announce(&plan);
     let (mut loads, mut players) = (Vec::new(), Vec::new());
     for (stream, workload) in (0..).zip(&plan.workloads) {
-        let name = &plan.volumes[workload.volume.0].name;
+        let volume = workload.volume.single().expect("its config has no pool");
+        let name = &plan.volumes[volume.0].name;
         let rng = SeededRng::new(plan.seed, stream);
         if is_stream(workload) {
             players.push(Player::start(&address, name, workload, rng)?);

@@ -31,6 +31,6 @@ pub use bench_target::{BenchTarget, Lateness};
 pub use non_preemptible::NonPreemptible;
 pub use oracle::OracleCounts;
 pub use rng::SeededRng;
-pub use run::{Report, TraceReport};
+pub use run::{ChangeReport, PoolReport, Report, TraceReport};
 pub use simulation::{RECORDED_MAX, RecordedRequest, Simulation, VolumeView};
 pub use workload::Generator;

@@ -27,8 +27,10 @@ use engine::{Command, DeadlineStats, Engine, Purpose, Settings, VolumeId};
 use serde::Serialize;
 use units::{Extent, Instant, Lba, Op, Operation};
 
+mod pool;
 mod reserve;
 
+pub(crate) use pool::{Content, PoolOracle, Written};
 pub(crate) use reserve::{ReserveOracle, ReserveTerms, burst};
 
 /// The data oracle watches one sector in each stretch of this length.
@@ -88,6 +90,12 @@ impl Watched {
         self.version
     }
 
+    /// The write that a read saw in a watched sector.
+    pub(crate) fn seen(&self, lba: Lba) -> Version {
+        let seen = self.seen.iter().find(|(seen, _)| *seen == lba);
+        seen.map_or(NEVER_WRITTEN, |(_, version)| *version)
+    }
+
     /// A read sees these writes in the host's memory, before what the disk has in those sectors.
     pub(crate) fn see_first(&mut self, versions: Vec<(Lba, Version)>) {
         debug_assert!(self.seen.is_empty(), "what is in memory is seen first");
@@ -109,6 +117,9 @@ pub(crate) struct DataOracle {
     /// The volumes that have had a bounded latency: two writes of one in the queue have no order.
     unordered: BTreeSet<VolumeId>,
     writes: Version,
+    /// Writes that count from when they reached the disk: the number that each got then, and the
+    /// one with which it was sent.
+    renumbered: BTreeMap<Version, Version>,
     /// Whether the host buffers writes: then those that the disk executes have the order in which
     /// they were sent, where no two volumes share sectors.
     is_buffered: bool,
@@ -150,6 +161,16 @@ impl DataOracle {
             }
             Op::Read | Op::Trim | Op::Seek => Watched::default(),
         }
+    }
+
+    /// The last number of a write.
+    pub(crate) fn last(&self) -> Version {
+        self.writes
+    }
+
+    /// The number with which a write was sent.
+    pub(crate) fn sent_as(&self, version: Version) -> Version {
+        self.renumbered.get(&version).copied().unwrap_or(version)
     }
 
     /// What the watched sectors of `extent` that were ever written hold now.
@@ -233,6 +254,7 @@ impl DataOracle {
         let is_in_order = version >= own_last || self.unordered.contains(&volume);
         sector.content = if is_overtaken && is_in_order {
             self.writes += 1;
+            self.renumbered.insert(self.writes, version);
             self.writes
         } else {
             version

@@ -1,19 +1,17 @@
 //! Engines and drive models in virtual time, and the event loop between them.
 
-use config::Plan;
+use config::{LoadedVolume, Plan};
 use drive::{AnyDevice, Tag};
 use engine::limits::{READ_AHEAD_RUNS_MAX, READ_AHEAD_WAITING_MAX, REQUESTS_MAX};
 use engine::{
-    Action, Command, ContractSchedule, Destage, Engine, Event, Outcome, Priority, RateContract,
-    Reply, Request, SEQUENTIAL_WITHIN, SegmentId, Settings, VolumeId,
+    Action, Command, ContractSchedule, Destage, Engine, Event, Outcome, RateContract, Reply,
+    Request, SEQUENTIAL_WITHIN, SegmentId, Settings, VolumeId,
 };
-use stats::{
-    BoundedLatencyReport, DeadlinesReport, DeclaredReport, DiskReport, ExecutionReport, Latency,
-    LatencyMs, Runs, SCHEMA, VolumeReport,
-};
+use stats::{Latency, Runs};
 use trace::TraceError;
-use units::{Bytes, DiskTime, Duration, Extent, Instant, Op, Operation, Share};
-use volume::{DiskExtent, DiskId, VolumeMap};
+use units::{Bytes, DiskTime, Duration, Extent, Instant, Op, Operation};
+use volume::VolumeMap;
+use volume::pool::flow::{PieceId, PoolRequestId};
 
 use crate::SeededRng;
 use crate::ahead::AheadOfDisk;
@@ -22,19 +20,24 @@ use crate::event_queue::EventQueue;
 use crate::non_preemptible::NonPreemptible;
 use crate::oracle::{
     DataOracle, OracleCounts, ReserveOracle, ReserveTerms, Watched, assert_deadlines_kept,
-    assert_idle_is_justified, burst, never_misses,
+    assert_idle_is_justified,
 };
-use crate::run::Report;
 use crate::slab::Slab;
 
 mod contracts;
+mod disks;
 mod load;
+mod pool;
+mod pool_report;
+mod pool_state;
 mod read_ahead;
 mod record;
 mod recording;
+mod report;
 mod write_buffer;
 
-use self::load::Load;
+use self::load::{Load, Target};
+use self::pool_state::SimulatedPool;
 use self::record::Record;
 pub use self::record::{RECORDED_MAX, RecordedRequest};
 
@@ -49,12 +52,20 @@ const DISK_BACKLOG_MAX: usize = REQUESTS_MAX / 2 - READ_AHEAD_RUNS_MAX - READ_AH
 /// The interval between two checks of the slow oracles.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The interval between two checks of where a pool's data is: a multiple of the other.
+const PLACEMENT_INTERVAL: Duration = Duration::from_secs(5);
+const _: () = assert!(PLACEMENT_INTERVAL.as_nanos().is_multiple_of(CHECK_INTERVAL.as_nanos()));
+
 #[derive(Clone, Copy, Debug)]
 enum Entry {
     /// A workload sends a request.
     Send { load: usize },
     /// A request is answered from the host's memory.
     Hit(Reply),
+    /// A change of the pool is made.
+    Change(usize),
+    /// A request to the pool that needed no disk is answered.
+    PoolAnswer(PoolRequestId, bool),
     /// The slow oracles check.
     Check,
 }
@@ -92,6 +103,7 @@ struct Disk {
     error: Latency,
 }
 
+/// A volume on one disk, or a pool's volume on one of its disks.
 #[derive(Debug)]
 struct Volume {
     name: String,
@@ -115,6 +127,8 @@ struct Volume {
 #[derive(Debug)]
 struct Sent {
     by: Sender,
+    /// The volume that is charged.
+    volume: usize,
     at: Instant,
     operation: Operation,
     watched: Watched,
@@ -126,6 +140,7 @@ enum Sender {
     Load(usize),
     ReadAhead(SegmentId),
     Destage(Destage),
+    Pool(PieceId),
 }
 
 /// A volume's state, as experiments sample it.
@@ -151,7 +166,9 @@ pub struct Simulation {
     seed: u64,
     now: Instant,
     disks: Vec<Disk>,
+    /// Those of the plan, then those of its pool on each of their disks.
     volumes: Vec<Volume>,
+    pool: Option<SimulatedPool>,
     loads: Vec<Load>,
     events: EventQueue<Entry>,
     sent: Slab<Sent>,
@@ -168,26 +185,31 @@ impl Simulation {
     /// # Panics
     /// On an unchecked plan.
     pub fn new(plan: &Plan) -> Self {
-        let mut disks: Vec<Disk> =
-            (plan.seed..).zip(&plan.disks).map(|(seed, disk)| Disk::new(disk, seed)).collect();
-        for (index, disk) in disks.iter_mut().enumerate() {
-            let high = |volume: &&config::Volume| {
-                volume.disk.0 == index && volume.priority == Priority::High
-            };
-            let high = plan.volumes.iter().filter(high).map(|volume| volume.contract);
-            disk.burst = burst(high, disk.settings.period);
-        }
-        let volumes: Vec<Volume> =
-            (0..).zip(&plan.volumes).map(|place| Volume::new(place, &mut disks)).collect();
+        let mut disks = Disk::all(plan);
+        let volumes = plan.volumes.iter().enumerate();
+        let mut volumes: Vec<Volume> =
+            volumes.map(|(place, volume)| Volume::new(place, volume, &mut disks)).collect();
+        let pool = SimulatedPool::new(plan, &mut disks, &mut volumes);
         let loads: Vec<Load> = (0..)
             .zip(&plan.workloads)
             .map(|(stream, workload)| {
-                let size = volumes[workload.volume.0].map.size();
-                Load::new(workload, size, SeededRng::new(plan.seed, stream))
+                let target = match workload.volume {
+                    LoadedVolume::Single(volume) => {
+                        (Target::Volume(volume.0), volumes[volume.0].map.size())
+                    }
+                    of_pool => pool.as_ref().expect("it has the volume").target(of_pool),
+                };
+                Load::new(workload, target, SeededRng::new(plan.seed, stream))
             })
             .collect();
         let mut events = EventQueue::new();
+        if let Some(pool) = &pool {
+            pool.schedule_changes(|at, index| events.schedule(at, Entry::Change(index)));
+        }
         for (index, load) in loads.iter().enumerate() {
+            if pool.as_ref().is_some_and(|pool| !pool.is_there(load.target)) {
+                continue;
+            }
             load.schedule_first(|at| events.schedule(at, Entry::Send { load: index }));
         }
         events.schedule(Instant::ZERO + CHECK_INTERVAL, Entry::Check);
@@ -196,6 +218,7 @@ impl Simulation {
             now: Instant::ZERO,
             disks,
             volumes,
+            pool,
             loads,
             events,
             sent: Slab::new(),
@@ -248,11 +271,19 @@ impl Simulation {
                 match entry {
                     Entry::Send { load } => self.send(load),
                     Entry::Hit(reply) => self.answer(reply),
+                    Entry::Change(index) => self.change_pool(index),
+                    Entry::PoolAnswer(id, is_done) => self.answer_pool_client(id, is_done),
                     Entry::Check => self.check(),
                 }
             }
-            for disk in 0..self.disks.len() {
-                self.drain(disk);
+            self.advance_pool();
+            loop {
+                for disk in 0..self.disks.len() {
+                    self.drain(disk);
+                }
+                if !self.advance_pool() {
+                    break;
+                }
             }
             if let Some(error) = &self.refused {
                 return Err(error.clone());
@@ -260,99 +291,6 @@ impl Simulation {
         }
         self.now = end;
         Ok(())
-    }
-
-    /// A volume of the plan in its present state.
-    pub fn volume(&mut self, volume: config::VolumeIndex) -> VolumeView {
-        let volume = &self.volumes[volume.0];
-        let engine = &mut self.disks[volume.disk].engine;
-        let balance = engine.balance(volume.id, self.now).unwrap_or_default();
-        let account = engine.usage(volume.id);
-        let demand = engine.service_demand(volume.id, self.now);
-        VolumeView { disk_time: account.disk_time, requests: volume.answered, balance, demand }
-    }
-
-    /// The latencies of a volume of the plan since the start, or since
-    /// [`Self::restart_latencies`].
-    pub fn latency(&self, volume: config::VolumeIndex) -> LatencyMs {
-        self.volumes[volume.0].latency.millis()
-    }
-
-    /// Forgets the latencies of all volumes so far.
-    pub fn restart_latencies(&mut self) {
-        self.volumes.iter_mut().for_each(|volume| volume.latency = Latency::default());
-    }
-
-    /// The non-preemptible intervals of a disk of the plan.
-    pub fn non_preemptible(&self, disk: config::DiskIndex) -> &NonPreemptible {
-        &self.disks[disk.0].non_preemptible
-    }
-
-    /// The statistics of preemptible execution on a disk of the plan, if it is enabled.
-    pub fn executed(&self, disk: config::DiskIndex) -> Option<engine::PreemptionStats> {
-        self.disks[disk.0].engine.preemption_stats()
-    }
-
-    /// The report of the run so far.
-    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-    pub fn report(&self) -> Report {
-        let seconds = self.now.since(Instant::ZERO).as_secs_f64();
-        let disks = self.disks.iter().map(|disk| DiskReport {
-            name: disk.name.clone(),
-            busy_share: disk.engine.busy().as_secs_f64() / seconds,
-            bytes_per_s: disk.bytes.0 as f64 / seconds,
-            execution: disk.engine.preemption_stats().map(ExecutionReport::from),
-            estimate_error_ms: disk.error.error(),
-        });
-        let volumes = self.volumes.iter().map(|volume| {
-            let engine = &self.disks[volume.disk].engine;
-            let (contract, account) = (engine.contract(volume.id), engine.usage(volume.id));
-            let kept = engine.deadline_stats(volume.id);
-            VolumeReport {
-                name: volume.name.clone(),
-                reserve: contract.reserve.as_f64(),
-                limit: contract.limit.as_f64(),
-                disk_time_share: account.disk_time.as_secs_f64() / seconds,
-                requests: volume.answered,
-                bytes: volume.bytes.0,
-                iops: volume.answered as f64 / seconds,
-                bytes_per_s: volume.bytes.0 as f64 / seconds,
-                latency_ms: volume.latency.millis(),
-                waiting_ms: volume.waiting.millis(),
-                deadline_misses: kept.map_or(0, |kept| kept.missed),
-                deadlines: kept.map(DeadlinesReport::from),
-                bounded_latency: engine.latency_stats(volume.id).map(BoundedLatencyReport::from),
-                dropped: volume.dropped,
-                estimate_error_ms: volume.error.error(),
-                declared: volume
-                    .declared
-                    .map(|declared| DeclaredReport::new(&declared, &volume.runs)),
-                worth: None,
-                read_ahead: self.disks[volume.disk].read_ahead_of(volume.id),
-                write_buffer: self.disks[volume.disk].buffered_of(volume.id),
-            }
-        });
-        let (disks, volumes) = (disks.collect(), volumes.collect());
-        let (schema, seed, duration_s) = (SCHEMA, self.seed, seconds);
-        let traces = self.loads.iter().filter_map(|load| load.source.report()).collect();
-        let oracles = self.oracle_counts();
-        Report { schema, seed, duration_s, disks, volumes, traces, oracles }
-    }
-
-    fn oracle_counts(&self) -> OracleCounts {
-        OracleCounts {
-            reads_checked: self.disks.iter().map(|disk| disk.data.checked).sum(),
-            deadlines_checked: self.volumes.iter().map(|volume| self.deadlines_met(volume)).sum(),
-            promises_checked: self.volumes.iter().map(|volume| volume.reserve_oracle.checked).sum(),
-            ..self.counts
-        }
-    }
-
-    /// The number of blocks that met their deadline, under a policy that never misses one.
-    fn deadlines_met(&self, volume: &Volume) -> u64 {
-        let disk = &self.disks[volume.disk];
-        let kept = disk.engine.deadline_stats(volume.id).filter(|_| never_misses(&disk.settings));
-        kept.map_or(0, |kept| kept.met)
     }
 
     fn next_at(&self) -> Option<Instant> {
@@ -382,7 +320,12 @@ impl Simulation {
         if let Some(at) = load.source.next_at(load.start, self.now) {
             self.events.schedule(at, Entry::Send { load: index });
         }
-        let volume = &mut self.volumes[load.volume];
+        let volume = match load.target {
+            Target::Volume(volume) => volume,
+            Target::Pool(volume) => return self.send_to_pool(index, volume, traced),
+        };
+        let place = volume;
+        let volume = &mut self.volumes[place];
         let closed = load.source.outstanding().is_some();
         let full = self.disks[volume.disk].engine.requests() >= DISK_BACKLOG_MAX;
         if load.in_flight >= BACKLOG_MAX || full && !closed {
@@ -401,10 +344,10 @@ impl Simulation {
         volume.runs.record(extent, SEQUENTIAL_WITHIN);
         let watched = disk.data.sent(&operation, volume.extent);
         let by = Sender::Load(index);
-        let id = self.sent.insert(Sent { by, at: self.now, operation, watched });
+        let id = self.sent.insert(Sent { by, volume: place, at: self.now, operation, watched });
         let request = Request { id, volume: volume.id, operation };
         let (disk, bounds) = (volume.disk, volume.extent);
-        self.submit(disk, request, bounds);
+        self.submit(disk, request, Some(bounds));
     }
 
     /// Passes the drive's completions to the engine.
@@ -463,19 +406,30 @@ impl Simulation {
     }
 
     fn answer(&mut self, reply: Reply) {
-        let Reply { request, disk_time, estimate, .. } = reply;
-        let sent = self.sent.remove(request);
+        let sent = self.sent.remove(reply.request);
         let sent = sent.expect("a request is answered exactly once");
-        let Sender::Load(index) = sent.by else { unreachable!("a client waits for it") };
         self.counts.answered += 1;
-        let load = &mut self.loads[index];
+        self.account(&sent, &reply);
+        match sent.by {
+            Sender::Load(index) => {
+                let Sent { volume, at, operation, .. } = sent;
+                self.record.add(volume, (operation, at), &reply, self.now);
+                self.after_answer(index);
+            }
+            Sender::Pool(piece) => self.piece_done(piece, &sent, reply.outcome),
+            Sender::ReadAhead(_) | Sender::Destage(_) => unreachable!("a client waits for it"),
+        }
+    }
+
+    /// Checks the answer to a request, and counts it.
+    fn account(&mut self, sent: &Sent, reply: &Reply) {
+        let Reply { disk_time, estimate, .. } = *reply;
         let Sent { at, operation, watched, .. } = sent;
-        self.record.add(load.volume, (operation, at), &reply, self.now);
-        let volume = &mut self.volumes[load.volume];
+        let volume = &mut self.volumes[sent.volume];
         let disk = &mut self.disks[volume.disk];
         // A failed request leaves its data undefined: all, a part or none of it was transferred.
         match reply.outcome {
-            Outcome::Done => disk.data.answered(&operation, &watched, self.now),
+            Outcome::Done => disk.data.answered(operation, watched, self.now),
             Outcome::Failed => self.failed += 1,
         }
         let bytes = match operation.op {
@@ -485,7 +439,7 @@ impl Simulation {
         disk.bytes += bytes;
         volume.bytes += bytes;
         volume.answered += 1;
-        volume.latency.record(self.now.since(at));
+        volume.latency.record(self.now.since(*at));
         volume.waiting.record(reply.waited);
         // A policy without estimates has no error.
         if estimate > DiskTime::ZERO {
@@ -499,6 +453,11 @@ impl Simulation {
         if let Some(stats) = disk.engine.latency_stats(volume.id) {
             assert_eq!(stats.late, 0, "at {}: a request of {} was late", self.now, volume.name);
         }
+    }
+
+    /// A load's request is answered: its client goes on.
+    fn after_answer(&mut self, index: usize) {
+        let load = &mut self.loads[index];
         load.in_flight -= 1;
         let elapsed = self.now.since(load.start);
         if let Some((count, pause)) = load.source.after_answer(load.in_flight, elapsed) {
@@ -514,6 +473,9 @@ impl Simulation {
 
     fn check(&mut self) {
         self.events.schedule(self.now + CHECK_INTERVAL, Entry::Check);
+        if self.now.since(Instant::ZERO).as_nanos().is_multiple_of(PLACEMENT_INTERVAL.as_nanos()) {
+            self.check_placement();
+        }
         for disk in &mut self.disks {
             disk.engine.invariants();
             disk.ahead.iter().for_each(AheadOfDisk::invariants);
@@ -533,64 +495,6 @@ impl Simulation {
             };
             let is_backlogged = disk.engaged[volume.id.0 as usize].1 >= disk.settings.depth;
             volume.reserve_oracle.check(&mut disk.engine, volume.id, is_backlogged, terms);
-        }
-    }
-}
-
-impl Disk {
-    fn new(disk: &config::Disk, seed: u64) -> Self {
-        let settings = disk.settings();
-        Self {
-            name: disk.name.clone(),
-            settings,
-            engine: disk.engine(Instant::ZERO),
-            engaged: Vec::new(),
-            agenda: ContractSchedule::default(),
-            ahead: AheadOfDisk::new(disk.read_ahead),
-            buffer: disk.write_buffer.map(BufferOfDisk::new),
-            device: AnyDevice::new(disk.drive.model.clone()).with_seed(seed).slowed(disk.slowed),
-            running: Vec::new(),
-            data: DataOracle::new(disk.write_buffer.is_some()),
-            limited: false,
-            failures: None,
-            burst: Duration::ZERO,
-            longest: Duration::ZERO,
-            service_longest: Duration::ZERO,
-            completed: Instant::ZERO,
-            bytes: Bytes::ZERO,
-            non_preemptible: NonPreemptible::new(settings.execution),
-            error: Latency::default(),
-        }
-    }
-}
-
-impl Volume {
-    fn new((place, volume): (usize, &config::Volume), disks: &mut [Disk]) -> Self {
-        let disk = volume.disk.0;
-        let id = disks[disk].add_volume(volume);
-        assert_eq!(id.0 as usize, disks[disk].engaged.len(), "volumes are numbered in order");
-        disks[disk].engaged.push((place, 0));
-        disks[disk].engine.set_priority(id, volume.priority);
-        let mut reserve_oracle = ReserveOracle::default();
-        reserve_oracle.restart(&disks[disk].engine, id);
-        disks[disk].limited |= volume.contract.limit < Share::ALL;
-        let disk_id = DiskId(u32::try_from(disk).expect("disks are few"));
-        let map = VolumeMap::new(DiskExtent { disk: disk_id, extent: volume.extent });
-        Self {
-            name: volume.name.clone(),
-            disk,
-            id,
-            map,
-            extent: volume.extent,
-            latency: Latency::default(),
-            waiting: Latency::default(),
-            error: Latency::default(),
-            runs: Runs::default(),
-            declared: volume.declared,
-            bytes: Bytes::ZERO,
-            reserve_oracle,
-            dropped: 0,
-            answered: 0,
         }
     }
 }

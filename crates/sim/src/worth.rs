@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use config::{Plan, Requests, VolumeIndex};
+use config::{LoadedVolume, Plan, Requests, VolumeIndex, Workload};
 use engine::{Contract, Execution, PolicyName, Priority};
 use stats::{LatencyMs, WorthReport};
 use units::{Duration, Instant, Sectors, Share};
@@ -78,7 +78,8 @@ pub fn alone(plan: &Plan, volume: VolumeIndex, share: Share) -> Plan {
         (other.stream, other.declared, other.priority) = (None, None, Priority::Normal);
     }
     // Each workload keeps its index, and with it its stream of random numbers.
-    for workload in plan.workloads.iter_mut().filter(|workload| workload.volume != volume) {
+    let own = LoadedVolume::Single(volume);
+    for workload in plan.workloads.iter_mut().filter(|workload| workload.volume != own) {
         workload.requests = Requests::Listed(Arc::from([]));
     }
     plan
@@ -127,7 +128,8 @@ pub fn worth(shared: &Measured, reference: &Measured) -> Option<WorthReport> {
 
 /// Whether a volume has workloads, all of them generated closed loops.
 fn is_closed(plan: &Plan, volume: VolumeIndex) -> bool {
-    let mut own = plan.workloads.iter().filter(|workload| workload.volume == volume).peekable();
+    let own = |workload: &&Workload| workload.volume == LoadedVolume::Single(volume);
+    let mut own = plan.workloads.iter().filter(own).peekable();
     own.peek().is_some()
         && own.all(|workload| {
             matches!(&workload.requests, Requests::Synthetic(drawn)

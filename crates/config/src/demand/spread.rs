@@ -11,6 +11,7 @@ use core::num::NonZeroU64;
 use engine::stream::{RequestedLatency, RequestedStream, Task};
 use engine::{LatencyContract, RateRequirement, WorstCase};
 use units::{Bytes, Duration, Extent, SECTOR_BYTES, Sectors};
+use volume::pool::flow::SEGMENT_BLOCKS_MAX;
 use volume::pool::limits::BLOCK_SECTORS;
 use volume::pool::{Layout, Zone};
 
@@ -89,6 +90,13 @@ fn blocks_touched(block: Bytes) -> u64 {
     // At worst its first sector is the last one of a block.
     let sectors = block.0.div_ceil(SECTOR_BYTES);
     1 + (sectors - 1).div_ceil(BLOCK_SECTORS.0)
+}
+
+/// The most pieces of a request of this size, wherever it begins, that are in flight at a time.
+pub(crate) fn pieces_max(size: Bytes) -> u32 {
+    let sectors = size.0.div_ceil(SECTOR_BYTES).max(1);
+    let touched = 1 + (sectors - 1).div_ceil(BLOCK_SECTORS.0);
+    u32::try_from(touched).map_or(SEGMENT_BLOCKS_MAX.0, |all| all.min(SEGMENT_BLOCKS_MAX.0))
 }
 
 /// The longest piece of a block.

@@ -15,7 +15,7 @@ pub use input::{Key, TableKeys};
 pub(crate) use disk::{BEST_EFFORT, DISK, FAULTS, WORST_CASE};
 pub(crate) use server::{LISTEN, LOG, NBD, TOP};
 pub(crate) use volume::{FROM, LATENCY, POOL, POOL_VOLUME, STREAM, VOLUME};
-pub(crate) use workload::{THINK, WORKLOAD};
+pub(crate) use workload::{CHANGE, THINK, WORKLOAD};
 
 /// The tables of a config, in the order of the reference page.
 pub fn all() -> Vec<&'static TableKeys> {
@@ -34,6 +34,7 @@ pub fn all() -> Vec<&'static TableKeys> {
         &POOL,
         &POOL_VOLUME,
         &FROM,
+        &CHANGE,
         &WORKLOAD,
         &THINK,
     ]

@@ -40,6 +40,11 @@ pub(crate) static TOP: Lazy = Lazy::new(|| {
         ),
         Key::new("pool", "a table", "Disks whose space is shared by the pool's volumes."),
         Key::new(
+            "change",
+            format!("tables, at most {}", l::POOL_CHANGES_MAX),
+            "The changes of the pool in a simulation.",
+        ),
+        Key::new(
             "workload",
             format!("tables, at most {}", l::WORKLOADS_MAX),
             "The load of a simulation.",

@@ -1,4 +1,4 @@
-//! The table of a workload.
+//! The tables of a simulation: workloads, and changes of the pool.
 
 use input::{Key, TableKeys};
 use units::Duration;
@@ -61,7 +61,8 @@ fn synthetic() -> Vec<Key> {
 }
 
 pub(crate) static WORKLOAD: Lazy = Lazy::new(|| {
-    let volume = Key::new("volume", "the name of a volume", "The volume that is loaded.");
+    let about = "The volume that is loaded, or the snapshot of a `[[change]]`.";
+    let volume = Key::new("volume", "the name of a volume", about);
     let mut keys = vec![volume.required()];
     keys.extend(synthetic());
     keys.extend([
@@ -91,6 +92,27 @@ pub(crate) static WORKLOAD: Lazy = Lazy::new(|| {
         .or("\"refuse\""),
     ]);
     TableKeys::new("[[workload]]", "A stream of requests that a simulation sends.", keys)
+});
+
+pub(crate) static CHANGE: Lazy = Lazy::new(|| {
+    let keys = vec![
+        Key::new("at", times(Duration::ZERO, l::TIME_MAX), "When it is made.").required(),
+        Key::new("volume", "the name of a volume of the pool", "The volume it is about.")
+            .required(),
+        Key::new(
+            "action",
+            "\"snapshot\" or \"relocate\"",
+            "What is done: a snapshot is taken, or the volume is relocated from its `from`, which \
+             a simulation otherwise does from its start.",
+        )
+        .required(),
+        Key::new(
+            "name",
+            format!("a name of 1 to {} bytes", l::NAME_BYTES_MAX),
+            "The snapshot's name, unique among all volumes; required with action = \"snapshot\".",
+        ),
+    ];
+    TableKeys::new("[[change]]", "A change of the pool that a simulation makes.", keys)
 });
 
 pub(crate) static THINK: Lazy = Lazy::new(|| {

@@ -7,18 +7,15 @@
 use std::path::Path;
 
 use trace::{FileReader, Format, Options, Scale};
+use units::Bytes;
 
 use super::path::path;
 
-use crate::plan::{Remap, Replay, Volume};
+use crate::plan::{Remap, Replay};
 use input::{InputError, Table};
 
 /// Checks the table's keys about a trace.
-pub(crate) fn check(
-    table: &Table<'_>,
-    volume: &Volume,
-    base_dir: &Path,
-) -> Result<Replay, InputError> {
+pub(crate) fn check(table: &Table<'_>, size: Bytes, base_dir: &Path) -> Result<Replay, InputError> {
     const EXPECTED: &str = "the path of a trace";
     let file = table.require("file", EXPECTED)?;
     let path = path(&file, file.text(EXPECTED)?, base_dir)?;
@@ -27,7 +24,7 @@ pub(crate) fn check(
         format: format(table)?,
         device: device(table)?,
         capacity: match remap {
-            Remap::Refuse => volume.size.sectors_exact(),
+            Remap::Refuse => size.sectors_exact(),
             Remap::Modulo => None,
         },
         lenient: false,

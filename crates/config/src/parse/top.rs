@@ -12,13 +12,15 @@ use input::{InputError, Problem, Source, Table, read_text};
 
 use super::names::Names;
 use super::path::path;
-use super::{admit, deadlines, disk, log, nbd, pool, real, unkept, volume, workload, write_buffer};
+use super::{
+    admit, change, deadlines, disk, log, nbd, pool, real, unkept, volume, workload, write_buffer,
+};
 use crate::error::ConfigError;
 use crate::limits::{
-    CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, POOL_VOLUMES_MAX, SOCKET_PATH_BYTES_MAX, TIME_MAX,
-    VOLUMES_MAX, WORKLOADS_MAX,
+    CONFIG_BYTES_MAX, DISKS_MAX, LISTEN_MAX, POOL_CHANGES_MAX, POOL_VOLUMES_MAX,
+    SOCKET_PATH_BYTES_MAX, TIME_MAX, VOLUMES_MAX, WORKLOADS_MAX,
 };
-use crate::plan::{Disk, Log, Nbd, Plan, Workload};
+use crate::plan::{Disk, Log, Nbd, NotCreated, Plan, Workload};
 use crate::{defaults, keys};
 
 impl Plan {
@@ -77,6 +79,7 @@ impl Plan {
             Some(table) => table.tables("volume", &keys::POOL_VOLUME, POOL_VOLUMES_MAX)?,
             None => Vec::new(),
         };
+        let change_tables = top.tables("change", &keys::CHANGE, POOL_CHANGES_MAX)?;
         let workload_tables = top.tables("workload", &keys::WORKLOAD, WORKLOADS_MAX)?;
         let mut disks = disk::check(&disk_tables, base_dir, known)?;
         write_buffer::divide(&top, &disk_tables, &mut disks)?;
@@ -95,7 +98,9 @@ impl Plan {
             }
             _ => None,
         };
-        let workloads = workload::check(&workload_tables, &volumes, base_dir)?;
+        let changes = change::check(&change_tables, pool.as_ref(), &mut names)?;
+        let loaded = workload::Loaded::of(&volumes, pool.as_ref(), &changes);
+        let workloads = workload::check(&workload_tables, &loaded, base_dir)?;
         let duration = given.or_else(|| latest_stop(&workloads));
         let file = source.file().to_owned();
         Ok(Self {
@@ -109,6 +114,7 @@ impl Plan {
             disks,
             volumes,
             pool,
+            changes,
             workloads,
         })
     }
@@ -117,14 +123,9 @@ impl Plan {
     /// duration.
     ///
     /// # Errors
-    /// There is a pool, there is no workload, or the run has no end.
+    /// There is no workload, the run has no end, or the pool's volumes do not fit it together.
     pub fn for_sim(self) -> Result<Self, ConfigError> {
-        if let Some(pool) = &self.pool {
-            let expected =
-                "no pool: `spindle serve` takes this config, volumes of pools are not simulated";
-            let parts = self.lacks(pool.line, None, "pool", expected);
-            return Err(Problem { found: Some("[pool]".to_owned()), ..parts }.into());
-        }
+        self.check_pool()?;
         if self.workloads.is_empty() {
             let expected = "at least one table `[[workload]]` to simulate";
             return Err(self.lacks(1, None, "workload", expected).into());
@@ -148,6 +149,16 @@ impl Plan {
         Ok(Self { listen: Vec::new(), vhost_user: None, nbd, log, ..self })
     }
 
+    /// Makes the pool once, as a simulation does when it begins.
+    fn check_pool(&self) -> Result<(), ConfigError> {
+        let Some(pool) = &self.pool else { return Ok(()) };
+        let Err(not_created) = pool.create(&self.disks) else { return Ok(()) };
+        let NotCreated { line, volume, reason } = not_created;
+        let title = volume.map(|name| format!("[[pool.volume]] \"{name}\""));
+        let expected = format!("volumes that fit the pool together ({reason})");
+        Err(self.lacks(line, title, "size", &expected).into())
+    }
+
     /// The plan for a daemon: without what only a simulation uses. It has a disk; volumes can be
     /// created later.
     ///
@@ -165,7 +176,8 @@ impl Plan {
             let parts = self.lacks(disk.line, Some(title), unkept::KEY, expected);
             return Err(Problem { found: Some("allowed".to_owned()), ..parts }.into());
         }
-        Ok(Self { seed: defaults::SEED, duration: None, workloads: Vec::new(), ..self })
+        let (changes, workloads) = (Vec::new(), Vec::new());
+        Ok(Self { seed: defaults::SEED, duration: None, changes, workloads, ..self })
     }
 
     fn lacks(&self, line: usize, table: Option<String>, field: &str, expected: &str) -> Problem {

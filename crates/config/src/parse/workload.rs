@@ -4,17 +4,20 @@ use core::num::{NonZeroU32, NonZeroU64};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use units::{Bytes, Duration};
+use units::{Bytes, Duration, Extent, Lba};
 
 use super::names::Names;
 use super::replay;
+use crate::demand::{Spread, pieces_max};
 use crate::keys::THINK;
 use crate::limits::{
     BLOCK_MAX, BLOCK_MIN, ELEVATOR_MAX, FLUSH_EVERY_MAX, OUTSTANDING_DISK_MAX, OUTSTANDING_MAX,
     RUN_MAX, TIME_MAX,
 };
 use crate::plan::{
-    Access, Arrival, Mix, Requests, Synthetic, ThinkTime, Volume, VolumeIndex, Workload,
+    Access, Arrival, DiskIndex, LoadedVolume, Mix, PoolAction, PoolChange, PoolChangeIndex,
+    PoolPlan, PoolStream, PoolVolume, PoolVolumeIndex, Requests, Synthetic, ThinkTime, Volume,
+    VolumeIndex, Workload,
 };
 use input::{InputError, Table, size_text, time_text};
 
@@ -48,36 +51,120 @@ const PLAYED_KEYS: [&str; 9] = [
 ];
 const ACCESS_EXPECTED: &str = "\"sequential\", \"random\", \"stream\" or \"trace\"";
 
+/// What workloads can load: volumes of disks, then those of the pool, then snapshots of these.
+pub(crate) struct Loaded<'a> {
+    names: Names<'a>,
+    targets: Vec<Target<'a>>,
+}
+
+/// A volume that a workload can load.
+struct Target<'a> {
+    volume: LoadedVolume,
+    name: &'a str,
+    size: Bytes,
+    /// Its disks.
+    disks: Vec<DiskIndex>,
+    /// The range, the block and the period of its stream.
+    stream: Option<(Extent, Bytes, Duration)>,
+}
+
+impl<'a> Loaded<'a> {
+    pub(crate) fn of(
+        volumes: &'a [Volume],
+        pool: Option<&'a PoolPlan>,
+        changes: &'a [PoolChange],
+    ) -> Self {
+        let mut lines = Vec::new();
+        let mut targets = Vec::new();
+        for (index, volume) in volumes.iter().enumerate() {
+            lines.push(volume.line);
+            targets.push(Target::of_volume(VolumeIndex(index), volume));
+        }
+        let of_pool = pool.map_or(&[][..], |pool| &pool.volumes);
+        for (index, volume) in of_pool.iter().enumerate() {
+            lines.push(volume.line);
+            targets.push(Target::of_pool(LoadedVolume::Pool(PoolVolumeIndex(index)), volume));
+        }
+        for (index, change) in changes.iter().enumerate() {
+            let PoolAction::Snapshot { name } = &change.action else { continue };
+            lines.push(change.line);
+            let snapshot = LoadedVolume::Snapshot(PoolChangeIndex(index));
+            let of = Target::of_pool(snapshot, &of_pool[change.volume.0]);
+            targets.push(Target { name, stream: None, ..of });
+        }
+        let names = Names::of(targets.iter().map(|target| target.name).zip(lines));
+        Self { names, targets }
+    }
+}
+
+impl<'a> Target<'a> {
+    fn of_volume(index: VolumeIndex, volume: &'a Volume) -> Self {
+        let stream = volume.stream.map(|stream| {
+            let block = stream.requested.block.sectors_floor().bytes();
+            (stream.range, block, stream.promised.task.period())
+        });
+        let volume_of = LoadedVolume::Single(index);
+        let (disks, size) = (vec![volume.disk], volume.size);
+        Self { volume: volume_of, name: &volume.name, size, disks, stream }
+    }
+
+    fn of_pool(loaded: LoadedVolume, volume: &'a PoolVolume) -> Self {
+        let size = volume.size;
+        let whole = Extent::new(Lba(0), size.sectors_floor());
+        let stream = volume.stream.map(|PoolStream { requested, .. }| {
+            let period = u128::from(requested.block.0) * 1_000_000_000;
+            let period = period / u128::from(requested.bandwidth.0);
+            let period = u64::try_from(period).expect("a period is bounded");
+            (whole, requested.block.sectors_floor().bytes(), Duration::from_nanos(period))
+        });
+        let disks = Spread::of(volume).disks();
+        Self { volume: loaded, name: &volume.name, size, disks, stream }
+    }
+
+    /// The most commands of one request on one disk.
+    fn pieces(&self, block: Bytes) -> u32 {
+        match self.volume {
+            LoadedVolume::Single(_) => 1,
+            LoadedVolume::Pool(_) | LoadedVolume::Snapshot(_) => pieces_max(block),
+        }
+    }
+}
+
 /// Checks the tables, in the file's order.
 pub(crate) fn check(
     tables: &[Table<'_>],
-    volumes: &[Volume],
+    loaded: &Loaded<'_>,
     base_dir: &Path,
 ) -> Result<Vec<Workload>, InputError> {
-    let names = Names::of(volumes.iter().map(|volume| (volume.name.as_str(), volume.line)));
     let mut available = BTreeMap::new();
     let mut workloads = Vec::with_capacity(tables.len());
     for table in tables {
-        let workload = workload(table, volumes, &names, base_dir)?;
-        let disk = volumes[workload.volume.0].disk;
-        bound_disk(table, &workload, available.entry(disk).or_insert(OUTSTANDING_DISK_MAX))?;
+        let volume = table.require("volume", "the name of a volume")?;
+        let target = &loaded.targets[loaded.names.find(&volume, "volume")?];
+        let workload = workload(table, target, base_dir)?;
+        for disk in &target.disks {
+            let available = available.entry(*disk).or_insert(OUTSTANDING_DISK_MAX);
+            bound_disk(table, (&workload, target), available)?;
+        }
         workloads.push(workload);
     }
     Ok(workloads)
 }
 
-/// Subtracts the workload's requests in flight from the capacity of its disk's engine.
+/// Subtracts the workload's requests in flight from the capacity of a disk's engine.
 fn bound_disk(
     table: &Table<'_>,
-    workload: &Workload,
+    (workload, target): (&Workload, &Target<'_>),
     available: &mut u32,
 ) -> Result<(), InputError> {
     let Requests::Synthetic(drawn) = &workload.requests else { return Ok(()) };
     let Some(outstanding) = drawn.arrival.outstanding() else { return Ok(()) };
-    let remaining = available.checked_sub(outstanding);
+    let pieces = target.pieces(drawn.block);
+    let remaining = available.checked_sub(outstanding * pieces);
     let Some(remaining) = remaining else {
+        let most = *available / pieces;
         let expected =
-            format!("at most {available} (what is left of {OUTSTANDING_DISK_MAX} on its disk)");
+            format!("at most {most} (what is left of {OUTSTANDING_DISK_MAX} on its disk)");
         let key = if table.value("burst").is_some() { "burst" } else { "outstanding" };
         return Err(table.require(key, &expected)?.refuse(&expected));
     };
@@ -87,22 +174,24 @@ fn bound_disk(
 
 fn workload(
     table: &Table<'_>,
-    volumes: &[Volume],
-    names: &Names<'_>,
+    target: &Target<'_>,
     base_dir: &Path,
 ) -> Result<Workload, InputError> {
-    let volume = names.find(&table.require("volume", "the name of a volume")?, "volume")?;
     let start = table.duration("start", Duration::ZERO..=TIME_MAX, "", Duration::ZERO)?;
     Ok(Workload {
-        volume: VolumeIndex(volume),
-        requests: requests(table, &volumes[volume], base_dir)?,
+        volume: target.volume,
+        requests: requests(table, target, base_dir)?,
         start,
         stop: stop(table, start)?,
         line: table.line(),
     })
 }
 
-fn requests(table: &Table<'_>, volume: &Volume, base_dir: &Path) -> Result<Requests, InputError> {
+fn requests(
+    table: &Table<'_>,
+    target: &Target<'_>,
+    base_dir: &Path,
+) -> Result<Requests, InputError> {
     let traced = match table.value("access") {
         Some(access) => access.text(ACCESS_EXPECTED)? == "trace",
         None => false,
@@ -116,13 +205,13 @@ fn requests(table: &Table<'_>, volume: &Volume, base_dir: &Path) -> Result<Reque
         return Err(value.refuse(cure));
     }
     if traced {
-        return replay::check(table, volume, base_dir).map(Requests::Trace);
+        return replay::check(table, target.size, base_dir).map(Requests::Trace);
     }
     if access_is(table, "stream") {
-        return played(table, volume).map(Requests::Synthetic);
+        return played(table, target).map(Requests::Synthetic);
     }
-    let (mix, access) = (mix(table)?, access(table)?);
-    let (block, arrival) = (block(table, volume)?, arrival(table)?);
+    let (mix, access) = (mix(table, target)?, access(table)?);
+    let (block, arrival) = (block(table, target)?, arrival(table)?);
     let flush_every = flush_every(table, mix, arrival)?;
     Ok(Requests::Synthetic(Synthetic { mix, access, block, arrival, flush_every }))
 }
@@ -143,9 +232,9 @@ fn flush_every(
 }
 
 /// Reads or writes the volume's stream: consecutive blocks of its range, one in each period.
-fn played(table: &Table<'_>, volume: &Volume) -> Result<Synthetic, InputError> {
+fn played(table: &Table<'_>, target: &Target<'_>) -> Result<Synthetic, InputError> {
     const EXPECTED: &str = "another access, or a volume with a `stream`";
-    let Some(stream) = volume.stream else {
+    let Some((range, block, interval)) = target.stream else {
         return Err(table.require("access", EXPECTED)?.refuse(EXPECTED));
     };
     for key in PLAYED_KEYS {
@@ -154,10 +243,10 @@ fn played(table: &Table<'_>, volume: &Volume) -> Result<Synthetic, InputError> {
         }
     }
     Ok(Synthetic {
-        mix: mix(table)?,
-        access: Access::Within { range: stream.range },
-        block: stream.requested.block.sectors_floor().bytes(),
-        arrival: Arrival::Open { interval: stream.promised.task.period() },
+        mix: mix(table, target)?,
+        access: Access::Within { range },
+        block,
+        arrival: Arrival::Open { interval },
         flush_every: None,
     })
 }
@@ -167,9 +256,13 @@ fn access_is(table: &Table<'_>, access: &str) -> bool {
     value.is_some_and(|value| value.text(ACCESS_EXPECTED).is_ok_and(|text| text == access))
 }
 
-fn mix(table: &Table<'_>) -> Result<Mix, InputError> {
+fn mix(table: &Table<'_>, target: &Target<'_>) -> Result<Mix, InputError> {
     const EXPECTED: &str = "\"read\", \"write\" or \"mix\"";
     let op = table.require("op", EXPECTED)?;
+    let is_snapshot = matches!(target.volume, LoadedVolume::Snapshot(_));
+    if is_snapshot && op.text(EXPECTED)? != "read" {
+        return Err(op.refuse("\"read\": a snapshot is not written"));
+    }
     let read_share = table.value("read_share");
     let mix = match op.text(EXPECTED)? {
         "mix" => {
@@ -212,15 +305,15 @@ fn access(table: &Table<'_>) -> Result<Access, InputError> {
     }
 }
 
-fn block(table: &Table<'_>, volume: &Volume) -> Result<Bytes, InputError> {
+fn block(table: &Table<'_>, target: &Target<'_>) -> Result<Bytes, InputError> {
     let value = table.require("block", "a size such as 4KiB")?;
     let block = value.size()?;
     if block > BLOCK_MAX {
         let (low, high) = (size_text(BLOCK_MIN), size_text(BLOCK_MAX));
         return Err(value.refuse(format_args!("a size from {low} to {high}")));
     }
-    if block > volume.size {
-        let (high, name) = (size_text(volume.size), &volume.name);
+    if block > target.size {
+        let (high, name) = (size_text(target.size), target.name);
         return Err(value.refuse(format_args!("at most {high} (the size of volume \"{name}\")")));
     }
     Ok(block)

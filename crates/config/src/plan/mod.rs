@@ -12,6 +12,7 @@ mod backing;
 mod depth;
 mod disk;
 mod faults;
+mod initial_pool;
 mod labels;
 mod log;
 mod nbd;
@@ -25,15 +26,18 @@ pub use depth::DepthSource;
 pub(crate) use depth::{DepthTerms, QueueDepth};
 pub use disk::{Disk, DiskIndex, DriveRef, ProfileRef, WriteBufferLog};
 pub use faults::Faults;
+pub use initial_pool::{InitialPool, NotCreated};
 pub use labels::Labels;
 pub use log::{Log, LogFormat, RecordSettings};
 pub use nbd::{Nbd, Tls};
 pub use pool::{
-    DiskContract, PlacementSpec, PoolPlan, PoolStream, PoolVolume, layout_name, zone_name,
+    DiskContract, PlacementSpec, PoolAction, PoolChange, PoolChangeIndex, PoolPlan, PoolStream,
+    PoolVolume, PoolVolumeIndex, layout_name, zone_name,
 };
 pub(crate) use pool::{LAYOUTS, ZONES};
 pub use top::Plan;
 pub use volume::{Stream, Volume, VolumeIndex, priority_name};
 pub use workload::{
-    Access, Arrival, Mix, Remap, Replay, Requests, Step, Synthetic, ThinkTime, Workload,
+    Access, Arrival, LoadedVolume, Mix, Remap, Replay, Requests, Step, Synthetic, ThinkTime,
+    Workload,
 };

@@ -9,7 +9,7 @@
 
 use engine::stream::{RequestedLatency, RequestedStream, Span};
 use engine::{Contract, Feature, Priority, RateContract, RateRequirement};
-use units::{Bytes, Extent, Lba, Sectors, Share};
+use units::{Bytes, Duration, Extent, Lba, Sectors, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, DISK_BLOCKS_MAX};
 use volume::pool::{Blocks, Layout, Zone};
@@ -42,6 +42,39 @@ pub struct PoolPlan {
     pub volumes: Vec<PoolVolume>,
     /// The line of its table, from 1.
     pub line: usize,
+}
+
+/// A volume of the pool, by its index in [`PoolPlan::volumes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolVolumeIndex(pub usize);
+
+/// A change of the pool, by its index in [`crate::Plan::changes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolChangeIndex(pub usize);
+
+/// A change of the pool that a simulation makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolChange {
+    /// When, from the beginning of the run.
+    pub at: Duration,
+    /// The volume that it is about.
+    pub volume: PoolVolumeIndex,
+    /// What it does.
+    pub action: PoolAction,
+    /// The line of its table, from 1.
+    pub line: usize,
+}
+
+/// What a change of the pool does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolAction {
+    /// Relocates the volume from [`PoolVolume::from`], which it has, to its placement.
+    Relocate,
+    /// Takes a snapshot of the volume.
+    Snapshot {
+        /// The snapshot's name, unique among all volumes.
+        name: String,
+    },
 }
 
 /// A volume of a pool, and its contracts.

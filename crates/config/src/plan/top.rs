@@ -7,7 +7,7 @@ use units::Duration;
 use super::disk::Disk;
 use super::log::Log;
 use super::nbd::Nbd;
-use super::pool::PoolPlan;
+use super::pool::{PoolChange, PoolPlan};
 use super::volume::Volume;
 use super::workload::Workload;
 
@@ -33,8 +33,10 @@ pub struct Plan {
     pub disks: Vec<Disk>,
     /// The volumes, in the file's order.
     pub volumes: Vec<Volume>,
-    /// The pool, with its volumes; only for a daemon.
+    /// The pool, with its volumes.
     pub pool: Option<PoolPlan>,
+    /// The changes of the pool that a simulation makes, in the file's order.
+    pub changes: Vec<PoolChange>,
     /// The workloads, in the file's order.
     pub workloads: Vec<Workload>,
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use units::{Bytes, Duration, Extent, Operation, Share};
 
+use super::pool::{PoolChangeIndex, PoolVolumeIndex};
 use super::volume::VolumeIndex;
 
 /// A stream of requests to one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// The volume that it loads.
-    pub volume: VolumeIndex,
+    pub volume: LoadedVolume,
     /// The source of its requests.
     pub requests: Requests,
     /// When the first request arrives, from the beginning of the run.
@@ -21,6 +22,27 @@ pub struct Workload {
     pub stop: Option<Duration>,
     /// The line of its table, from 1.
     pub line: usize,
+}
+
+/// The volume that a workload loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadedVolume {
+    /// A volume on one disk.
+    Single(VolumeIndex),
+    /// A volume of the pool.
+    Pool(PoolVolumeIndex),
+    /// The snapshot that this change takes; nothing loads it before.
+    Snapshot(PoolChangeIndex),
+}
+
+impl LoadedVolume {
+    /// The volume, if it is on one disk.
+    pub fn single(self) -> Option<VolumeIndex> {
+        match self {
+            Self::Single(volume) => Some(volume),
+            Self::Pool(_) | Self::Snapshot(_) => None,
+        }
+    }
 }
 
 /// The source of a workload's requests.

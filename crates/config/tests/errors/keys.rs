@@ -8,7 +8,7 @@ fn an_unknown_key_at_the_top() {
         refused(&[], "seed = 1\nsede = 2\n"),
         "plan.toml:2: field `sede`: found `sede`, expected one of the keys \
          `seed`, `duration`, `write_buffer_memory`, `listen`, `nbd`, `log`, `disk`, `volume`, \
-         `pool`, `workload`"
+         `pool`, `change`, `workload`"
     );
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use spindle_config::{Plan, PoolPlan};
+use spindle_config::{LoadedVolume, Plan, PoolPlan, PoolVolumeIndex};
 use units::Share;
 
 /// The config to mutate.
@@ -56,10 +56,37 @@ zone = "fast"
 from = { zone = "slow", disks = ["p1"] }
 stream = { bandwidth = "100KB/s", block = "3MiB", span = ["0s", "2h"] }
 
+[[change]]
+at = "10s"
+volume = "films"
+action = "snapshot"
+name = "monday"
+
+[[change]]
+at = "20s"
+volume = "door"
+action = "relocate"
+
 [[workload]]
 volume = "cam"
 op = "write"
 access = "stream"
+stop = "80s"
+
+[[workload]]
+volume = "films"
+op = "write"
+access = "random"
+block = "1MiB"
+outstanding = 2
+stop = "80s"
+
+[[workload]]
+volume = "monday"
+op = "read"
+access = "sequential"
+block = "64KiB"
+outstanding = 1
 stop = "80s"
 "#
 );
@@ -240,9 +267,18 @@ fn check_plan(plan: &Plan) {
     if let Some(pool) = &plan.pool {
         check_pool(plan, pool);
     }
+    let of_pool = |PoolVolumeIndex(index)| {
+        let pool = plan.pool.as_ref().expect("a workload or a change is of its volume");
+        &pool.volumes[index]
+    };
     for workload in &plan.workloads {
         if let spindle_config::Requests::Synthetic(drawn) = &workload.requests {
-            assert!(drawn.block <= plan.volumes[workload.volume.0].size && drawn.block.0 > 0);
+            let size = match workload.volume {
+                LoadedVolume::Single(volume) => plan.volumes[volume.0].size,
+                LoadedVolume::Pool(volume) => of_pool(volume).size,
+                LoadedVolume::Snapshot(change) => of_pool(plan.changes[change.0].volume).size,
+            };
+            assert!(drawn.block <= size && drawn.block.0 > 0);
         }
         assert!(workload.stop.is_none_or(|stop| workload.start < stop));
     }

@@ -137,7 +137,7 @@ fn serve(plan: &Plan, length: Duration) -> anyhow::Result<(RunSummary, LatenessU
     let mut clients = Vec::new();
     for workload in &plan.workloads {
         let Requests::Timed(timed) = &workload.requests else { unreachable!("all are timed") };
-        let VolumeIndex(volume) = workload.volume;
+        let VolumeIndex(volume) = workload.volume.single().expect("it has no pool");
         let name = &plan.volumes[volume].name;
         clients.push(OpenLoad::start_timed(&address, name, Arc::clone(timed), (clock, from))?);
     }

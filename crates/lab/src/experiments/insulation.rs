@@ -1,7 +1,7 @@
 //! Insulation: the throughput of each of two neighbours, relative to its share of the throughput
 //! that it has alone.
 
-use config::{Plan, VolumeIndex};
+use config::{LoadedVolume, Plan, VolumeIndex};
 use plot::{Line, Plot};
 use units::{Duration, Instant, Share};
 
@@ -56,7 +56,7 @@ pub(super) fn pair(plan: &Plan, kinds: &[Option<usize>; 2], first: u32) -> Plan 
     for (volume, kind) in kinds.iter().enumerate() {
         let Some(kind) = *kind else { continue };
         let mut load = plan.workloads[kind].clone();
-        load.volume = VolumeIndex(volume);
+        load.volume = LoadedVolume::Single(VolumeIndex(volume));
         if kind != BURSTS {
             set.workloads.push(load);
             continue;
@@ -203,7 +203,8 @@ fn changing(plan: &Plan, victim: usize) -> (f64, f64) {
     for phase in 0..phases {
         let kind = PATTERNS[usize::try_from(phase).expect("a few") % PATTERNS.len()];
         let start = PATTERN * phase;
-        let (volume, stop) = (VolumeIndex(1), Some((start + PATTERN).min(end)));
+        let volume = LoadedVolume::Single(VolumeIndex(1));
+        let (volume, stop) = (volume, Some((start + PATTERN).min(end)));
         set.workloads.push(config::Workload {
             volume,
             start,

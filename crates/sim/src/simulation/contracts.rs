@@ -5,6 +5,7 @@ use config::VolumeIndex;
 use engine::{Contract, Event, Refusal, VolumeId};
 use units::{Instant, Share};
 
+use super::disks::Terms;
 use super::{Disk, Simulation};
 
 impl Simulation {
@@ -48,13 +49,16 @@ impl Simulation {
 }
 
 impl Disk {
-    pub(super) fn add_volume(&mut self, volume: &config::Volume) -> VolumeId {
-        let none = Contract { stream: None, ..volume.contract };
+    pub(super) fn add_volume(&mut self, terms: &Terms) -> VolumeId {
+        let none = Contract { stream: None, ..terms.contract };
         let id = self.engine.add_volume(none, Instant::ZERO).expect("the plan's reserves fit");
         if let Some(buffer) = &mut self.buffer {
-            buffer.buffer.add_volume(id, volume.write_buffer);
+            buffer.buffer.add_volume(id, terms.write_buffer);
+            if terms.passes_flushes {
+                buffer.buffer.pass_flushes(id);
+            }
         }
-        let contract = self.agenda.schedule(id, volume.contract, volume.span(), Instant::ZERO);
+        let contract = self.agenda.schedule(id, terms.contract, terms.span, Instant::ZERO);
         self.contract_changed(id, &contract);
         if contract != none {
             self.engine.handle(Event::ContractChanged { volume: id, contract }, Instant::ZERO);

@@ -6,9 +6,18 @@ use units::{Instant, Sectors};
 use crate::SeededRng;
 use crate::source::Source;
 
+/// What a load is sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A volume on one disk.
+    Volume(usize),
+    /// A volume or snapshot of the pool.
+    Pool(usize),
+}
+
 #[derive(Debug)]
 pub(super) struct Load {
-    pub(super) volume: usize,
+    pub(super) target: Target,
     pub(super) source: Source,
     pub(super) start: Instant,
     pub(super) stop: Instant,
@@ -17,9 +26,13 @@ pub(super) struct Load {
 
 impl Load {
     /// The load of a workload on a volume of `size`.
-    pub(super) fn new(workload: &Workload, size: Sectors, rng: SeededRng) -> Self {
+    pub(super) fn new(
+        workload: &Workload,
+        (target, size): (Target, Sectors),
+        rng: SeededRng,
+    ) -> Self {
         Self {
-            volume: workload.volume.0,
+            target,
             source: Source::new(&workload.requests, size, rng),
             start: Instant::ZERO + workload.start,
             stop: workload.stop.map_or(Instant::FAR_FUTURE, |stop| Instant::ZERO + stop),

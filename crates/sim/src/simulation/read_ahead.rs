@@ -39,12 +39,12 @@ impl Disk {
 
 impl Simulation {
     /// Gives a request to the memory of the read-ahead or to the engine of its disk.
-    pub(super) fn submit_below(&mut self, disk: usize, request: Request, bounds: Extent) {
+    pub(super) fn submit_below(&mut self, disk: usize, request: Request, bounds: Option<Extent>) {
         let now = self.now;
         let Some(ahead) = &mut self.disks[disk].ahead else {
             return self.disks[disk].submit(request, now);
         };
-        match ahead.ahead.submit(&request, Some(bounds), now) {
+        match ahead.ahead.submit(&request, bounds, now) {
             ServedBy::Disk => self.disks[disk].submit(request, now),
             ServedBy::Pending => {}
             ServedBy::Memory => {
@@ -69,7 +69,9 @@ impl Simulation {
                     let operation = Operation::read(extent);
                     let watched = data.sent(&operation, extent);
                     let by = Sender::ReadAhead(segment);
-                    let id = self.sent.insert(Sent { by, at: now, operation, watched });
+                    let place = self.disks[index].engaged[volume.0 as usize].0;
+                    let sent = Sent { by, volume: place, at: now, operation, watched };
+                    let id = self.sent.insert(sent);
                     self.disks[index].submit(Request { id, volume, operation }, now);
                 }
                 ReadAheadAction::Drop(segment) => drop(ahead.held.remove(&segment)),

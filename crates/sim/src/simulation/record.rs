@@ -10,17 +10,17 @@ pub const RECORDED_MAX: usize = 1 << 22;
 /// A request that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedRequest {
-    /// Its volume.
+    /// Its volume: the place in [`Report::volumes`](crate::Report::volumes).
     pub volume: VolumeIndex,
-    /// What it did, in the sectors of its disk.
+    /// What it did, in the sectors of its disk, or of its volume if that is a pool's.
     pub operation: Operation,
     /// When it was sent.
     pub sent: Instant,
     /// When it was answered.
     pub answered: Instant,
-    /// From then until its first command was issued.
+    /// From then until its first command was issued; zero in a pool, which has it by disk.
     pub waited: Duration,
-    /// The disk time that its volume was charged for it.
+    /// The disk time that its volume was charged for it; zero in a pool.
     pub disk_time: DiskTime,
     /// Whether it failed.
     pub failed: bool,
@@ -54,14 +54,7 @@ impl Record {
         reply: &Reply,
         answered: Instant,
     ) {
-        if !self.is_on {
-            return;
-        }
-        if self.requests.len() == RECORDED_MAX {
-            self.left_out += 1;
-            return;
-        }
-        self.requests.push(RecordedRequest {
+        self.push(RecordedRequest {
             volume: VolumeIndex(volume),
             operation,
             sent,
@@ -70,5 +63,35 @@ impl Record {
             disk_time: reply.disk_time,
             failed: reply.outcome == Outcome::Failed,
         });
+    }
+
+    /// Records an answer of the pool.
+    pub(super) fn add_to_pool(
+        &mut self,
+        volume: usize,
+        (operation, sent): (Operation, Instant),
+        is_done: bool,
+        answered: Instant,
+    ) {
+        self.push(RecordedRequest {
+            volume: VolumeIndex(volume),
+            operation,
+            sent,
+            answered,
+            waited: Duration::ZERO,
+            disk_time: DiskTime::ZERO,
+            failed: !is_done,
+        });
+    }
+
+    fn push(&mut self, request: RecordedRequest) {
+        if !self.is_on {
+            return;
+        }
+        if self.requests.len() == RECORDED_MAX {
+            self.left_out += 1;
+            return;
+        }
+        self.requests.push(request);
     }
 }

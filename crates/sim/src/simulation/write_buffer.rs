@@ -9,7 +9,7 @@ use super::{Disk, Entry, Sender, Sent, Simulation};
 
 /// The time in which the host answers a request from memory. Without it a client that does not
 /// think would write without end at one instant.
-const MEMORY_TIME: Duration = Duration::from_micros(10);
+pub(super) const MEMORY_TIME: Duration = Duration::from_micros(10);
 
 impl Disk {
     /// What the write buffer of a volume did, if it did anything.
@@ -25,7 +25,7 @@ impl Disk {
 
 impl Simulation {
     /// Gives a client's request to the write buffer of its volume, or to what is below.
-    pub(super) fn submit(&mut self, disk: usize, request: Request, bounds: Extent) {
+    pub(super) fn submit(&mut self, disk: usize, request: Request, bounds: Option<Extent>) {
         let now = self.now;
         let Some(buffer) = &mut self.disks[disk].buffer else {
             return self.submit_below(disk, request, bounds);
@@ -76,17 +76,18 @@ impl Simulation {
                     let watched = buffer.of_destage(&destage);
                     let operation = destage.operation;
                     let by = Sender::Destage(destage);
-                    let id = self.sent.insert(Sent { by, at: now, operation, watched });
+                    let volume = self.disks[index].engaged[destage.volume.0 as usize].0;
+                    let id = self.sent.insert(Sent { by, volume, at: now, operation, watched });
                     let request = Request { id, volume: destage.volume, operation };
-                    self.submit_below(index, request, operation.extent);
+                    self.submit_below(index, request, Some(operation.extent));
                 }
                 WriteBufferAction::Submit(id) => {
                     let request = forced(self.request(id));
-                    let Sender::Load(load) = self.sent_by(id) else { unreachable!("a client's") };
-                    let bounds = self.volumes[self.loads[load].volume].extent;
-                    self.submit_below(index, request, bounds);
+                    self.submit_below(index, request, self.bounds(id));
                 }
-                WriteBufferAction::Again(_) => unreachable!("no sectors are shared"),
+                WriteBufferAction::Again(id) => {
+                    self.submit(index, self.request(id), self.bounds(id));
+                }
                 WriteBufferAction::Answer { request, outcome } => {
                     self.answer_waiting(request, outcome);
                 }
@@ -101,16 +102,17 @@ impl Simulation {
         self.answer(from_memory(&request, outcome, waited));
     }
 
-    fn sent_by(&self, id: RequestId) -> Sender {
-        self.sent.get(id).expect("a request waits until it is answered").by
+    /// The sectors within which is read ahead for a request: of a pool, whose blocks lie anywhere,
+    /// nothing is.
+    fn bounds(&self, id: RequestId) -> Option<Extent> {
+        let sent = self.sent.get(id).expect("a request waits until it is answered");
+        matches!(sent.by, Sender::Load(_)).then(|| self.volumes[sent.volume].extent)
     }
 
-    /// A client's request that is not answered.
+    /// A request that is not answered.
     pub(super) fn request(&self, id: RequestId) -> Request {
         let sent = self.sent.get(id).expect("a request waits until it is answered");
-        let Sender::Load(load) = sent.by else { unreachable!("a client waits") };
-        let volume = self.volumes[self.loads[load].volume].id;
-        Request { id, volume, operation: sent.operation }
+        Request { id, volume: self.volumes[sent.volume].id, operation: sent.operation }
     }
 
     /// A write from a buffer to the disk has ended.

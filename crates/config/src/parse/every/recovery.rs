@@ -123,7 +123,12 @@ impl<'t> Recovery<'t> {
             ("volume", "disk") | ("pool", "disks") => {
                 has_stand_in(&["disk"], &["name"]) || is_lost()
             }
-            ("workload", "volume") => has_stand_in(&VOLUMES, &["name"]) || is_lost(),
+            ("workload", "volume") => {
+                has_stand_in(&VOLUMES, &["name"])
+                    || has_stand_in(&["change"], &["name"])
+                    || is_lost()
+            }
+            ("change", "volume") => has_stand_in(&["pool.volume"], &["name", "from"]) || is_lost(),
             ("volume", "same_as") => {
                 has_stand_in(&["volume"], &["name", "disk", "same_as"]) || is_lost()
             }
@@ -139,7 +144,7 @@ impl<'t> Recovery<'t> {
             }
             ("pool.volume", "layout") => self.shortened.contains(&table),
             ("workload", "access") => {
-                found == Some("stream") && has_stand_in(&["volume"], &["stream"])
+                found == Some("stream") && has_stand_in(&VOLUMES, &["stream"])
             }
             _ => false,
         };
@@ -200,7 +205,7 @@ impl<'t> Recovery<'t> {
     /// A table with one bracket where two are meant, or with two where one is.
     fn set_bracketed(&mut self, table: usize, header: &str, field: &str) -> bool {
         let is_repeated = match (header, field) {
-            ("", "disk" | "volume" | "workload") | ("pool", "volume") => true,
+            ("", "disk" | "volume" | "change" | "workload") | ("pool", "volume") => true,
             ("", "pool" | "listen" | "nbd" | "log") => false,
             _ => return false,
         };
@@ -212,7 +217,7 @@ impl<'t> Recovery<'t> {
         let own = &self.layout.tables[table];
         let stand_in = format!("{STAND_IN}{table})");
         match (header, field, tried) {
-            ("disk" | "volume" | "pool.volume", "name", 1) => {
+            ("disk" | "volume" | "pool.volume" | "change", "name", 1) => {
                 self.lost.extend(own.name.clone());
                 self.tree.set_text((&own.path, own.offset), "name", stand_in);
             }

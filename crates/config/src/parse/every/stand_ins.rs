@@ -114,6 +114,8 @@ const RULES: &[Rule] = &[
     rule(STREAMS, "bandwidth", "", &["bandwidth = \"10kB/s\""]),
     rule(STREAMS, "block", "", &["block = \"1MiB\"", "block = \"64KiB\""]),
     rule(&["pool.volume.from"], "zone", "", &["zone = \"any\""]),
+    rule(&["change"], "at", "", &["at = \"1s\""]),
+    rule(&["change"], "action", "name", &["action = \"snapshot\""]),
     rule(WORKLOAD, "op", "read_share", &["op = \"mix\""]),
     rule(WORKLOAD, "op", "flush_every", &["op = \"write\""]),
     rule(WORKLOAD, "op", "", &["op = \"read\"", "op = \"write\""]),

@@ -1,6 +1,6 @@
 //! One point of figure 3: a set of streams and the load of best effort, under one policy.
 
-use config::{Plan, Requests, Volume, VolumeIndex, Workload};
+use config::{LoadedVolume, Plan, Requests, Volume, VolumeIndex, Workload};
 use engine::{Contract, PolicyName};
 use units::{Duration, Extent, Instant, Operation};
 
@@ -127,14 +127,16 @@ impl OneDisk {
         one.volumes.clear();
         one.workloads.clear();
         for workload in plan.workloads {
-            let volume = plan.volumes[workload.volume.0].clone();
+            let VolumeIndex(volume) = workload.volume.single().expect("it has no pool");
+            let volume = plan.volumes[volume].clone();
             let Requests::Timed(timed) = &workload.requests else { unreachable!("all are timed") };
             if volume.disk.0 == 0 {
                 let index = VolumeIndex(one.volumes.len());
                 let within = timed.iter().take_while(|(at, _)| *at < length).copied().collect();
                 let requests = Requests::Timed(within);
                 one.volumes.push(volume);
-                one.workloads.push(Workload { volume: index, requests, ..workload });
+                let volume = LoadedVolume::Single(index);
+                one.workloads.push(Workload { volume, requests, ..workload });
             }
         }
         Self { mb_per_s, plan: one }
@@ -187,7 +189,7 @@ fn add_stream(plan: &mut Plan, allocation: &Allocation<'_>, nth: usize, length: 
 
 fn workload(volume: VolumeIndex, timed: Vec<(Duration, Operation)>) -> Workload {
     Workload {
-        volume,
+        volume: LoadedVolume::Single(volume),
         requests: Requests::Timed(timed.into()),
         start: Duration::ZERO,
         stop: None,
