@@ -40,6 +40,12 @@ test: clients unit units determinism guest page package-test image-test python
 unit: clients csi-sanity
 	$(CARGO) test --workspace --locked --no-fail-fast
 
+# The binaries that the tests of `make unit` start, for what else needs a debug build. Other packages
+# at once have other features, with which everything would be built again.
+.PHONY: debug
+debug:
+	$(CARGO) test --quiet --workspace --locked --no-run
+
 # The conformance suite of the container storage interface, for the tests of spindle-csi: Go checks
 # it against its checksum database.
 CSI_SANITY_VERSION := v5.6.0
@@ -74,8 +80,7 @@ units: clients
 # One seed, one result, in debug and in release. Each output goes to a file, so that a run that
 # fails (an experiment whose check does not hold, too) fails here with its exit code.
 SAME := out/same
-determinism: build
-	$(CARGO) build --locked -p spindle -p spindle-lab
+determinism: build debug
 	mkdir -p $(SAME)
 	for scenario in examples/*.toml; do \
 	  name=$$(basename $$scenario .toml); \
@@ -368,7 +373,8 @@ $(NFPM):
 # served from, upgraded under load (to the debug build, if there is one), purged. Two runs of the
 # packager give the same bytes. REPLACEMENTS=3 upgrades, returns and upgrades.
 TRIED := $(TARGET)/packages-tried
-package-test: build pages $(NFPM) clients
+package-test: build debug $(NFPM) clients
+	$(TARGET)/debug/spindle-docgen --output $(TARGET)/docs
 	@if [ "$$(id -u)" != 0 ]; then echo "SKIPPED: package-test: needs root"; exit 0; fi; \
 	$(MAKE) --no-print-directory package-try
 

@@ -188,11 +188,13 @@ impl Client {
         pause: Duration,
         each: impl FnMut(Option<&[u8]>) -> ControlFlow<()>,
     ) -> Result<Option<Answer>, ClientError> {
-        let EventQuery { client, frames, promises } = query;
+        let EventQuery { client, frames, promises, history } = query;
         let client = client.as_ref().map(|client| format!("client={}", escaped(client)));
         let frames = frames.map(|frames| format!("frames={frames}"));
         let promises = promises.map(|promises| format!("promises={promises}"));
-        let parts: Vec<String> = [client, frames, promises].into_iter().flatten().collect();
+        let history = history.map(|history| format!("history={history}"));
+        let parts: Vec<String> =
+            [client, frames, promises, history].into_iter().flatten().collect();
         self.listen_to(&format!("/v1/events?{}", parts.join("&")), pause, each)
     }
 

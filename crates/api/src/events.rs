@@ -6,12 +6,12 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hyper::body::Bytes;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use stats::SCHEMA;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use crate::interval::Window;
 use crate::limits::{EVENT_CLIENTS_MAX, EVENTS_QUEUED_MAX};
 
 /// What an event is about, as the stream names it.
@@ -73,6 +73,8 @@ impl EventKind {
 pub(crate) struct Wanted {
     pub(crate) frames: bool,
     pub(crate) promises: bool,
+    /// Whether frames have the shares of the intervals before.
+    pub(crate) history: bool,
 }
 
 impl Wanted {
@@ -157,22 +159,51 @@ impl Events {
         state.clients.clear();
     }
 
-    /// Sends an event to every client.
+    /// Sends an event to every client that wants its kind.
     pub(crate) fn publish(&self, kind: EventKind, fields: Value) {
+        self.publish_to(|wanted| wanted.has(kind), kind, fields);
+    }
+
+    fn publish_to(&self, is_for: impl Fn(&Wanted) -> bool, kind: EventKind, fields: Value) {
         let mut state = self.state();
-        let mut pending = vec![(kind, fields)];
-        while let Some((kind, fields)) = pending.pop() {
-            for name in state.send(kind, fields) {
-                eprintln!("events: client \"{name}\" is too slow, and was disconnected");
-                pending.push((EventKind::Dropped, json!({ "client": name })));
-            }
+        let mut slow = state.send(is_for, kind, fields);
+        while let Some(name) = slow.pop() {
+            eprintln!("events: client \"{name}\" is too slow, and was disconnected");
+            slow.extend(state.send(|_| true, EventKind::Dropped, json!({ "client": name })));
         }
     }
 
-    /// Sends what an object says.
-    pub(crate) fn publish_object(&self, kind: EventKind, object: &impl Serialize) {
-        let fields = serde_json::to_value(object).expect("the API's shapes are JSON");
-        self.publish(kind, fields);
+    /// Sends a frame: with the shares of the intervals before to the clients that want them, and
+    /// without to the others.
+    pub(crate) fn publish_frame(&self, mut window: Window) {
+        let kind = EventKind::Frame;
+        let fields =
+            |window: &Window| serde_json::to_value(window).expect("the API's shapes are JSON");
+        let is_wanted = |history: bool| {
+            let wants = |client: &Client| client.wanted.frames && client.wanted.history == history;
+            self.state().clients.iter().any(wants)
+        };
+        if is_wanted(true) {
+            self.publish_to(|wanted| wanted.frames && wanted.history, kind, fields(&window));
+        }
+        if is_wanted(false) {
+            window.clear_history();
+            let mut fields = fields(&window);
+            remove_history(&mut fields);
+            self.publish_to(|wanted| wanted.frames && !wanted.history, kind, fields);
+        }
+    }
+}
+
+/// Removes the lists of a frame without history, which are empty.
+fn remove_history(fields: &mut Value) {
+    for key in ["disks", "volumes"] {
+        for one in fields[key].as_array_mut().into_iter().flatten() {
+            let Value::Object(one) = one else { continue };
+            for list in ["share_history", "share_of_late", "busy_history", "busy_of_late"] {
+                one.remove(list);
+            }
+        }
     }
 }
 
@@ -189,11 +220,16 @@ impl State {
     }
 
     /// Sends an event; returns the names of the clients that were too slow for it.
-    fn send(&mut self, kind: EventKind, fields: Value) -> Vec<String> {
+    fn send(
+        &mut self,
+        is_for: impl Fn(&Wanted) -> bool,
+        kind: EventKind,
+        fields: Value,
+    ) -> Vec<String> {
         let text = self.text(kind, fields);
         let mut slow = Vec::new();
         self.clients.retain(|client| {
-            if !client.wanted.has(kind) {
+            if !is_for(&client.wanted) {
                 return true;
             }
             match client.to.try_send(text.clone()) {
@@ -213,8 +249,8 @@ impl State {
 mod tests {
     use super::*;
 
-    const CHANGES: Wanted = Wanted { frames: false, promises: false };
-    const FRAMES: Wanted = Wanted { frames: true, promises: false };
+    const CHANGES: Wanted = Wanted { frames: false, promises: false, history: true };
+    const FRAMES: Wanted = Wanted { frames: true, promises: false, history: true };
 
     fn text(from: &mut Receiver<Bytes>) -> String {
         let mut all = String::new();
@@ -248,7 +284,7 @@ mod tests {
     #[test]
     fn a_client_gets_its_first_event_before_all_others_and_only_the_kinds_it_wants() {
         let events = Events::default();
-        let promises = Wanted { frames: false, promises: true };
+        let promises = Wanted { frames: false, promises: true, history: true };
         let first = Some((EventKind::Promises, json!({ "n": 1 })));
         let (mut both, _) = events.join("both", promises, first).expect("there is room");
         let (mut frames, _) = events.join("frames", FRAMES, None).expect("there is room");
@@ -266,6 +302,30 @@ mod tests {
         );
         assert_eq!(kinds(heard), ["promises", "promises", "change"]);
         assert_eq!(kinds(text(&mut frames)), ["frame", "change"]);
+    }
+
+    #[test]
+    fn a_frame_has_the_intervals_before_for_those_alone_that_want_them() {
+        let events = Events::default();
+        let (mut with, _) = events.join("with", FRAMES, None).expect("there is room");
+        let latest = Wanted { history: false, ..FRAMES };
+        let (mut without, _) = events.join("without", latest, None).expect("there is room");
+        let disk = json!({
+            "name": "d0", "drive": "null", "busy_share": 0.5, "reserved": 0.0, "left": 1.0,
+            "reserved_by_streams": 0.0, "iops": 1.0, "bytes_per_s": 1.0, "in_flight": 0,
+            "busy_history": [0.25], "busy_of_late": [0.25],
+        });
+        let window = json!({
+            "schema": SCHEMA, "uptime_s": 1.0, "interval_s": 1.0, "disks": [disk], "volumes": [],
+        });
+        events.publish_frame(serde_json::from_value(window).expect("a window"));
+        let (with, without) = (text(&mut with), text(&mut without));
+        assert!(with.contains("\"busy_history\":[0.25]"), "{with}");
+        assert!(without.contains("\"busy_share\":0.5"), "{without}");
+        assert!(
+            !without.contains("busy_history") && !without.contains("busy_of_late"),
+            "{without}"
+        );
     }
 
     #[test]

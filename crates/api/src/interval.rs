@@ -125,6 +125,20 @@ pub struct VolumeWindow {
     pub share_of_late: Vec<f64>,
 }
 
+impl Window {
+    /// Drops the shares of the intervals before.
+    pub(crate) fn clear_history(&mut self) {
+        for disk in &mut self.disks {
+            disk.busy_history.clear();
+            disk.busy_of_late.clear();
+        }
+        for volume in &mut self.volumes {
+            volume.share_history.clear();
+            volume.share_of_late.clear();
+        }
+    }
+}
+
 /// The last shares of each disk or volume, by its name.
 type Shares = BTreeMap<String, VecDeque<f64>>;
 

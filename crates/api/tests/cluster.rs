@@ -163,7 +163,8 @@ fn the_last_hour_of_a_contract_is_there_for_a_client_that_comes_later() {
     }
     // Events until one has every answer: samples are ten seconds apart.
     let listen = |until: &mut dyn FnMut(Value) -> ControlFlow<()>| {
-        let query = EventQuery { promises: Some(true), frames: Some(false), client: None };
+        let query =
+            EventQuery { promises: Some(true), frames: Some(false), ..EventQuery::default() };
         let ended = served.client.events(&query, Duration::from_millis(50), |line| {
             let line = line.map(String::from_utf8_lossy).unwrap_or_default();
             let data = line.strip_prefix("data: ").map(serde_json::from_str);
@@ -269,7 +270,7 @@ fn events(
     mut enough: impl FnMut(&[(String, Value)]) -> bool,
 ) -> Vec<(String, Value)> {
     let client = Some("a test".to_owned());
-    let query = EventQuery { client, frames: Some(frames), promises: None };
+    let query = EventQuery { client, frames: Some(frames), ..EventQuery::default() };
     let (mut kind, mut all) = (String::new(), Vec::new());
     let refused = served.client.events(&query, Duration::from_millis(20), |line| {
         let line = String::from_utf8_lossy(line.unwrap_or_default()).into_owned();

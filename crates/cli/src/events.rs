@@ -58,7 +58,8 @@ pub(crate) fn run(args: &Events, json: bool) -> anyhow::Result<ExitStatus> {
         signal_hook::flag::register(signal, stopped.clone()).context("cannot listen to signals")?;
     }
     let Events { api, client, frames, count } = args;
-    let query = EventQuery { client: Some(client.clone()), frames: Some(*frames), promises: None };
+    let query =
+        EventQuery { client: Some(client.clone()), frames: Some(*frames), ..EventQuery::default() };
     let (mut event, mut printed) = (String::new(), 0);
     let mut out = std::io::stdout().lock();
     let refused = api.client().events(&query, PAUSE, |line| {

@@ -45,6 +45,9 @@ pub struct EventQuery {
     /// false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promises: Option<bool>,
+    /// Whether frames have the shares of the intervals before. Default: true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<bool>,
 }
 
 pub(crate) fn described() -> OpenApiRouter<Api> {
@@ -66,9 +69,10 @@ async fn events(
     State(api): State<Api>,
     query: Result<Query<EventQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let Query(EventQuery { client, frames, promises }) = query.map_err(|error| {
+    let Query(EventQuery { client, frames, promises, history }) = query.map_err(|error| {
         let given = Some(error.body_text());
-        Problem::invalid("query", given, "`client`, `frames`, `promises` or nothing".to_owned())
+        let accepted = "`client`, `frames`, `promises`, `history` or nothing".to_owned();
+        Problem::invalid("query", given, accepted)
     })?;
     let client = client.unwrap_or_else(|| "unnamed".to_owned());
     let is_short = (1..=EVENT_CLIENT_NAME_BYTES_MAX).contains(&client.len());
@@ -76,7 +80,11 @@ async fn events(
         let accepted = format!("1 to {EVENT_CLIENT_NAME_BYTES_MAX} printable characters");
         return Err(Problem::invalid("client", Some(client), accepted));
     }
-    let wanted = Wanted { frames: frames.unwrap_or(true), promises: promises.unwrap_or(false) };
+    let wanted = Wanted {
+        frames: frames.unwrap_or(true),
+        promises: promises.unwrap_or(false),
+        history: history.unwrap_or(true),
+    };
     let first = wanted.promises.then(|| kept_since(&api, 0));
     let (from, begins) = api.events.join(&client, wanted, first).ok_or_else(|| {
         let message = format!("there are {EVENT_CLIENTS_MAX} clients already: expected fewer");
@@ -115,7 +123,7 @@ async fn watch(api: Api) {
             api.events.publish(kind, fields);
         }
         match window {
-            Some(window) => api.events.publish_object(EventKind::Frame, &window),
+            Some(window) => api.events.publish_frame(window),
             None => history = Some(History::new(sample)),
         }
     }

@@ -3,7 +3,7 @@
 import * as detail from "./detail.js";
 import * as disks from "./disks.js";
 import { byId, el, setText } from "./dom.js";
-import { span } from "./format.js";
+import { counted, span } from "./format.js";
 import * as forms from "./forms.js";
 import { Live, Refusal, get, named, request } from "./live.js";
 import * as pool from "./pool.js";
@@ -63,8 +63,8 @@ function render() {
   volumes.render(shown, selected);
   detail.render(frame, shown);
   document.body.dataset.uptime = frame.uptime_s;
-  setText(byId("summary"), `up ${span(frame.uptime_s)}; ${frame.disks.length} disks, ` +
-    `${shown.length} volumes`);
+  setText(byId("summary"), `up ${span(frame.uptime_s)}; ` +
+    `${counted(frame.disks.length, "disk")}, ${counted(shown.length, "volume")}`);
   if (measures >= MEASURES_MAX) {
     performance.clearMeasures("frame");
     measures = 0;
@@ -122,8 +122,9 @@ const told = {
   },
   frame(next) {
     frame = next;
-    shown = next.volumes.map((volume, colour) => {
-      return { ...volume, colour, disks: volume.disk.split("+"), uptime: next.uptime_s };
+    shown = next.volumes;
+    shown.forEach((volume, colour) => {
+      Object.assign(volume, { colour, disks: volume.disk.split("+"), uptime: next.uptime_s });
     });
     byId("content").hidden = false;
     requestAnimationFrame(render);

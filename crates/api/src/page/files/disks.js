@@ -1,7 +1,7 @@
 // Each disk's time: what is reserved, what is used, what is left to promise.
 
 import { byId, el, keyed, setAttribute, setText, svg } from "./dom.js";
-import { count, megabytes, percent, time } from "./format.js";
+import { count, counted, megabytes, percent, time } from "./format.js";
 
 // The parts of a bar; volumes beyond them are one part.
 const PARTS_MAX = 12;
@@ -131,7 +131,7 @@ export function render(frame, volumes, details) {
     legend(card, disk, reserved, used);
     const detail = details.get(disk.name);
     const policy = detail ? `, policy ${detail.policy}, period ${detail.period}` : "";
-    setText(card.parts.facts, `${disk.drive}${policy}; ${here.length} volumes; ` +
+    setText(card.parts.facts, `${disk.drive}${policy}; ${counted(here.length, "volume")}; ` +
       `busy ${percent(disk.busy_share)}, ${count(disk.iops)} IOPS, ` +
       `${megabytes(disk.bytes_per_s)} MB/s, ${disk.in_flight} in flight`);
     if (detail) showHealth(card.parts.health, detail);

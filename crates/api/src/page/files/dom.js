@@ -27,7 +27,10 @@ export function svg(tag, attributes = {}) {
 export function setText(node, text) {
   if (node.shown !== text) {
     node.shown = text;
-    node.textContent = text;
+    // The same text node with another text: no rule of style depends on that.
+    const only = node.firstChild;
+    if (only?.nodeType === Node.TEXT_NODE && only === node.lastChild) only.data = text;
+    else node.textContent = text;
   }
 }
 

@@ -7,6 +7,9 @@ export const percent = (share, digits = 1) => `${(share * 100).toFixed(digits)} 
 /** A whole number, or one with a digit below 100. */
 export const count = (value) => (value >= 100 ? Math.round(value).toString() : value.toFixed(1));
 
+/** A number of things: `1 disk`, `2 disks`. */
+export const counted = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
+
 export const megabytes = (bytesPerSecond) => (bytesPerSecond / 1e6).toFixed(2);
 
 /** A time, in the unit in which it has three digits. */

@@ -55,7 +55,7 @@ export class Live {
   start() {
     clearTimeout(this.timer);
     this.source?.close();
-    const source = new EventSource("/v1/events?client=page&promises=true");
+    const source = new EventSource("/v1/events?client=page&promises=true&history=false");
     this.source = source;
     let isFirst = true;
     this.expectFrame();

@@ -4,8 +4,8 @@ import { byId, el, keyed, setAttribute, setText } from "./dom.js";
 import { count, megabytes, percent, time } from "./format.js";
 import { promiseOf } from "./promises.js";
 
-// Rows out of view are updated in turn, each once in this many frames.
-const HIDDEN_EVERY = 5;
+// Rows are updated when they come into view; out of view in turn, each once in this many frames.
+const HIDDEN_EVERY = 10;
 
 const COLUMNS = [
   { head: "Volume", key: (volume) => volume.name, text: true },
@@ -74,8 +74,12 @@ function fill(row, volume, selected) {
 }
 
 function note(row, isInView) {
-  if (isInView) inView.add(row);
-  else inView.delete(row);
+  if (!isInView) {
+    inView.delete(row);
+    return;
+  }
+  inView.add(row);
+  if (row.volume) fill(row, row.volume, row.selected);
 }
 
 /** Makes the table. `select(name)` is called for the volume that is opened. */
@@ -107,7 +111,7 @@ export function render(volumes, selected) {
   byId("empty").hidden = volumes.length > 0;
   byId("volumes-part").hidden = volumes.length === 0;
   const filter = byId("filter").value.toLowerCase();
-  const shown = volumes.filter((volume) => {
+  const shown = filter === "" ? [...volumes] : volumes.filter((volume) => {
     return `${volume.name} ${volume.disk} ${volume.kind}`.toLowerCase().includes(filter);
   });
   if (sorted) {
@@ -122,7 +126,8 @@ export function render(volumes, selected) {
   frames += 1;
   shown.forEach((volume, at) => {
     const row = rows.get(volume.name);
-    const isNew = !row.cells[1].textContent;
+    const isNew = !row.volume;
+    [row.volume, row.selected] = [volume, selected];
     if (isNew || inView.has(row) || (at + frames) % HIDDEN_EVERY === 0) fill(row, volume, selected);
   });
 }
