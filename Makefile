@@ -40,8 +40,8 @@ test: clients unit units determinism guest page package-test image-test python
 unit: clients csi-sanity
 	$(CARGO) test --workspace --locked --no-fail-fast
 
-# The binaries that the tests of `make unit` start, for what else needs a debug build. Other packages
-# at once have other features, with which everything would be built again.
+# The binaries that the tests of `make unit` start, for what else needs a debug build. Other
+# packages at once have other features, with which everything would be built again.
 .PHONY: debug
 debug:
 	$(CARGO) test --quiet --workspace --locked --no-run

@@ -11,7 +11,6 @@ use stats::SCHEMA;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::interval::Window;
 use crate::limits::{EVENT_CLIENTS_MAX, EVENTS_QUEUED_MAX};
 
 /// What an event is about, as the stream names it.
@@ -173,37 +172,16 @@ impl Events {
         }
     }
 
-    /// Sends a frame: with the shares of the intervals before to the clients that want them, and
-    /// without to the others.
-    pub(crate) fn publish_frame(&self, mut window: Window) {
-        let kind = EventKind::Frame;
-        let fields =
-            |window: &Window| serde_json::to_value(window).expect("the API's shapes are JSON");
-        let is_wanted = |history: bool| {
-            let wants = |client: &Client| client.wanted.frames && client.wanted.history == history;
-            self.state().clients.iter().any(wants)
-        };
-        if is_wanted(true) {
-            self.publish_to(|wanted| wanted.frames && wanted.history, kind, fields(&window));
-        }
-        if is_wanted(false) {
-            window.clear_history();
-            let mut fields = fields(&window);
-            remove_history(&mut fields);
-            self.publish_to(|wanted| wanted.frames && !wanted.history, kind, fields);
-        }
+    /// Whether any client wants frames with, or without, the shares of the intervals before.
+    pub(crate) fn is_frame_wanted(&self, history: bool) -> bool {
+        let wants = |client: &Client| client.wanted.frames && client.wanted.history == history;
+        self.state().clients.iter().any(wants)
     }
-}
 
-/// Removes the lists of a frame without history, which are empty.
-fn remove_history(fields: &mut Value) {
-    for key in ["disks", "volumes"] {
-        for one in fields[key].as_array_mut().into_iter().flatten() {
-            let Value::Object(one) = one else { continue };
-            for list in ["share_history", "share_of_late", "busy_history", "busy_of_late"] {
-                one.remove(list);
-            }
-        }
+    /// Sends a frame to the clients that want it with, or without, the intervals before.
+    pub(crate) fn publish_frame(&self, history: bool, fields: Value) {
+        let is_for = |wanted: &Wanted| wanted.frames && wanted.history == history;
+        self.publish_to(is_for, EventKind::Frame, fields);
     }
 }
 
@@ -310,22 +288,14 @@ mod tests {
         let (mut with, _) = events.join("with", FRAMES, None).expect("there is room");
         let latest = Wanted { history: false, ..FRAMES };
         let (mut without, _) = events.join("without", latest, None).expect("there is room");
-        let disk = json!({
-            "name": "d0", "drive": "null", "busy_share": 0.5, "reserved": 0.0, "left": 1.0,
-            "reserved_by_streams": 0.0, "iops": 1.0, "bytes_per_s": 1.0, "in_flight": 0,
-            "busy_history": [0.25], "busy_of_late": [0.25],
-        });
-        let window = json!({
-            "schema": SCHEMA, "uptime_s": 1.0, "interval_s": 1.0, "disks": [disk], "volumes": [],
-        });
-        events.publish_frame(serde_json::from_value(window).expect("a window"));
-        let (with, without) = (text(&mut with), text(&mut without));
-        assert!(with.contains("\"busy_history\":[0.25]"), "{with}");
-        assert!(without.contains("\"busy_share\":0.5"), "{without}");
-        assert!(
-            !without.contains("busy_history") && !without.contains("busy_of_late"),
-            "{without}"
-        );
+        assert!(events.is_frame_wanted(true) && events.is_frame_wanted(false));
+        events.publish_frame(true, json!({ "n": "with" }));
+        events.publish_frame(false, json!({ "n": "without" }));
+        let (all, latest) = (text(&mut with), text(&mut without));
+        assert!(all.contains("\"with\"") && !all.contains("\"without\""), "{all}");
+        assert!(latest.contains("\"without\"") && !latest.contains("\"with\""), "{latest}");
+        drop(without);
+        assert!(events.is_heard() && !events.is_frame_wanted(false));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use stats::SCHEMA;
 use units::Share;
 use utoipa::ToSchema;
@@ -126,8 +127,13 @@ pub struct VolumeWindow {
 }
 
 impl Window {
-    /// Drops the shares of the intervals before.
-    pub(crate) fn clear_history(&mut self) {
+    /// The interval as JSON.
+    pub(crate) fn fields(&self) -> Value {
+        serde_json::to_value(self).expect("the API's shapes are JSON")
+    }
+
+    /// The interval as JSON, without the shares of those before.
+    pub(crate) fn fields_without_history(mut self) -> Value {
         for disk in &mut self.disks {
             disk.busy_history.clear();
             disk.busy_of_late.clear();
@@ -136,6 +142,14 @@ impl Window {
             volume.share_history.clear();
             volume.share_of_late.clear();
         }
+        let mut fields = self.fields();
+        for key in ["disks", "volumes"] {
+            for one in fields[key].as_array_mut().into_iter().flatten() {
+                let Value::Object(one) = one else { continue };
+                one.retain(|name, _| !name.ends_with("_history") && !name.ends_with("_of_late"));
+            }
+        }
+        fields
     }
 }
 

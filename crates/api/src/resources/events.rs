@@ -123,7 +123,14 @@ async fn watch(api: Api) {
             api.events.publish(kind, fields);
         }
         match window {
-            Some(window) => api.events.publish_frame(window),
+            Some(window) => {
+                if api.events.is_frame_wanted(true) {
+                    api.events.publish_frame(true, window.fields());
+                }
+                if api.events.is_frame_wanted(false) {
+                    api.events.publish_frame(false, window.fields_without_history());
+                }
+            }
             None => history = Some(History::new(sample)),
         }
     }
