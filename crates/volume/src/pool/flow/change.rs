@@ -96,9 +96,9 @@ impl PendingChange {
 
     /// Whether it begins when nothing is in flight at this disk any more.
     pub(crate) fn waits_for(&self, at: DiskId) -> bool {
-        let disk = match self.operation {
-            Operation::TakeBack { disk } | Operation::ReplaceDisk { disk, .. } => disk,
-            _ => return false,
+        let (Operation::TakeBack { disk } | Operation::ReplaceDisk { disk, .. }) = self.operation
+        else {
+            return false;
         };
         disk == at && !matches!(self.stage, Stage::Begun(_))
     }
