@@ -139,7 +139,7 @@ pub const WRITE_BUFFER_PARTS_MAX: usize = 16_384;
 
 /// The longest write from a write buffer to the disk. One that is longer than a command is ended by
 /// a flush, which costs about a revolution.
-pub const DESTAGE_MAX: Sectors = Sectors(16_384);
+pub const DESTAGE_MAX: Sectors = Sectors(32_768);
 
 /// The writes of a volume's write buffer among which its disk's chooser has the choice: they are
 /// near each other, as they are taken in the order of their sectors.

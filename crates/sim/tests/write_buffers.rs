@@ -126,7 +126,7 @@ fn a_limit_holds_for_long_sequential_writes() {
             println!("{drive}: {limited:.1} of {whole:.1} a second, {part:.1} % at {limit} %");
             let bound = f64::from(limit);
             assert!(part <= bound + 2.0, "{drive}: {part:.1} % of {whole:.1} at {limit} %");
-            // A volume with a limit does not use the drive's buffer: 8 MiB lose a revolution.
+            // A volume with a limit does not use the drive's buffer: 16 MiB lose a revolution.
             assert!(part >= 0.75 * bound, "{drive}: {part:.1} % of {whole:.1} at {limit} %");
         }
     }
@@ -214,8 +214,8 @@ fn long_writes_pay_for_themselves_beside_others() {
     for other in [DATABASE, READER] {
         let volumes = [("reserve = \"30%\"", other), ("reserve = \"70%\"", LARGE_WRITES)];
         let (rates, report) = rates(&plan("hgst-7k8", &volumes));
-        // Each buffer of 16 MiB loses two revolutions.
-        assert!(rates[1] >= 0.7 * 0.75 * alone, "{rates:?}, {alone} alone, beside {other}");
+        // Each buffer of 16 MiB loses a revolution and a half.
+        assert!(rates[1] >= 0.7 * 0.85 * alone, "{rates:?}, {alone} alone, beside {other}");
         let p99 = report.volumes[0].latency_ms.p99;
         assert!(p99 <= 120.0, "{p99} ms of {other}");
         // The same client alone on a disk of 0.3 times the speed.
@@ -226,7 +226,7 @@ fn long_writes_pay_for_themselves_beside_others() {
             "{:.1} of {due:.1} due, {:.1} of {alone:.1} beside it: {other}",
             rates[0], rates[1]
         );
-        assert!(rates[0] >= 0.75 * due, "{rates:?}, {due} alone, {other}");
+        assert!(rates[0] >= 0.8 * due, "{rates:?}, {due} alone, {other}");
     }
 }
 

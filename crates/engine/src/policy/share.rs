@@ -113,6 +113,18 @@ impl ShareAccount {
         self.reserve.part_of(time)
     }
 
+    /// What the reserve accrues while others have the disk for `time`, and while it is spent; at
+    /// most what the reserve accrues in a period.
+    pub(super) fn earned_beside(&self, time: DiskTime) -> DiskTime {
+        debug_assert!(time >= DiskTime::ZERO, "others have the disk for a time");
+        let share = self.reserve.share().ppb();
+        let others = (Share::ALL.ppb() - share).max(1);
+        let earned = i128::from(time.as_nanos()) * i128::from(share) / i128::from(others);
+        debug_assert!(earned >= 0, "a reserve earns no less than nothing");
+        let earned = DiskTime::from_nanos(i64::try_from(earned).unwrap_or(i64::MAX));
+        earned.min(self.reserve_cap())
+    }
+
     /// The share that pays for the volume's requests; half of the disk without a reserve.
     pub(super) fn paying_share(&self) -> Share {
         if self.has_reserve() { self.reserve.share() } else { Share::from_percent(50) }

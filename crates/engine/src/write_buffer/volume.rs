@@ -11,8 +11,9 @@ use super::parts::{Part, Parts, Since, overlap};
 use crate::limits::{DEPTH_MAX, DESTAGE_MAX, WRITE_BUFFER_MEMORY_MAX};
 use crate::request::{Outcome, RequestId};
 
-/// The long writes of a volume in the engine.
-const LONG_DEPTH: usize = 2;
+/// The long writes of a volume in the engine. What arrives while the disk writes one joins the
+/// next, so that the buffer goes in as few as possible: each ends with a flush.
+const LONG_DEPTH: usize = 1;
 
 /// A write in the engine.
 #[derive(Clone, Copy, Debug)]
@@ -414,8 +415,7 @@ impl Volume {
         Some(extent)
     }
 
-    /// Whether the engine may have one more write. Of long ones it has two: one that the disk
-    /// writes, and the next.
+    /// Whether the engine may have one more write. Of long ones it has one.
     fn may_submit(&self, depth: u32) -> bool {
         let long = self.in_engine.iter().filter(|write| self.is_long(write.extent)).count();
         debug_assert!(long <= self.in_engine.len(), "a part of all");
@@ -425,13 +425,13 @@ impl Volume {
     /// Whether a write takes so long that its order among others is of no account.
     fn is_long(&self, extent: Extent) -> bool {
         debug_assert!(!extent.is_empty(), "a write has sectors");
-        extent.len.0 * 2 >= self.longest().0
+        extent.len.0 * 4 >= self.longest().0
     }
 
     /// The longest write to the disk.
     fn longest(&self) -> Sectors {
         debug_assert!(self.usage.bound <= self.own, "a bound is at most the volume's own");
-        Sectors(DESTAGE_MAX.0.min((self.usage.bound.0 / 2).max(1)))
+        Sectors(DESTAGE_MAX.0.min(self.usage.bound.0.max(1)))
     }
 
     /// Whether the memory is needed. What is on its way to the disk counts as free, so that the

@@ -37,7 +37,8 @@
 use units::{DiskTime, Duration, Instant, Lba};
 
 use self::guard::Guard;
-use self::learned::{Mean, WaitTerms};
+use self::holds::Holds;
+use self::learned::WaitTerms;
 use self::places::Places;
 use self::positioning::{Distance, PositioningCosts};
 use self::quantum::{End, Quantum, Switch};
@@ -59,6 +60,7 @@ mod byte_blocks;
 mod drain;
 mod guard;
 mod guarded;
+mod holds;
 mod latency;
 mod learned;
 mod places;
@@ -121,9 +123,7 @@ pub(crate) struct Spindle {
     positioning: PositioningCosts,
     /// The shallow volume that was served last, and when its quantum ended.
     last_shallow: Option<(VolumeId, Instant)>,
-    /// The time between two decisions which volume is served next, and what has passed of it.
-    command_time: Mean,
-    held: DiskTime,
+    holds: Holds,
     /// The streams and bounded latencies.
     guard: Guard,
     worst: WorstCase,
@@ -161,8 +161,7 @@ impl Spindle {
             distances: None,
             positioning: PositioningCosts::new(),
             last_shallow: None,
-            command_time: Mean::default(),
-            held: DiskTime::ZERO,
+            holds: Holds::default(),
             guard: Guard::new(settings),
             worst: WorstCase::Bound(settings.deadlines.worst),
             reorders: settings.chooser != ChooserName::Arrival,
@@ -325,7 +324,10 @@ impl Spindle {
             return slack;
         }
         match quantum.depth {
-            Depth::Shallow => entry.shallow_quantum(),
+            Depth::Shallow => {
+                let meanwhile = self.holds.of_others(quantum.volume);
+                entry.shallow_quantum().max(entry.account.earned_beside(meanwhile))
+            }
             Depth::Deep => {
                 let least = DiskTime::from_nanos(slack.as_nanos() / 2);
                 let cap = entry.account.reserve_cap();
@@ -409,7 +411,7 @@ impl Spindle {
                 share: entry.account.paying_share(),
                 times: entry.times,
                 switch,
-                other_service: self.command_time.time().unwrap_or_default(),
+                other_service: self.holds.between_decisions(),
                 linger: self.linger,
             })?
         } else if entry.in_run && entry.arrives_within_linger {

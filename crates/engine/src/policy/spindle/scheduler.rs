@@ -6,7 +6,6 @@ use drive_profile::Profile;
 use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
 use super::guard::{is_promised, with_stream_share};
-use super::learned::SERVICE_DIVISOR;
 use super::positioning::{Distance, PositioningCosts};
 use super::quantum::{End, Quantum, Switch};
 use super::volume::{Depth, Volume};
@@ -514,11 +513,7 @@ impl Policy for Spindle {
             return self.complete_real(volume, took, now);
         }
         self.estimator.learn(class, took);
-        self.held += took;
-        if !record.holds {
-            let held = core::mem::take(&mut self.held);
-            self.command_time.learn(held, SERVICE_DIVISOR);
-        }
+        self.holds.completed((volume, took), record.holds, now);
         let own = self.own_cost(volume, took);
         let actual = self.ledger.charge(own);
         self.settle(volume, from_slack, (estimate, actual), now);
