@@ -6,6 +6,8 @@ use std::sync::Arc;
 use drive::Parts;
 use units::{Duration, Extent, Instant, Operation, Sectors};
 
+use crate::device::WriteCacheState;
+
 /// A job's identifier, chosen by the submitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tag(pub u64);
@@ -129,6 +131,11 @@ pub trait Disk: Send {
 
     /// How commands reach the kernel, for a disk whose commands do.
     fn io_method(&self) -> Option<IoMethod> {
+        None
+    }
+
+    /// How writes get past the write cache of the drive behind it, for a device of this machine.
+    fn write_cache(&self) -> Option<WriteCacheState> {
         None
     }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use spindle_backend::device::WriteCacheUse;
 use spindle_backend::{
     Allocation, Completion, Disk, EmulatedDisk, FaultRates, FaultScript, FileStore, HealthMonitor,
     HealthState, IoMethod, Job, MemoryDisk, NullDisk, RamStore, RandomFaults, RealDisk,
@@ -61,6 +62,7 @@ fn real(dir: &Path, buffered: bool, ring: bool) -> Box<dyn Disk> {
         buffered,
         adopt: false,
         ring,
+        write_cache: WriteCacheUse::Flushed,
     };
     let disk = RealDisk::open(&path, options).expect("a scratch directory takes every backend");
     if ring && disk.io_method() == Some(IoMethod::Threads) {

@@ -69,6 +69,13 @@ fn write_buffer(buffer: &WriteBuffer) -> String {
     format!("{used} of {memory}, {waits} of {writes} waited")
 }
 
+/// Its write buffers, or whose they are, and how writes get past the drive's.
+fn writes(disk: &Disk) -> String {
+    let host = disk.write_buffer.as_ref().map_or_else(|| "the drive's".to_owned(), write_buffer);
+    let cache = disk.write_cache.as_ref().map(|cache| format!("; write cache: {cache}"));
+    format!("{host}{}", cache.unwrap_or_default())
+}
+
 /// The largest number of commands in flight, and why it is that number.
 fn depth(disk: &Disk) -> String {
     let source = disk.depth_source.as_ref().map(|source| format!(" ({source})"));
@@ -133,7 +140,7 @@ fn disks(disks: &[Disk]) -> String {
             Bytes(disk.free_bytes).to_string(),
             Bytes(disk.gap_bytes).to_string(),
             disk.read_ahead.as_ref().map_or_else(|| "off".to_owned(), read_ahead),
-            disk.write_buffer.as_ref().map_or_else(|| "the drive's".to_owned(), write_buffer),
+            writes(disk),
             state(disk),
         ]
     };

@@ -97,6 +97,10 @@ pub struct Disk {
     /// buffers not registered`, or `threads`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<String>,
+    /// How writes get past the drive's write cache, of a device of this machine: `none` (it has
+    /// none), `forced writes`, `off while served` or `a flush after each forced write`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_cache: Option<String>,
     /// Deprecated: its state as `well`, `poisoned` or `gone`.
     pub state: DiskState,
     /// Its state.
@@ -313,6 +317,7 @@ pub(super) fn all_disks(operator: &Operator) -> Vec<Disk> {
                 read_ahead: disk_status.read_ahead.map(ReadAhead::from),
                 write_buffer: disk_status.write_buffer.map(WriteBuffer::from),
                 access: disk_status.access.map(|access| access.to_string()),
+                write_cache: disk_status.write_cache.map(|cache| cache.to_string()),
                 state: DiskHealth::from(disk_status.health.state).into(),
                 health: Some(disk_status.health.state.into()),
                 read_failures: disk_status.health.read_failures,

@@ -145,8 +145,8 @@ impl HealthMonitor {
 }
 
 impl Disk for HealthMonitor {
-    forward!(capacity start completion_fd has_completions io_method completes_synchronously);
-    forward!(allocation read_blocking parts times);
+    forward!(capacity start completion_fd has_completions io_method write_cache);
+    forward!(completes_synchronously allocation read_blocking parts times);
 
     fn submit(&mut self, job: Job, now: Instant) {
         let (tag, operation) = (job.tag, job.operation);

@@ -43,6 +43,11 @@ macro_rules! forward_one {
             self.disk.io_method()
         }
     };
+    (write_cache) => {
+        fn write_cache(&self) -> Option<crate::device::WriteCacheState> {
+            self.disk.write_cache()
+        }
+    };
     (completes_synchronously) => {
         fn completes_synchronously(&self) -> bool {
             self.disk.completes_synchronously()

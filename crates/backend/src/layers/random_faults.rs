@@ -83,7 +83,7 @@ impl RandomFaults {
 }
 
 impl Disk for RandomFaults {
-    forward!(capacity start set_waker completion_fd has_completions io_method);
+    forward!(capacity start set_waker completion_fd has_completions io_method write_cache);
     forward!(allocation read_blocking parts times);
 
     fn submit(&mut self, job: Job, now: Instant) {

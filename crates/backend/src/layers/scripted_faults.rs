@@ -99,8 +99,8 @@ impl ScriptedFaults {
 }
 
 impl Disk for ScriptedFaults {
-    forward!(capacity start completion_fd has_completions io_method completes_synchronously);
-    forward!(allocation read_blocking parts times);
+    forward!(capacity start completion_fd has_completions io_method write_cache);
+    forward!(completes_synchronously allocation read_blocking parts times);
 
     fn submit(&mut self, job: Job, now: Instant) {
         match self.faults.fault_of(&job) {

@@ -14,7 +14,8 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use units::{Extent, Lba, Op, Operation, SECTOR_BYTES, Sectors};
 
-use crate::device::{AlignedBuffer, DeviceInfo, MEMORY_ALIGN};
+use super::open::RealOptions;
+use crate::device::{AlignedBuffer, DeviceInfo, MEMORY_ALIGN, WriteCache, WriteCacheUse};
 use crate::disk::{Failure, Job};
 
 /// The zeroes that are written at a time where the file system or device cannot zero.
@@ -30,23 +31,35 @@ pub(super) struct Open {
     memory_align: usize,
     /// The sysfs directory of a block device, which exists while the device does.
     sysfs: Option<PathBuf>,
+    /// The drive's write cache, which is as it was when this is dropped.
+    pub(super) cache: Option<WriteCache>,
+    /// Whether a flush is to follow a forced write.
+    pub(super) flushes: bool,
 }
 
 impl Drop for Open {
     /// A process that is being started shares the file until its exec: closing ours alone would not
     /// release the lock.
     fn drop(&mut self) {
+        // Before another process can open the disk.
+        drop(self.cache.take());
         // A lock that cannot be released ends with the process.
         let _ = self.file.unlock();
     }
 }
 
 impl Open {
-    pub(super) fn new(file: File, facts: &DeviceInfo, buffered: bool) -> Self {
+    pub(super) fn new(
+        file: File,
+        facts: &DeviceInfo,
+        (opening, cache): (RealOptions, Option<WriteCache>),
+    ) -> Self {
+        let RealOptions { buffered, write_cache, .. } = opening;
         let block = facts.logical_sector.sectors_floor();
         let block = if buffered { Sectors(1) } else { block };
         let (memory_align, sysfs) = (facts.memory_align, facts.sysfs.clone());
-        Self { file, block, memory_align, sysfs }
+        let flushes = write_cache == WriteCacheUse::Flushed;
+        Self { file, block, memory_align, sysfs, cache, flushes }
     }
 
     /// The whole blocks that the extent touches.
@@ -136,6 +149,10 @@ impl Caller {
         }
         let memory = self.memory.bytes(bytes);
         memory[within(blocks, extent)].copy_from_slice(data);
+        if fua && self.open.flushes {
+            self.open.file.write_all_at(memory, at(blocks))?;
+            return self.open.file.sync_data();
+        }
         if fua {
             return write_through(&self.open.file, memory, at(blocks));
         }

@@ -37,7 +37,7 @@ use self::caller::{Caller, Open, within};
 pub use self::open::{RealError, RealOptions};
 use self::ring::{Does, Flight, Memory, Ring};
 use self::workers::Workers;
-use crate::device::DeviceInfo;
+use crate::device::{DeviceInfo, WriteCache, WriteCacheState};
 use crate::disk::{Allocation, Completion, Disk, Failure, IoMethod, Job, Tag, Waker};
 use crate::emulated::store::allocation_of;
 
@@ -98,12 +98,18 @@ impl RealDisk {
     pub fn open(path: &Path, opening: RealOptions) -> Result<Self, RealError> {
         assert!(opening.depth > 0, "a disk takes a command");
         let (file, facts) = open::open(path, opening)?;
-        Self::serve(file, &facts, opening)
+        let cache = facts.sysfs.as_deref().map(|of| WriteCache::open(of, opening.write_cache));
+        let cache = cache.transpose().map_err(RealError::WriteCache)?;
+        Self::serve(file, &facts, (opening, cache))
     }
 
     /// Starts ring and workers on an open file.
-    fn serve(file: File, facts: &DeviceInfo, opening: RealOptions) -> Result<Self, RealError> {
-        let open = Arc::new(Open::new(file, facts, opening.buffered));
+    fn serve(
+        file: File,
+        facts: &DeviceInfo,
+        (opening, cache): (RealOptions, Option<WriteCache>),
+    ) -> Result<Self, RealError> {
+        let open = Arc::new(Open::new(file, facts, (opening, cache)));
         let depth = usize::try_from(opening.depth).expect("a few");
         let wanted = opening.ring && !opening.buffered;
         // The reason why there is no ring does not matter: threads serve as well, at a higher cost.
@@ -154,6 +160,8 @@ impl RealDisk {
     fn begin(&mut self, claim: Claim, job: Job) {
         let does = match job.operation.op {
             Op::Read => Some(Does::Read),
+            // A flush that follows it is a second system call.
+            Op::Write if job.operation.fua && self.open.flushes => None,
             Op::Write if !claim.changes => Some(Does::Write { forced: job.operation.fua }),
             Op::Flush => Some(Does::Flush),
             _ => None,
@@ -259,6 +267,10 @@ impl Disk for RealDisk {
     fn io_method(&self) -> Option<IoMethod> {
         let through = |ring: &Ring| IoMethod::IoUring { registered: ring.is_registered() };
         Some(self.ring.as_ref().map_or(IoMethod::Threads, through))
+    }
+
+    fn write_cache(&self) -> Option<WriteCacheState> {
+        self.open.cache.as_ref().map(WriteCache::state)
     }
 
     fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {

@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use units::{Bytes, Duration, Sectors};
 
-use crate::device::{DeviceInfo, InUse, check_overwritable, check_unused};
+use crate::device::{DeviceInfo, InUse, WriteCacheUse, check_overwritable, check_unused};
 
 /// How a real disk is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct RealOptions {
     pub adopt: bool,
     /// Whether io_uring is used, if available and if the page cache is not.
     pub ring: bool,
+    /// What is asked of the drive's write cache; of a file's drive nothing is.
+    pub write_cache: WriteCacheUse,
 }
 
 /// Why a real disk cannot be served.
@@ -43,6 +45,8 @@ pub enum RealError {
     Foreign(InUse),
     /// Another process has locked it. Cure: stop that one.
     Locked,
+    /// Its drive's write cache cannot be switched off. Cure: another `write_cache`.
+    WriteCache(io::Error),
     /// It is smaller than before.
     Smaller {
         /// Its size.
@@ -69,6 +73,11 @@ impl fmt::Display for RealError {
                 "expected an empty disk, or `adopt = true` if what is on it is its volumes' ({why})"
             ),
             Self::Locked => f.write_str("expected one that no other process has locked"),
+            Self::WriteCache(error) => write!(
+                f,
+                "expected a drive whose write cache can be switched off, or \
+                 `write_cache = \"auto\"` ({error})"
+            ),
             Self::Smaller { found, expected } => {
                 write!(f, "expected one that holds {expected}, not {found}")
             }

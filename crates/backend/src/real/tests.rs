@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use units::{Bytes, Lba, Operation};
 
 use super::*;
+use crate::device::WriteCacheUse;
 
 const SECTORS: u64 = 4_096;
 
@@ -28,6 +29,7 @@ const OPENING: RealOptions = RealOptions {
     buffered: false,
     adopt: false,
     ring: true,
+    write_cache: WriteCacheUse::Forced,
 };
 
 fn scratch(sectors: u64) -> (TempDir, PathBuf) {
@@ -50,8 +52,8 @@ fn ways() -> impl Iterator<Item = RealOptions> {
 fn disk(path: &Path, block: u64, opening: RealOptions) -> RealDisk {
     let (file, facts) = open::open(path, opening).expect("it is ours alone");
     let logical_sector = Bytes(block * 512).max(facts.logical_sector);
-    let disk =
-        RealDisk::serve(file, &DeviceInfo { logical_sector, ..facts }, opening).expect("threads");
+    let disk = RealDisk::serve(file, &DeviceInfo { logical_sector, ..facts }, (opening, None))
+        .expect("threads");
     if opening.ring && disk.io_method() == Some(IoMethod::Threads) {
         eprintln!("skipped: this machine lets us have no ring");
     }

@@ -55,6 +55,14 @@ fn disk_identity() -> Vec<Key> {
         )
         .or("true"),
         Key::new(
+            "write_cache",
+            "\"auto\", \"forced\", \"off\" or \"flushed\"",
+            "The write cache of a real disk's drive: writes are forced past it, it is off while \
+             the disk is served (SCSI, SATA), or a flush follows each forced write. \"auto\": the \
+             first of these that there is, where the host has write buffers; else it is left.",
+        )
+        .or("\"auto\""),
+        Key::new(
             "size",
             sizes(l::DISK_SIZE_MIN, l::MEMORY_SIZE_MAX),
             "The size of a disk with drive = \"memory\" or \"null\", where it is required.",

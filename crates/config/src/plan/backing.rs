@@ -29,6 +29,19 @@ pub enum IoMethod {
     Threads,
 }
 
+/// What is done about the write cache of a real disk's drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteCache {
+    /// The cheapest way past it, where the disk has write buffers in the host; else it is left.
+    Auto,
+    /// Writes are forced by the drive's FUA, or by what the kernel has for it.
+    Forced,
+    /// It is off while the disk is served.
+    Off,
+    /// A flush follows each forced write.
+    Flushed,
+}
+
 /// A real disk: a block device, or a file used as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealDisk {
@@ -40,6 +53,8 @@ pub struct RealDisk {
     pub adopt: bool,
     /// How its commands reach the kernel.
     pub io_method: IoMethod,
+    /// The write cache of its drive.
+    pub write_cache: WriteCache,
     /// Whether zeroing changes a mapping and moves no data.
     pub fast_zero: bool,
 }

@@ -21,7 +21,7 @@ mod top;
 mod volume;
 mod workload;
 
-pub use backing::{Backing, BackingCapabilities, IoMethod, RealDisk, Retention};
+pub use backing::{Backing, BackingCapabilities, IoMethod, RealDisk, Retention, WriteCache};
 pub use depth::DepthSource;
 pub(crate) use depth::{DepthTerms, QueueDepth};
 pub use disk::{Disk, DiskIndex, DriveRef, ProfileRef, WriteBufferLog};

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use backend::device::WriteCacheUse;
 use backend::{
     Disk, EmulatedDisk, FaultRates, FileStore, MemoryDisk, NullDisk, OpenFn, RamStore,
     RandomFaults, RealDisk, RealOptions,
 };
-use config::{Backing, DiskIndex, Document, Plan, WriteBufferLog};
+use config::{Backing, DiskIndex, Document, Plan, WriteBufferLog, WriteCache};
 
 use super::write_buffer_log::{LogFiles, Rewritten};
 
@@ -184,9 +185,17 @@ fn open_real(
     real: &config::RealDisk,
 ) -> Result<RealDisk, BackendError> {
     let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
-    let config::RealDisk { buffered, adopt, io_method, .. } = *real;
+    let config::RealDisk { buffered, adopt, io_method, write_cache, .. } = *real;
     let ring = io_method == config::IoMethod::IoUring;
-    let options = RealOptions { capacity, depth, buffered, adopt, ring };
+    let write_cache = match write_cache {
+        // Without write buffers the drive's own is meant to be used.
+        WriteCache::Auto if disk.write_buffer.is_none() => WriteCacheUse::Forced,
+        WriteCache::Auto => WriteCacheUse::Auto,
+        WriteCache::Forced => WriteCacheUse::Forced,
+        WriteCache::Off => WriteCacheUse::Off,
+        WriteCache::Flushed => WriteCacheUse::Flushed,
+    };
+    let options = RealOptions { capacity, depth, buffered, adopt, ring, write_cache };
     RealDisk::open(&real.path, options).map_err(|cause| {
         error(plan, disk, format!("field `path`: found `{}`, {cause}", real.path.display()))
     })

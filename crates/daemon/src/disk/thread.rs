@@ -547,6 +547,7 @@ impl DiskThread {
             times: self.disk.times(),
             health: self.disk.health(now),
             access: self.disk.io_method(),
+            write_cache: self.disk.write_cache(),
             executed: self.scheduler.engine.preemption_stats(),
             stream_slack: self.scheduler.engine.static_slack(),
             recorded: self.scheduler.engine.records(),

@@ -1,5 +1,6 @@
 //! The daemon's statistics.
 
+use backend::device::WriteCacheState;
 use backend::{Health, IoMethod, ServiceTimes};
 use config::DiskIndex;
 use engine::{
@@ -104,6 +105,7 @@ pub(crate) struct DiskSnapshot {
     pub(crate) times: Option<ServiceTimes>,
     pub(crate) health: Health,
     pub(crate) access: Option<IoMethod>,
+    pub(crate) write_cache: Option<WriteCacheState>,
     pub(crate) executed: Option<PreemptionStats>,
     pub(crate) stream_slack: Option<DiskTime>,
     pub(crate) recorded: bool,
@@ -138,6 +140,8 @@ pub struct DiskStatus {
     pub health: Health,
     /// How a real disk's commands are passed to the kernel.
     pub access: Option<IoMethod>,
+    /// How writes get past the drive's write cache, of a device of this machine.
+    pub write_cache: Option<WriteCacheState>,
     /// The counters of preemptible execution; `None` if requests are executed whole.
     pub executed: Option<PreemptionStats>,
     /// The disk time that streams leave to best effort at any instant (ΔL, Clockwise, RTAS 2000);
@@ -235,7 +239,8 @@ impl DiskStatus {
         snapshot: DiskSnapshot,
     ) -> (Self, Vec<(ExportId, VolumeSnapshot)>) {
         let DiskSnapshot { at, busy, slack, lateness, traffic, idle, times, .. } = snapshot;
-        let DiskSnapshot { health, access, executed, stream_slack, recorded, .. } = snapshot;
+        let DiskSnapshot { health, access, write_cache, executed, .. } = snapshot;
+        let DiskSnapshot { stream_slack, recorded, .. } = snapshot;
         let DiskSnapshot { read_ahead, write_buffer, chooser, .. } = snapshot;
         let status = Self {
             name,
@@ -248,6 +253,7 @@ impl DiskStatus {
             times,
             health,
             access,
+            write_cache,
             executed,
             stream_slack,
             recorded,
