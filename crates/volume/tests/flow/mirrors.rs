@@ -174,6 +174,7 @@ fn heal(world: &mut World) {
     world.flow.wake_resync();
     world.drain();
     assert!(world.flow.pool().is_redundant(), "{:?}", world.flow.resync());
+    assert!(!world.flow.pool().is_unsynced(), "all copies are equal");
     assert_eq!(world.flow.resync().stale, 0, "nothing is stale");
     let state = world.flow.pool().state();
     for (id, volume) in state.volumes() {
@@ -192,10 +193,13 @@ fn heal(world: &mut World) {
     world.drain();
 }
 
-/// The worlds to try: `SPINDLE_SEED` is the first.
-fn seeds() -> std::ops::Range<u64> {
+/// Worlds that failed once.
+const FOUND: [u64; 7] = [208, 240, 256, 284, 399, 2_532, 2_813];
+
+/// The worlds to try: `SPINDLE_SEED` is the first of those that are drawn.
+fn seeds() -> impl Iterator<Item = u64> {
     let first = std::env::var("SPINDLE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    first..first + cases(25)
+    FOUND.into_iter().chain(first..first + cases(18))
 }
 
 fn report(worlds: impl Iterator<Item = World>) {

@@ -258,7 +258,13 @@ impl Pool {
     /// Whether copies of a mirror may differ on disks that are live.
     pub fn is_unsynced(&self) -> bool {
         let mut live = self.state.disks_in().filter(|disk| self.is_live(*disk));
-        live.any(|disk| self.redundancy.unsynced(disk).is_some_and(|set| !set.is_empty()))
+        if !live.any(|disk| self.redundancy.unsynced(disk).is_some_and(|set| !set.is_empty())) {
+            return false;
+        }
+        // Whole regions are listed, and some of their blocks are no mirror's.
+        let mirrors = self.state.volumes().filter(|(_, volume)| volume.layout.is_mirror());
+        let mut places = mirrors.flat_map(|(_, volume)| volume.places());
+        places.any(|place| self.is_live(place.disk) && self.redundancy.is_unsynced(place))
     }
 
     /// Whether any disk that is live has blocks to be brought up to date.
