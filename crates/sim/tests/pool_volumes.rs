@@ -11,9 +11,9 @@ use units::{Duration, Instant};
 
 /// Three disks with these lines, and a pool of them with these volumes, changes and workloads.
 fn plan(disk: &str, rest: &str) -> Plan {
-    let disks: String = (0..3)
-        .map(|n| format!("[[disk]]\nname = \"d{n}\"\ndrive = \"hgst-7k8\"\n{disk}\n"))
-        .collect();
+    let disks = ["d0", "d1", "d2"]
+        .map(|name| format!("[[disk]]\nname = \"{name}\"\ndrive = \"hgst-7k8\"\n{disk}\n"))
+        .concat();
     let text = format!(
         "duration = \"15s\"\n{disks}[pool]\ndisks = [\"d0\", \"d1\", \"d2\"]\n\
          relocation_share = \"20%\"\n{rest}"

@@ -72,23 +72,20 @@ impl PoolPlan {
 
     fn add(&self, to: &mut InitialPool, planned: &PoolVolume, seed: u64) -> Result<(), String> {
         let name = planned.name.clone();
-        let operation = match &planned.source {
-            Some(source) => {
-                let found = to.flow.pool().state().named(source);
-                let (source, _) = found.ok_or_else(|| {
-                    format!("its source \"{source}\" is not a volume of the file before it")
-                })?;
-                Operation::Clone { source, name, size: planned.blocks() }
-            }
-            None => {
-                let PoolVolume { layout, thin, .. } = *planned;
-                let (zone, disks) = match &planned.from {
-                    Some(from) => (from.zone, &from.disks),
-                    None => (planned.zone, &planned.disks),
-                };
-                let (size, disks) = (planned.blocks(), self.numbers(to, disks));
-                Operation::Create(NewVolume { name, size, layout, zone, thin, seed, disks })
-            }
+        let operation = if let Some(source) = &planned.source {
+            let found = to.flow.pool().state().named(source);
+            let (source, _) = found.ok_or_else(|| {
+                format!("its source \"{source}\" is not a volume of the file before it")
+            })?;
+            Operation::Clone { source, name, size: planned.blocks() }
+        } else {
+            let PoolVolume { layout, thin, .. } = *planned;
+            let (zone, disks) = match &planned.from {
+                Some(from) => (from.zone, &from.disks),
+                None => (planned.zone, &planned.disks),
+            };
+            let (size, disks) = (planned.blocks(), self.numbers(to, disks));
+            Operation::Create(NewVolume { name, size, layout, zone, thin, seed, disks })
         };
         let change = to.flow.change(operation);
         match settle(&mut to.flow) {
