@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use spindle_config::{Backing, IoMethod, Plan};
+use spindle_config::{Backing, IoMethod, Plan, WriteCache};
 use units::Bytes;
 
 const SIZE: u64 = 64 << 20;
@@ -36,6 +36,27 @@ fn a_disk_has_the_size_of_its_file() {
     assert_eq!(real.io_method, IoMethod::Threads);
     let beyond = refused("[[volume]]\nname = \"a\"\ndisk = \"d0\"\nsize = \"65MiB\"\n");
     assert!(beyond.contains("64MiB"), "{beyond}");
+}
+
+#[test]
+fn what_is_done_about_the_write_cache_of_a_drive_is_named() {
+    for (table, expected) in [
+        ("", WriteCache::Auto),
+        ("write_cache = \"auto\"\n", WriteCache::Auto),
+        ("write_cache = \"forced\"\n", WriteCache::Forced),
+        ("write_cache = \"off\"\n", WriteCache::Off),
+        ("write_cache = \"flushed\"\n", WriteCache::Flushed),
+    ] {
+        let plan = parse(table).expect("it is there");
+        let Backing::Real(real) = &plan.disks[0].backing else { panic!("a real disk") };
+        assert_eq!(real.write_cache, expected, "{table}");
+    }
+    let said = refused("write_cache = \"on\"\n");
+    let expected = "expected \"auto\", \"forced\", \"off\" or \"flushed\"";
+    assert!(said.contains("found `on`") && said.contains(expected), "{said}");
+    let emulated = "[[disk]]\nname = \"e\"\ndrive = \"atlas10k\"\nwrite_cache = \"off\"\n";
+    let said = refused(emulated);
+    assert!(said.contains("no such field, or a `path`"), "{said}");
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod workers;
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ use self::caller::{Caller, Open, within};
 pub use self::open::{RealError, RealOptions};
 use self::ring::{Does, Flight, Memory, Ring};
 use self::workers::Workers;
-use crate::device::{DeviceInfo, WriteCache, WriteCacheState};
+use crate::device::{DeviceInfo, WriteCache, WriteCacheState, WriteCacheUse};
 use crate::disk::{Allocation, Completion, Disk, Failure, IoMethod, Job, Tag, Waker};
 use crate::emulated::store::allocation_of;
 
@@ -98,8 +99,15 @@ impl RealDisk {
     pub fn open(path: &Path, opening: RealOptions) -> Result<Self, RealError> {
         assert!(opening.depth > 0, "a disk takes a command");
         let (file, facts) = open::open(path, opening)?;
-        let cache = facts.sysfs.as_deref().map(|of| WriteCache::open(of, opening.write_cache));
-        let cache = cache.transpose().map_err(RealError::WriteCache)?;
+        let asked = opening.write_cache;
+        let cache = match facts.sysfs.as_deref() {
+            Some(of) => Some(WriteCache::open(of, asked).map_err(RealError::WriteCache)?),
+            // What is behind a file is its file system's.
+            None if asked == WriteCacheUse::Off => {
+                return Err(RealError::WriteCache(io::Error::other("it is a file")));
+            }
+            None => None,
+        };
         Self::serve(file, &facts, (opening, cache))
     }
 

@@ -220,6 +220,9 @@ fn a_disk_serves_one_process_at_a_time() {
     let more = RealOptions { capacity: Sectors(SECTORS + 8), ..OPENING };
     assert!(matches!(RealDisk::open(&path, more), Err(RealError::Smaller { .. })));
     assert!(matches!(RealDisk::open(Path::new("/dev/null"), OPENING), Err(RealError::NoDevice)));
+    // What is behind a file has no write cache of its own.
+    let off = RealOptions { write_cache: WriteCacheUse::Off, ..OPENING };
+    assert!(matches!(RealDisk::open(&path, off), Err(RealError::WriteCache(_))));
 }
 
 #[test]

@@ -17,15 +17,15 @@ fn an_unknown_key_of_a_disk() {
     assert_eq!(
         disk("dirve = \"x\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys \
-         `name`, `drive`, `profile`, `slowed`, `path`, `buffered`, `adopt`, `io_uring`, `size`, \
-         `backing`, \
+         `name`, `drive`, `profile`, `slowed`, `path`, `buffered`, `adopt`, `io_uring`, \
+         `write_cache`, `size`, `backing`, \
          `policy`, `unkept_contracts`, `depth`, `period`, `batch`, `linger`, \
          `estimate_sequential`, \
          `estimate_random`, `estimate`, `read_ahead`, `write_buffer`, `write_age`, \
          `write_buffer_log`, `nominal_rate`, `reserve_headroom`, \
          `worst_case`, `host_lateness`, \
-         `best_effort`, `slack_range`, `faults`, `chooser`, `execution` \
-         and 7 more"
+         `best_effort`, `slack_range`, `faults`, `chooser` \
+         and 8 more"
     );
 }
 
