@@ -85,7 +85,7 @@ pub struct WriteBuffer {
     ages: IndexedHeap<Instant>,
     /// Destages in the engine.
     in_engine: usize,
-    /// Since when the engine has had nothing but destages, and the instant of the last poll.
+    /// Since when the engine has had no request, and the instant of the last poll.
     idle_since: Option<Instant>,
     polled: Instant,
     /// Volumes whose first waiting write fits their own bound, and not the memory that others,
@@ -431,7 +431,9 @@ impl WriteBuffer {
     pub fn poll(&mut self, requests: usize, now: Instant) -> Option<WriteBufferAction> {
         debug_assert!(now >= self.polled, "time goes on");
         self.polled = now;
-        let is_idle = requests <= self.in_engine;
+        // Destages count: a client that writes on and on is not to have each write sent at once,
+        // as a run goes in few long ones.
+        let is_idle = requests == 0;
         self.idle_since = is_idle.then(|| self.idle_since.unwrap_or(now));
         while let Some((oldest, volume)) = self.ages.first()
             && oldest + self.settings.age <= now
