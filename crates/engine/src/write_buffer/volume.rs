@@ -142,12 +142,6 @@ impl Volume {
         Self { own, ..Self::default() }
     }
 
-    /// The destages in the engine.
-    pub(super) fn in_engine(&self) -> usize {
-        debug_assert!(self.in_engine.len() <= DEPTH_MAX as usize, "the depth is bounded");
-        self.in_engine.len() + usize::from(self.flushing.is_some())
-    }
-
     /// Whether all that was written is on the medium.
     fn is_clean(&self) -> bool {
         let is_flushed = self.in_drive.is_none() && self.flushing.is_none();
@@ -529,6 +523,7 @@ impl Volume {
             let is_in = self.in_engine.iter().any(of);
             assert_eq!(is_in, part.destage.is_some(), "what is in the engine is known");
         }
+        assert!(self.in_engine.len() <= DEPTH_MAX as usize, "the depth is bounded");
         for (index, write) in self.in_engine.iter().enumerate() {
             let others = &self.in_engine[index + 1..];
             let overlaps = others.iter().any(|other| overlap(other.extent, write.extent));
