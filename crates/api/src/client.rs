@@ -117,6 +117,15 @@ impl Client {
         self.ask(Method::POST, &format!("/v1/disks/{}/reopen", escaped(disk)), Bytes::new())
     }
 
+    /// Gives the place of a disk of the pool to another one.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn replace(&self, disk: &str, by: &impl Serialize) -> Result<Answer, ClientError> {
+        let path = format!("/v1/pool/disks/{}/replace", escaped(disk));
+        self.ask(Method::POST, &path, json(by))
+    }
+
     /// Posts to `/v1/volumes/{name}/{to}`.
     ///
     /// # Errors

@@ -53,7 +53,8 @@ pub use resources::disk::{
 pub use resources::events::EventQuery;
 pub use resources::latency::{Latency, LatencySpec};
 pub use resources::pool::{
-    Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolVolume, Relocate,
+    Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolResync, PoolVolume,
+    Relocate,
 };
 pub use resources::promises::{PromisesAnswer, VolumePromises};
 pub use resources::session::SessionSpec;

@@ -17,7 +17,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use config::{Labels, Plan, priority_name};
-use daemon::{Buckets, DiskState, DiskStatus, Operator, PoolView, Status, Traffic, VolumeStatus};
+use daemon::{
+    Buckets, DiskState, DiskStatus, Operator, PoolDiskState, PoolView, Status, Traffic,
+    VolumeStatus,
+};
 use nbd::{Connections, ExportId, Transport};
 use units::Share;
 
@@ -225,8 +228,23 @@ const POOL: &[Family<PoolView>] = &[
     gauge("alarm", "Whether its use has reached the alarm level: 1 or 0.", |p| {
         Value::Whole(p.alarm.into())
     }),
-    gauge("writable", "Whether all of its disks are present and healthy: 1 or 0.", |p| {
-        Value::Whole(p.writable.into())
+    gauge("writable", "Whether it can be written: 1 or 0.", |p| Value::Whole(p.writable.into())),
+    gauge("disks", "Disks that belong to it.", |p| Value::Whole(p.disks.len() as u64)),
+    gauge("disks_out", "Those of them that failed, or are missing.", |p| {
+        let out = p.disks.iter().filter(|disk| disk.state != PoolDiskState::In);
+        Value::Whole(out.count() as u64)
+    }),
+    gauge("degraded_bytes", "Mirrors' copies that are stale, or on a disk that is out.", |p| {
+        Value::Whole(p.volumes.iter().map(|volume| volume.degraded.0).sum())
+    }),
+    gauge("lost_bytes", "Mirrors' blocks that have no whole copy.", |p| {
+        Value::Whole(p.volumes.iter().map(|volume| volume.lost.0).sum())
+    }),
+    gauge("stale_bytes", "What is to be written again to disks that are in.", |p| {
+        Value::Whole(p.resync.left.0)
+    }),
+    counter("resynced_bytes_total", "What was made equal on mirrors' copies.", |p| {
+        Value::Whole(p.resync.done.0)
     }),
     gauge("moving_bytes", "Bytes that remain to be relocated.", |p| {
         let moving = p.volumes.iter().filter_map(|volume| volume.moving.as_ref());

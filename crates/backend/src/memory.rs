@@ -144,6 +144,43 @@ impl Disk for NullDisk {
     }
 }
 
+/// A disk that is not there: every command fails.
+#[derive(Debug)]
+pub struct AbsentDisk {
+    capacity: Sectors,
+    done: Done,
+}
+
+impl AbsentDisk {
+    /// A disk that would have this capacity.
+    pub const fn new(capacity: Sectors) -> Self {
+        let done = Done { jobs: VecDeque::new(), at: Instant::ZERO };
+        Self { capacity, done }
+    }
+}
+
+impl Disk for AbsentDisk {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn submit(&mut self, job: Job, now: Instant) {
+        self.done.push(&job, Err(Failure::Offline), now);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.done.next_event()
+    }
+
+    fn reap(&mut self, _: Instant) -> Option<Completion> {
+        self.done.jobs.pop_front()
+    }
+
+    fn read_blocking(&mut self, _: Extent) -> Result<Vec<u8>, Failure> {
+        Err(Failure::Offline)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use units::{Lba, Operation};

@@ -14,7 +14,8 @@ pub(crate) enum DiskCommand {
     /// Change the period in which a disk keeps its reserves.
     Set(Set),
     /// Reopen a disk that is poisoned by a failed flush, or offline. Data written and not flushed
-    /// before may be lost.
+    /// before may be lost. A disk that the pool has taken out is taken back, and gets what it
+    /// missed.
     Reopen(Named),
 }
 

@@ -74,9 +74,12 @@ pub(crate) struct LayoutArgs {
     /// The disks of the pool for the volume, such as d0,d1. Default: all.
     #[arg(long, value_name = "DISKS", value_delimiter = ',', conflicts_with = "disk")]
     disks: Option<Vec<String>>,
-    /// The order of its blocks on the disks: single, stripe or random.
+    /// The order of its blocks on the disks: single, stripe, random or mirror.
     #[arg(long, conflicts_with = "disk")]
     layout: Option<String>,
+    /// The number of copies of each block of a mirror, 2 or 3.
+    #[arg(long, conflicts_with = "disk")]
+    copies: Option<i64>,
     /// The zone of the disks: fast, slow or any.
     #[arg(long, conflicts_with = "disk")]
     zone: Option<String>,
@@ -154,10 +157,11 @@ pub(crate) struct Rm {
 impl LayoutArgs {
     /// The volume with this placement in the pool.
     pub(crate) fn place(&self, volume: VolumeSpec) -> VolumeSpec {
-        let Self { disks, layout, zone, thin } = self;
+        let Self { disks, layout, copies, zone, thin } = self;
         VolumeSpec {
             disks: disks.clone(),
             layout: layout.clone(),
+            copies: *copies,
             zone: zone.clone(),
             thin: thin.then_some(true),
             ..volume

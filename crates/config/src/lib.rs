@@ -37,5 +37,5 @@ pub use plan::{
     NotCreated, PlacementSpec, Plan, PoolAction, PoolChange, PoolChangeIndex, PoolPlan, PoolStream,
     PoolVolume, PoolVolumeIndex, ProfileRef, RealDisk, RecordSettings, Remap, Replay, Requests,
     Retention, Step, Stream, Synthetic, ThinkTime, Tls, Volume, VolumeIndex, Workload,
-    WriteBufferLog, WriteCache, layout_name, priority_name, zone_name,
+    WriteBufferLog, WriteCache, layout_copies, layout_name, priority_name, zone_name,
 };

@@ -218,14 +218,15 @@ fn a_zone_holds_the_parts_of_every_pool() {
 
 /// The largest number of pieces on one disk of a block that begins anywhere, or at a multiple of
 /// its size if the guarantee covers only such blocks.
-fn pieces(block: u64, stripe: Option<u64>) -> u64 {
+fn pieces(block: u64, stripe: Option<u64>, copies: u64) -> u64 {
     const MIB: u64 = 1 << 20;
     let aligned = block.is_multiple_of(MIB) || MIB.is_multiple_of(block);
     let (step, len) = (if aligned { block } else { 512 }, block.div_ceil(512) * 512);
     let counts = (0..4 * MIB).step_by(usize::try_from(step).expect("short")).map(|start| {
         let touched = start / MIB..=(start + len - 1) / MIB;
         let width = stripe.unwrap_or(1);
-        let of = |disk| touched.clone().filter(|block| block % width == disk).count() as u64;
+        let has = |block: &u64, disk| (width + disk - block % width) % width < copies;
+        let of = |disk| touched.clone().filter(|block| has(block, disk)).count() as u64;
         (0..width).map(of).max().expect("a disk")
     });
     counts.max().expect("a start")
@@ -237,12 +238,15 @@ fn all_pieces_that_a_block_can_have_on_a_disk_are_due_with_the_block() {
     for block in
         [512_u64, 4_096, 65_536, 1_000_000, 1 << 20, 1_500_000, 2 << 20, 3 << 20, 4_000_000]
     {
-        for (layout, names, width) in [
-            ("single", "\"d0\"", None),
-            ("random", "\"d0\", \"d1\"", None),
-            ("stripe", "\"d0\", \"d1\"", Some(2)),
-            ("stripe", "\"d2\", \"d0\", \"d1\"", Some(3)),
-            ("stripe", "\"d2\", \"d0\", \"d1\", \"d3\"", Some(4)),
+        for (layout, names, width, copies) in [
+            ("single", "\"d0\"", None, 1),
+            ("random", "\"d0\", \"d1\"", None, 1),
+            ("stripe", "\"d0\", \"d1\"", Some(2), 1),
+            ("stripe", "\"d2\", \"d0\", \"d1\"", Some(3), 1),
+            ("stripe", "\"d2\", \"d0\", \"d1\", \"d3\"", Some(4), 1),
+            ("mirror\"\ncopies = 2 #", "\"d0\", \"d1\"", Some(2), 2),
+            ("mirror\"\ncopies = 2 #", "\"d0\", \"d1\", \"d2\"", Some(3), 2),
+            ("mirror\"\ncopies = 3 #", "\"d0\", \"d1\", \"d2\", \"d3\"", Some(4), 3),
         ] {
             let bandwidth = block.min(100_000) / 4;
             let volume = volume(
@@ -253,7 +257,7 @@ fn all_pieces_that_a_block_can_have_on_a_disk_are_due_with_the_block() {
                 ),
             );
             let period = Duration::from_nanos(block * 1_000_000_000 / bandwidth);
-            let count = pieces(block, width);
+            let count = pieces(block, width, copies);
             assert_eq!(volume.parts.len(), names.split(", ").count());
             for part in &volume.parts {
                 let stream = part.contract.stream.expect("it has one");

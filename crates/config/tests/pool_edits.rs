@@ -7,7 +7,7 @@ use spindle_config::{
     VolumeEdit,
 };
 use units::{Bytes, Duration, Instant, Share};
-use volume::pool::{Layout, Zone};
+use volume::pool::{Copies, Layout, Zone};
 
 const TEXT: &str = "\
 # The cellar.
@@ -320,6 +320,37 @@ fn a_removed_disk_takes_its_own_comment_along() {
     assert!(!one.text().contains("on the left"), "{}", one.text());
     assert!(said(one.remove_pool_disk("d2")).contains("expected at least one disk"));
     assert!(said(one.remove_pool_disk("d0")).contains("expected one of the pool disks \"d2\""));
+}
+
+#[test]
+fn a_replaced_disk_gives_its_place_to_another_in_every_list() {
+    let before = document("replace.toml", TEXT);
+    let after = before.replace_pool_disk("d0", "d2").expect("it is free");
+    let pool = after.plan().pool.as_ref().expect("it has one");
+    assert_eq!(pool.disks, [2, 1].map(DiskIndex));
+    assert_eq!(pool.volumes[0].disks, [2, 1].map(DiskIndex));
+    assert_eq!(pool.volumes[1].disks, [DiskIndex(2)]);
+    assert!(after.text().contains("\"d2\", # on the left"), "{}", after.text());
+    // The same again changes nothing, as after a crash between the config and the pool.
+    assert_eq!(after.replace_pool_disk("d0", "d2").expect("it is there").text(), after.text());
+    let said = |old, new| said(before.replace_pool_disk(old, new));
+    assert!(said("d0", "d1").contains("expected a disk that is none of the pool's"));
+    assert!(said("d0", "d3").contains("expected a disk that is not the pool's"));
+    assert!(said("d0", "d9").contains("expected one of the disks \"d0\""));
+}
+
+#[test]
+fn a_mirror_is_written_with_its_number_of_copies() {
+    let edit = PoolVolumeEdit {
+        volume: VolumeEdit { size: Some("1GiB".to_owned()), ..VolumeEdit::default() },
+        layout: Some("mirror".to_owned()),
+        copies: Some(2),
+        ..PoolVolumeEdit::default()
+    };
+    let after = document("mirror.toml", TEXT).create_pool_volume("vm", &edit).expect("it fits");
+    let (_, volume) = after.pool_volume("vm").expect("it was created");
+    assert_eq!(volume.layout, Layout::Mirror(Copies::DEFAULT));
+    assert!(after.text().contains("layout = \"mirror\"\ncopies = 2\n"), "{}", after.text());
 }
 
 #[test]

@@ -418,13 +418,14 @@ async fn set_disk(
 }
 
 /// Reopens a disk that is poisoned or gone: its volumes can be written again. Data written before
-/// may be lost.
+/// may be lost. A disk that the pool has taken out is taken back, and gets what it missed.
 #[utoipa::path(post, path = "/v1/disks/{name}/reopen",
     params(("name" = String, Path, description = "The disk")), responses(
     (status = 200, description = "The disk, as it is now", body = DiskAnswer),
     (status = 400, description = "The name is not UTF-8", body = Problem),
     (status = 404, description = "There is no such disk", body = Problem),
-    (status = 409, description = "It is healthy, or it cannot be opened", body = Problem)))]
+    (status = 409, description = "It is healthy, or in the pool, or it cannot be opened",
+     body = Problem)))]
 async fn reopen(
     State(api): State<Api>,
     name: Result<Path<String>, PathRejection>,

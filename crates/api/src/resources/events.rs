@@ -9,7 +9,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use daemon::Operator;
+use daemon::{Operator, PoolDiskState, PoolDiskView, PoolView};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::IntoParams;
@@ -98,9 +98,32 @@ async fn events(
     Ok(([content_type, fresh], Body::new(Lines(from))).into_response())
 }
 
-fn sample(operator: &Operator) -> (Sample, Option<bool>) {
+/// What of a pool events are about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PoolHealth {
+    alarm: bool,
+    /// The disks that are out or missing, by name, or by number if they have none here.
+    out: Vec<String>,
+    /// Whether each block of each mirror has all of its copies.
+    is_redundant: bool,
+}
+
+impl From<PoolView> for PoolHealth {
+    fn from(pool: PoolView) -> Self {
+        let out = pool.disks.iter().filter(|disk| disk.state != PoolDiskState::In);
+        let name = |disk: &PoolDiskView| disk.name.clone().unwrap_or(disk.number.to_string());
+        let is_whole = pool.volumes.iter().all(|volume| volume.degraded.0 == 0);
+        Self {
+            alarm: pool.alarm,
+            out: out.map(name).collect(),
+            is_redundant: is_whole && !pool.resync.is_verifying,
+        }
+    }
+}
+
+fn sample(operator: &Operator) -> (Sample, Option<PoolHealth>) {
     let sample = Sample { disks: all_disks(operator), volumes: all_volumes(operator) };
-    (sample, operator.pool().map(|pool| pool.alarm))
+    (sample, operator.pool().map(PoolHealth::from))
 }
 
 /// Samples the daemon each second while there is a client.
@@ -112,14 +135,14 @@ async fn watch(api: Api) {
         if !api.events.is_heard() {
             return;
         }
-        let Ok((sample, alarm)) = api.clone().work(|operator| sample(&operator)).await else {
+        let Ok((sample, pool)) = api.clone().work(|operator| sample(&operator)).await else {
             return;
         };
         let window = history.as_mut().map(|history| {
             history.add(sample.clone());
             history.interval()
         });
-        for (kind, fields) in watched.look(&sample, alarm, window.as_ref()) {
+        for (kind, fields) in watched.look(&sample, pool, window.as_ref()) {
             api.events.publish(kind, fields);
         }
         match window {
@@ -169,7 +192,7 @@ pub(crate) async fn remember(api: Api) {
 #[derive(Debug, Default)]
 struct Watched {
     health: BTreeMap<String, DiskHealth>,
-    alarm: Option<bool>,
+    pool: Option<PoolHealth>,
 }
 
 impl Watched {
@@ -177,7 +200,7 @@ impl Watched {
     fn look(
         &mut self,
         sample: &Sample,
-        alarm: Option<bool>,
+        pool: Option<PoolHealth>,
         window: Option<&Window>,
     ) -> Vec<(EventKind, Value)> {
         let mut events = Vec::new();
@@ -188,10 +211,16 @@ impl Watched {
                 events.push((EventKind::Health, json!({ "disk": name, "health": health })));
             }
         }
-        if self.alarm.is_some() && self.alarm != alarm {
-            events.push((EventKind::Alarm, json!({ "alarm": alarm })));
+        if let Some((before, now)) = self.pool.as_ref().zip(pool.as_ref()) {
+            if before.alarm != now.alarm {
+                events.push((EventKind::Alarm, json!({ "alarm": now.alarm })));
+            }
+            if (&before.out, before.is_redundant) != (&now.out, now.is_redundant) {
+                let fields = json!({ "disks_out": now.out, "redundant": now.is_redundant });
+                events.push((EventKind::Alarm, fields));
+            }
         }
-        self.alarm = alarm;
+        self.pool = pool;
         for volume in window.into_iter().flat_map(|window| &window.volumes) {
             if let Some(missed) = volume.deadlines_missed.filter(|missed| *missed > 0) {
                 let fields = json!({ "volume": volume.name, "missed": missed });

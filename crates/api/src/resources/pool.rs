@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use daemon::{Operator, PoolDiskView, PoolView, PoolVolumeView};
+use daemon::{Operator, PoolDiskState, PoolDiskView, PoolView, PoolVolumeView, ResyncView};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -68,7 +68,7 @@ pub struct Pool {
     pub uid: String,
     /// The number of changes since it was created.
     pub sequence: u64,
-    /// Whether it can be written: all of its disks are present and healthy.
+    /// Whether it can be written: the disks that it cannot go on without are present and healthy.
     pub writable: bool,
     /// The capacity of its disks for volumes.
     pub bytes: u64,
@@ -78,6 +78,12 @@ pub struct Pool {
     pub promised_bytes: u64,
     /// Whether its use has reached the alarm level.
     pub alarm: bool,
+    /// The version of its format on the disks.
+    pub format: u32,
+    /// The version that `POST /v1/pool/upgrade` would give it.
+    pub format_newest: u32,
+    /// The resynchronisation of its mirrors.
+    pub resync: PoolResync,
     /// Its disks.
     pub disks: Vec<PoolDisk>,
     /// Its volumes and snapshots.
@@ -98,6 +104,27 @@ pub struct PoolDisk {
     pub free_bytes: u64,
     /// Whether it is being drained.
     pub leaving: bool,
+    /// `in`; `failing`, until the pool has stored that it is out; `out`: it failed, and is there;
+    /// `out-missing`; or `missing`: it is not there, and the pool does not go on without it.
+    pub state: String,
+    /// The part of it that missed writes: it is written again when the disk is in.
+    pub stale_bytes: u64,
+}
+
+/// The resynchronisation of a pool's mirrors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PoolResync {
+    /// Whether copies are being made equal.
+    pub running: bool,
+    /// Whether some cannot be until something has changed.
+    pub stuck: bool,
+    /// Whether all copies of some mirrors are made equal, because the daemon was killed, or the
+    /// power failed, while they could be written to.
+    pub verifying: bool,
+    /// The stale part of the disks that are in.
+    pub left_bytes: u64,
+    /// What was examined and made equal since the daemon's start.
+    pub done_bytes: u64,
 }
 
 /// A volume or a snapshot of a pool.
@@ -122,8 +149,16 @@ pub struct PoolVolume {
     pub snapshot_of: Option<String>,
     /// The disks that it is placed on.
     pub disks: Vec<String>,
-    /// Whether all disks that hold its blocks are present.
+    /// Whether each of its blocks can be read: its disk is present, or that of another copy.
     pub whole: bool,
+    /// The number of copies of each block of a mirror.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u8>,
+    /// The size of a mirror's copies that are stale, or on a disk that is out: another loss may
+    /// lose what they should hold.
+    pub degraded_bytes: u64,
+    /// The size of a mirror's blocks that have no whole copy.
+    pub lost_bytes: u64,
     /// The progress of its relocation, if it is being relocated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moving: Option<Moving>,
@@ -151,8 +186,29 @@ answers! {
 
 impl From<PoolDiskView> for PoolDisk {
     fn from(disk: PoolDiskView) -> Self {
-        let PoolDiskView { number, name, size, free, leaving } = disk;
-        Self { number, name, bytes: size.0, free_bytes: free.0, leaving }
+        let PoolDiskView { number, name, size, free, leaving, state, stale } = disk;
+        let state = match state {
+            PoolDiskState::In => "in",
+            PoolDiskState::Failing => "failing",
+            PoolDiskState::Out => "out",
+            PoolDiskState::OutMissing => "out-missing",
+            PoolDiskState::Missing => "missing",
+        };
+        let (bytes, free_bytes, stale_bytes) = (size.0, free.0, stale.0);
+        Self { number, name, bytes, free_bytes, leaving, state: state.to_owned(), stale_bytes }
+    }
+}
+
+impl From<ResyncView> for PoolResync {
+    fn from(resync: ResyncView) -> Self {
+        let ResyncView { is_running, is_stuck, is_verifying, left, done } = resync;
+        Self {
+            running: is_running,
+            stuck: is_stuck,
+            verifying: is_verifying,
+            left_bytes: left.0,
+            done_bytes: done.0,
+        }
     }
 }
 
@@ -174,6 +230,9 @@ impl From<PoolVolumeView> for PoolVolume {
             snapshot_of: volume.snapshot_of,
             disks: volume.disks,
             whole: volume.whole,
+            copies: volume.copies,
+            degraded_bytes: volume.degraded.0,
+            lost_bytes: volume.lost.0,
             moving,
         }
     }
@@ -189,6 +248,9 @@ impl From<PoolView> for Pool {
             free_bytes: pool.free.0,
             promised_bytes: pool.promised.0,
             alarm: pool.alarm,
+            format: pool.format,
+            format_newest: pool.format_newest,
+            resync: pool.resync.into(),
             disks: pool.disks.into_iter().map(PoolDisk::from).collect(),
             volumes: pool.volumes.into_iter().map(PoolVolume::from).collect(),
         }
@@ -200,6 +262,8 @@ pub(crate) fn described() -> OpenApiRouter<Api> {
         .routes(routes!(pool, change))
         .routes(routes!(add))
         .routes(routes!(remove))
+        .routes(routes!(replace))
+        .routes(routes!(upgrade))
         .routes(routes!(snapshot))
         .routes(routes!(admission_of_snapshot))
         .routes(routes!(roll_back))
@@ -278,11 +342,7 @@ async fn change(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
 async fn add(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
     let NamedSpec { name } = read(body).await?;
     changed(api, of_pool("disk_added", Some(&name.clone())), move |operator| {
-        let uid = daemon::random_uid().map_err(|error| {
-            let message = format!("no random bits: {error}");
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
-        })?;
-        operator.add_pool_disk(&name, DiskUid(uid))?;
+        operator.add_pool_disk(&name, new_uid()?)?;
         Ok(())
     })
     .await
@@ -302,6 +362,54 @@ async fn remove(
     let name = named(name)?;
     changed(api, of_pool("disk_drained", Some(&name.clone())), move |operator| {
         operator.remove_pool_disk(&name)?;
+        Ok(())
+    })
+    .await
+}
+
+fn new_uid() -> Result<DiskUid, Problem> {
+    daemon::random_uid().map(DiskUid).map_err(|error| {
+        let message = format!("no random bits: {error}");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
+    })
+}
+
+/// Gives the place of a disk that the pool has taken out, or that is missing, to another disk of
+/// the config. The data on that disk is lost; it gets its blocks from the other copies.
+#[utoipa::path(post, path = "/v1/pool/disks/{name}/replace", request_body = NamedSpec,
+    params(("name" = String, Path, description = "The disk that is out")), responses(
+    (status = 200, description = "The pool, as it is now: blocks are being copied",
+     body = PoolAnswer),
+    (status = 400, description = "The name or the body cannot be read", body = Problem),
+    (status = 408, description = "The body took too long", body = Problem),
+    (status = 409, description = "It is in the pool, or the other cannot take its place",
+     body = Problem),
+    (status = 413, description = "The body is too large", body = Problem),
+    (status = 422, description = "A field is invalid", body = Problem)))]
+async fn replace(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    body: Body,
+) -> Answered<PoolAnswer> {
+    let old = named(name)?;
+    let NamedSpec { name } = read(body).await?;
+    let fields = json!({ "change": "disk_replaced", "disk": old, "by": name });
+    changed(api, (EventKind::Change, fields), move |operator| {
+        operator.replace_pool_disk(&old, &name, new_uid()?)?;
+        Ok(())
+    })
+    .await
+}
+
+/// Writes the pool in the newest version of its format from here on. Older versions of Spindle
+/// refuse it then.
+#[utoipa::path(post, path = "/v1/pool/upgrade", responses(
+    (status = 200, description = "The pool, as it is now", body = PoolAnswer),
+    (status = 409, description = "There is no pool, or it is of the newest version, or it cannot \
+                                  be written", body = Problem)))]
+async fn upgrade(State(api): State<Api>) -> Answered<PoolAnswer> {
+    changed(api, of_pool("upgraded", None), move |operator| {
+        operator.upgrade_pool()?;
         Ok(())
     })
     .await

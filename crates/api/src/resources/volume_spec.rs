@@ -105,7 +105,7 @@ with_contract! {
 
 body_with_contract! {
     /// A volume to be created, or to be checked for admission. It lies on one `disk`, or in the
-    /// pool if it has any of `disks`, `layout`, `zone`, `thin` and `source` instead.
+    /// pool if it has any of `disks`, `layout`, `copies`, `zone`, `thin` and `source` instead.
     VolumeSpec {
         /// The name that clients open it by: 1 to 255 bytes, printable, without `/`, `\\` and
         /// quotes.
@@ -122,9 +122,12 @@ body_with_contract! {
         /// disks.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub disks: Option<Vec<String>>,
-        /// For a volume of the pool: `single`, `stripe` or `random`. Default: `single`.
+        /// For a volume of the pool: `single`, `stripe`, `random` or `mirror`. Default: `single`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub layout: Option<String>,
+        /// For a mirror: the number of copies of each block, 2 or 3. Default: 2.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub copies: Option<i64>,
         /// For a volume of the pool: `fast`, `slow` or `any`. Default: `any`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub zone: Option<String>,
@@ -198,10 +201,12 @@ impl VolumeSpec {
         let (name, size) = (core::mem::take(&mut self.name), core::mem::take(&mut self.size));
         let (disk, disks) = (self.disk.take(), self.disks.take());
         let (layout, zone, thin) = (self.layout.take(), self.zone.take(), self.thin.take());
+        let copies = self.copies.take();
         let (source, labels) = (self.source.take(), self.labels.take());
         let edit = ContractSpec::from(self).edit(Some(size), labels);
         let has_pool_fields = disks.is_some()
             || layout.is_some()
+            || copies.is_some()
             || zone.is_some()
             || thin.is_some()
             || source.is_some();
@@ -217,6 +222,7 @@ impl VolumeSpec {
                     volume: edit,
                     disks,
                     layout,
+                    copies,
                     zone,
                     thin,
                     source,

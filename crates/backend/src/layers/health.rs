@@ -70,10 +70,17 @@ impl HealthMonitor {
         Self { disk, health, in_flight, refused, reopening, held, waker }
     }
 
+    /// Monitors a disk that is not there.
+    pub fn offline(disk: Box<dyn Disk>) -> Self {
+        let mut monitor = Self::new(disk);
+        monitor.health.state = HealthState::Offline;
+        monitor
+    }
+
     /// Reopens the disk when no command is in flight, which [`Disk::reap`] finds. A healthy disk
-    /// is not reopened.
+    /// is not reopened, unless that was asked for.
     pub fn reopen(&mut self, reopening: ReopenRequest) {
-        if self.health.state == HealthState::Healthy {
+        if self.health.state == HealthState::Healthy && !reopening.is_forced {
             (reopening.on_done)(Err("is healthy: there is nothing to reopen".to_owned()));
         } else if self.reopening.is_some() {
             (reopening.on_done)(Err("is already being reopened".to_owned()));
@@ -87,7 +94,7 @@ impl HealthMonitor {
         if !self.in_flight.is_empty() {
             return;
         }
-        let Some(ReopenRequest { open, on_done }) = self.reopening.take() else { return };
+        let Some(ReopenRequest { open, on_done, .. }) = self.reopening.take() else { return };
         let old = core::mem::replace(&mut self.disk, Box::new(NullDisk::new(Sectors::ZERO)));
         let opened = open(old).map(|disk| {
             self.disk = disk;

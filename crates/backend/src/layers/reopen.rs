@@ -15,12 +15,19 @@ pub type OpenFn = Box<dyn FnOnce(Box<dyn Disk>) -> Result<Box<dyn Disk>, String>
 pub struct ReopenRequest {
     pub(crate) open: OpenFn,
     pub(crate) on_done: Box<dyn FnOnce(Result<(), String>) + Send>,
+    /// Whether a healthy disk is reopened too.
+    pub(crate) is_forced: bool,
 }
 
 impl ReopenRequest {
     /// Reopens with `open`; `on_done` receives the outcome.
     pub fn new(open: OpenFn, on_done: impl FnOnce(Result<(), String>) + Send + 'static) -> Self {
-        Self { open, on_done: Box::new(on_done) }
+        Self { open, on_done: Box::new(on_done), is_forced: false }
+    }
+
+    /// A healthy disk is reopened too: it failed a command that says nothing about the others.
+    pub fn forced(self) -> Self {
+        Self { is_forced: true, ..self }
     }
 }
 

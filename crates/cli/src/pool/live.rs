@@ -49,6 +49,26 @@ pub(super) fn remove(
     wait(api, json, |pool| !pool.disks.iter().any(|one| one.name.as_deref() == Some(disk)))
 }
 
+pub(super) fn replace(
+    api: &ApiSocket,
+    (old, new): (&str, &str),
+    waits: bool,
+    json: bool,
+) -> anyhow::Result<ExitStatus> {
+    let answer = api.client().replace(old, &NamedSpec { name: new.to_owned() });
+    if !waits {
+        return print_pool(answer, json);
+    }
+    accepted(answer)?;
+    wait(api, json, |pool| {
+        !pool.disks.iter().any(|one| one.name.as_deref() == Some(new) && one.stale_bytes > 0)
+    })
+}
+
+pub(super) fn upgrade(api: &ApiSocket, json: bool) -> anyhow::Result<ExitStatus> {
+    print_pool(api.client().post("pool/upgrade", &serde_json::json!({})), json)
+}
+
 pub(super) fn pause(api: &ApiSocket, paused: bool, json: bool) -> anyhow::Result<ExitStatus> {
     let change = PoolChange { paused: Some(paused), ..PoolChange::default() };
     print_pool(api.client().change("pool", &change), json)
@@ -109,8 +129,8 @@ pub(crate) fn wait(
 
 /// The placement of a volume, in words.
 pub(crate) fn placement(volume: &PoolVolume) -> String {
-    let PoolVolume { layout, zone, disks, extents, .. } = volume;
-    let disks = disks.join(", ");
+    let PoolVolume { zone, disks, extents, .. } = volume;
+    let (disks, layout) = (disks.join(", "), layout(volume));
     let what = match (&volume.snapshot_of, volume.thin) {
         (Some(origin), _) => format!("a snapshot of {origin}, "),
         (None, true) => "thin, ".to_owned(),
@@ -120,22 +140,33 @@ pub(crate) fn placement(volume: &PoolVolume) -> String {
     format!("in the pool: {what}{layout} on {disks}, zone {zone}; {mapped} in {extents} extents")
 }
 
+/// A volume's layout, and the number of copies if it is a mirror.
+fn layout(volume: &PoolVolume) -> String {
+    let copies = volume.copies.map_or(String::new(), |copies| format!(" of {copies}"));
+    volume.layout.clone() + &copies
+}
+
+fn disk_state(disk: &PoolDisk) -> String {
+    match (disk.state.as_str(), disk.stale_bytes, disk.leaving) {
+        ("in", 0, false) => String::new(),
+        ("in", 0, true) => "draining".to_owned(),
+        ("in", stale, _) => format!("{} to be written again", Bytes(stale)),
+        (state, 0, _) => state.to_owned(),
+        (state, stale, _) => format!("{state}, {} stale", Bytes(stale)),
+    }
+}
+
 fn text(pool: &Pool) -> String {
     let (free, all) = (Bytes(pool.free_bytes), Bytes(pool.bytes));
     let mut text = format!("pool {}, {free} free of {all}\n", pool.uid);
-    if !pool.writable {
-        text += "it is read-only: a disk is missing, or has failed\n";
-    }
-    if pool.alarm {
-        text += "alarm: the pool is nearly full\n";
-    }
+    text += &super::health::lines(pool).concat();
     let disk = |disk: &PoolDisk| {
         vec![
             disk.name.clone().unwrap_or_else(|| "missing".to_owned()),
             disk.number.to_string(),
             Bytes(disk.bytes).to_string(),
             Bytes(disk.free_bytes).to_string(),
-            if disk.leaving { "draining" } else { "" }.to_owned(),
+            disk_state(disk),
         ]
     };
     let rows: Vec<_> = pool.disks.iter().map(disk).collect();
@@ -145,12 +176,16 @@ fn text(pool: &Pool) -> String {
             None => format!("{} to relocate", Bytes(one.left_bytes)),
             Some(why) => format!("{} to relocate: {why}", Bytes(one.left_bytes)),
         });
-        let state = if volume.whole { "" } else { "incomplete" }.to_owned();
+        let state = match (volume.whole, volume.degraded_bytes) {
+            (false, _) => "incomplete".to_owned(),
+            (true, 0) => String::new(),
+            (true, degraded) => format!("degraded: {} lack a copy", Bytes(degraded)),
+        };
         vec![
             volume.name.clone(),
             Bytes(volume.bytes).to_string(),
             Bytes(volume.mapped_bytes).to_string(),
-            volume.layout.clone(),
+            layout(volume),
             volume.zone.clone(),
             volume.disks.join("+"),
             volume.snapshot_of.clone().unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! `spindle pool`: disks whose space is shared. A pool is created and checked while no daemon
 //! serves it, and changed while one does.
 
+mod health;
 mod live;
 mod offline;
 
@@ -26,6 +27,12 @@ pub(crate) enum PoolCommand {
     /// Remove a disk from the daemon's pool, after its blocks have been relocated. Volumes stay in
     /// use.
     Remove(PoolDiskArgs),
+    /// Give the place of a disk that failed to another disk of the daemon's config. The data on
+    /// that disk is lost; it gets its blocks from the other copies.
+    Replace(ReplaceArgs),
+    /// Write the daemon's pool in the newest version of its format from here on. Older versions of
+    /// Spindle refuse it then.
+    Upgrade(ApiSocket),
     /// Pause the relocation of blocks.
     Pause(ApiSocket),
     /// Resume the relocation of blocks.
@@ -54,6 +61,19 @@ pub(crate) struct PoolDiskArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct ReplaceArgs {
+    #[command(flatten)]
+    api: ApiSocket,
+    /// The disk that is out, by its name in the config.
+    old: String,
+    /// The disk that takes its place, by its name in the config.
+    new: String,
+    /// Wait until it has its blocks.
+    #[arg(long)]
+    wait: bool,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Alarm {
     #[command(flatten)]
     api: ApiSocket,
@@ -73,6 +93,10 @@ pub(crate) fn run(command: &PoolCommand, json: bool) -> anyhow::Result<ExitStatu
         PoolCommand::Remove(PoolDiskArgs { api, disk, wait }) => {
             live::remove(api, disk, *wait, json)
         }
+        PoolCommand::Replace(ReplaceArgs { api, old, new, wait }) => {
+            live::replace(api, (old, new), *wait, json)
+        }
+        PoolCommand::Upgrade(api) => live::upgrade(api, json),
         PoolCommand::Pause(api) => live::pause(api, true, json),
         PoolCommand::Resume(api) => live::pause(api, false, json),
         PoolCommand::Alarm(Alarm { api, level }) => live::alarm(api, level, json),

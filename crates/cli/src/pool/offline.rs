@@ -376,8 +376,8 @@ fn bytes(blocks: u64) -> u64 {
 
 fn report(devices: &[Device], found: FoundPool, findings: Vec<String>) -> Report {
     let given = found.devices.clone();
-    let writable = found.missing.is_empty();
     let pool = Pool::open(found);
+    let writable = pool.missing().is_empty();
     let state = pool.state();
     let disks = state.disks().map(|(id, disk)| {
         let (all, free) = pool.free(id);
@@ -398,7 +398,11 @@ fn report(devices: &[Device], found: FoundPool, findings: Vec<String>) -> Report
             .origin
             .and_then(|id| state.volume(id))
             .map(|origin| origin.name.clone()),
-        whole: volume.places().all(|place| given.contains_key(&place.disk)),
+        whole: if volume.layout.is_mirror() {
+            writable && pool.shortfall(volume).lost == 0
+        } else {
+            volume.places().all(|place| given.contains_key(&place.disk))
+        },
     });
     let status = pool.status();
     Report {

@@ -55,14 +55,20 @@ impl<'a> Spread<'a> {
 
     /// The largest number of `all` pieces of a request that are on `disk`.
     fn pieces_of(&self, all: u64, disk: DiskIndex) -> u64 {
-        if self.layout != Layout::Stripe {
-            return all;
-        }
-        // The blocks of a column may be on its old disk or on its new one, during a relocation.
         let width = self.now.1.len();
+        let copies = match self.layout {
+            Layout::Single | Layout::Random => return all,
+            Layout::Stripe => 1,
+            // Each disk has all blocks.
+            Layout::Mirror(copies) if copies.number() == width => return all,
+            Layout::Mirror(copies) => copies.number() as u64,
+        };
+        // The blocks of a column may be on its old disk or on its new one, during a relocation. A
+        // mirror writes to all of a block's copies, and may read any of them.
         let of_disk = |column: &usize| self.both().any(|(_, disks)| disks[*column] == disk);
         let columns = (0..width).filter(of_disk).count() as u64;
-        (all.div_ceil(width as u64) * columns).min(all)
+        let (rounds, rest) = (all / width as u64, all % width as u64);
+        ((rounds * copies + rest.min(copies)) * columns).min(all)
     }
 
     /// The sectors of `disk` that its blocks can occupy.

@@ -9,7 +9,7 @@ use units::Instant;
 use volume::pool::Zone;
 
 use super::document::{Document, past, refusal};
-use super::text::{add, list, put, tables_in, take, write};
+use super::text::{add, list, put, rename, tables_in, take, write};
 use super::values::{NamedVolume, PoolVolumeEdit, VolumeEdit};
 use crate::error::ConfigError;
 use crate::plan::{DiskIndex, PlacementSpec, PoolPlan, PoolVolume, zone_name};
@@ -240,6 +240,46 @@ impl Document {
         changed.checked()
     }
 
+    /// The document with another disk in the place of one of the pool's, for its volumes too. A
+    /// config that has the new one in that place already stays as it is.
+    ///
+    /// # Errors
+    /// The config is refused: the disk does not exist, has volumes of its own, or does not admit
+    /// what the other did.
+    pub fn replace_pool_disk(&self, old: &str, new: &str) -> Result<Self, ConfigError> {
+        let mut changed = self.clone();
+        changed.pin_disks()?;
+        let has = |name: &str| {
+            let pooled = self.plan.pool.as_ref().map_or(&[][..], |pool| &pool.disks);
+            self.names(pooled).any(|disk| disk == name)
+        };
+        if old == new || !has(old) {
+            if !has(new) {
+                add(changed.pool_disks_mut()?, new);
+            }
+            return changed.checked();
+        }
+        if has(new) {
+            let expected = "a disk that is none of the pool's";
+            return Err(self.at_fault(Some("[pool]"), "disks", new, expected));
+        }
+        rename(changed.pool_disks_mut()?, old, new);
+        if self.pool_volumes().is_empty() {
+            return changed.checked();
+        }
+        for table in changed.pool_volumes_mut()?.iter_mut() {
+            if let Some(disks) = table.get_mut("disks").and_then(Item::as_array_mut) {
+                rename(disks, old, new);
+            }
+            let from = table.get_mut("from").and_then(Item::as_table_like_mut);
+            let disks = from.and_then(|from| from.get_mut("disks"));
+            if let Some(disks) = disks.and_then(Item::as_array_mut) {
+                rename(disks, old, new);
+            }
+        }
+        changed.checked()
+    }
+
     /// Refuses the stream of a pool's volume whose span has ended at `now`, counted from the
     /// daemon's start.
     ///
@@ -287,7 +327,7 @@ impl Document {
         edit: &PoolVolumeEdit,
     ) -> Result<(), ConfigError> {
         let pool = self.pool()?;
-        let PoolVolumeEdit { volume, disks, layout, zone, thin, source } = edit;
+        let PoolVolumeEdit { volume, disks, layout, copies, zone, thin, source } = edit;
         put(table, "name", name);
         put(
             table,
@@ -301,6 +341,9 @@ impl Document {
             if let Some(word) = word {
                 put(table, key, word);
             }
+        }
+        if let Some(copies) = copies {
+            put(table, "copies", *copies);
         }
         if let Some(thin) = thin {
             put(table, "thin", *thin);

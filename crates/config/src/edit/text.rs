@@ -156,6 +156,15 @@ pub(super) fn add(list: &mut Array, name: &str) {
     list.set_trailing(rest);
 }
 
+/// Puts another name in the place of one in a list. Comments beside it stay.
+pub(super) fn rename(list: &mut Array, old: &str, new: &str) {
+    for value in list.iter_mut().filter(|value| value.as_str() == Some(old)) {
+        let mut renamed = Value::from(new);
+        *renamed.decor_mut() = value.decor().clone();
+        *value = renamed;
+    }
+}
+
 /// Removes a value from a list, with the comment on its line; comments on its neighbours stay.
 pub(super) fn take(list: &mut Array, index: usize) {
     let trailing = behind(list);

@@ -96,6 +96,8 @@ pub struct PoolVolumeEdit {
     pub disks: Option<Vec<String>>,
     /// Such as `stripe`.
     pub layout: Option<String>,
+    /// The number of copies of a mirror's blocks.
+    pub copies: Option<i64>,
     /// Such as `fast`.
     pub zone: Option<String>,
     /// Whether blocks are allocated when they are first written.

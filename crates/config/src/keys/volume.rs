@@ -4,6 +4,7 @@ use engine::limits::{
     LATENCY_MAX, LATENCY_MIN, TASK_BURST_MAX, WEIGHT_MAX, WRITE_BUFFER, WRITE_BUFFER_MEMORY_MAX,
 };
 use input::{Key, TableKeys, size_text};
+use volume::pool::Copies;
 
 use super::shapes::{BOOLEAN, Lazy, SHARE_OR_RATE, numbers, sizes, times};
 use crate::defaults as d;
@@ -221,10 +222,16 @@ pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {
             .or("all disks of the pool"),
         Key::new(
             "layout",
-            "\"single\", \"stripe\" or \"random\"",
+            "\"single\", \"stripe\", \"random\" or \"mirror\"",
             "How consecutive blocks are placed on the disks.",
         )
         .or("\"single\""),
+        Key::new(
+            "copies",
+            numbers(2, Copies::MAX.into()),
+            "The number of copies of each block of a mirror, each on another disk.",
+        )
+        .or(Copies::DEFAULT.number().to_string()),
         Key::new("zone", "\"fast\", \"slow\" or \"any\"", "The part of the disks it is placed on.")
             .or("\"any\""),
         Key::new("thin", BOOLEAN, "Whether blocks are allocated when first written.").or("false"),

@@ -5,7 +5,7 @@ use engine::WorstCase;
 use units::{Bytes, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, VOLUME_BLOCKS_MAX};
-use volume::pool::{Blocks, Layout, Zone};
+use volume::pool::{Blocks, Copies, Layout, Zone};
 
 use input::{InputError, Table, Value, size_text};
 
@@ -18,7 +18,7 @@ use crate::demand::{Spread, rate_of_pieces};
 use crate::keys::FROM;
 use crate::limits::{DISKS_MAX, POOL_VOLUMES_MAX};
 use crate::plan::{
-    Disk, DiskContract, DiskIndex, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume, ZONES,
+    Disk, DiskContract, DiskIndex, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume, ZONES, layout_name,
 };
 
 const DISKS: &str = "the names of disks such as [\"d0\", \"d1\"]";
@@ -139,14 +139,21 @@ fn parse_volume(
     (names, pool): (&Names<'_>, &PoolPlan),
     disks: &[Disk],
 ) -> Result<PoolVolume, InputError> {
-    let layout = one_of(table.value("layout"), &LAYOUTS, Layout::Single)?;
+    let layout = layout(table)?;
     let zone = one_of(table.value("zone"), &ZONES, Zone::Any)?;
     let some = |value: &Value<'_>| some_of(value, (names, "pool disk"), &pool.disks, |_| None);
     let on = table.value("disks").map_or(Ok(pool.disks.clone()), |value| some(&value))?;
-    if layout == Layout::Stripe && on.len() < 2 {
-        const EXPECTED: &str = "at least two disks for a stripe";
+    let (least, expected) = match layout {
+        Layout::Single | Layout::Random => (1, String::new()),
+        Layout::Stripe => (2, "at least two disks for a stripe".to_owned()),
+        Layout::Mirror(copies) => {
+            let copies = copies.number();
+            (copies, format!("at least {copies} disks for a mirror of {copies} copies"))
+        }
+    };
+    if on.len() < least {
         let value = table.value("disks").or_else(|| table.value("layout"));
-        return Err(value.expect("a stripe has `layout`").refuse(EXPECTED));
+        return Err(value.expect("it has a `layout`").refuse(expected));
     }
     let from = match table.value("from") {
         None => None,
@@ -156,8 +163,9 @@ fn parse_volume(
             let zone = one_of(Some(zone), &ZONES, Zone::Any)?;
             let before = fields.require("disks", DISKS)?;
             let disks = some(&before)?;
-            if layout == Layout::Stripe && disks.len() != on.len() {
-                let expected = format!("{} disks: a stripe moves to as many as it has", on.len());
+            if layout.keeps_width() && disks.len() != on.len() {
+                let (count, name) = (on.len(), layout_name(layout));
+                let expected = format!("{count} disks: a {name} moves to as many as it has");
                 return Err(before.refuse(expected));
             }
             Some(PlacementSpec { zone, disks })
@@ -166,7 +174,10 @@ fn parse_volume(
     let size = whole_blocks(&table.require("size", SIZE)?, (layout, zone), &on, disks)?;
     let thin = table.value("thin").map_or(Ok(false), |value| value.boolean())?;
     let (clients, line) = (nbd::clients(table)?, table.line());
-    let write_buffer = write_buffer::of_volume(table, &disks[on[0].0], false)?;
+    // What a copy's disk had answered from memory and then failed to write, a read of that copy
+    // would not see until the next flush.
+    let unbuffered = layout.is_mirror().then_some("each copy of a mirror is on its disk");
+    let write_buffer = write_buffer::of_volume(table, &disks[on[0].0], unbuffered)?;
     let (parts, priority) = (Vec::new(), engine::Priority::Normal);
     let source = table.value("source").map(|value| value.text(SOURCE).map(str::to_owned));
     let source = source.transpose()?;
@@ -192,6 +203,18 @@ fn parse_volume(
     })
 }
 
+/// How a volume's blocks are placed, and how many copies of each there are.
+fn layout(table: &Table<'_>) -> Result<Layout, InputError> {
+    let layout = one_of(table.value("layout"), &LAYOUTS, Layout::Single)?;
+    let Some(value) = table.value("copies") else { return Ok(layout) };
+    if !layout.is_mirror() {
+        return Err(value.refuse("no `copies` without `layout = \"mirror\"`"));
+    }
+    let copies = value.integer(2..=u64::from(Copies::MAX), "")?;
+    let copies = u8::try_from(copies).ok().and_then(Copies::new);
+    Ok(Layout::Mirror(copies.expect("the range is that of copies")))
+}
+
 /// A size that the disks could hold if they were empty.
 fn whole_blocks(
     value: &Value<'_>,
@@ -209,7 +232,12 @@ fn whole_blocks(
     let capacity = match layout {
         Layout::Stripe => capacity.clone().min().unwrap_or(0) * on.len() as u64,
         Layout::Single | Layout::Random => capacity.sum(),
-        Layout::Mirror(_) => unreachable!("a config has no word for it"),
+        // Each disk has all blocks, or as many columns as there are copies.
+        Layout::Mirror(copies) if copies.number() == on.len() => capacity.min().unwrap_or(0),
+        Layout::Mirror(copies) => {
+            let blocks = capacity.min().unwrap_or(0) / block.0 / copies.number() as u64;
+            blocks * block.0 * on.len() as u64
+        }
     };
     let most = capacity.min(bytes(Blocks(VOLUME_BLOCKS_MAX)).0);
     if size.0 > most {

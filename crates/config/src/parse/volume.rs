@@ -76,7 +76,10 @@ pub(crate) fn check<'a>(
         let stream = stream::check(table, &disks[disk], bounds[disk].as_ref(), extent)?;
         contract.stream = stream.map(|stream| stream.promised);
         contract.latency = latency::check(table, &disks[disk], extent)?;
-        let write_buffer = write_buffer::of_volume(table, &disks[disk], same_as.is_some())?;
+        let write_buffer = {
+            let unbuffered = same_as.is_some().then_some(write_buffer::SHARED);
+            write_buffer::of_volume(table, &disks[disk], unbuffered)?
+        };
         let (disk, size, line) = (DiskIndex(disk), extent.len.bytes(), table.line());
         volumes.push(Volume {
             name,

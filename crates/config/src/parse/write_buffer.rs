@@ -121,14 +121,17 @@ fn size(text: &str) -> Option<Sectors> {
     text.parse().ok().map(|size: Bytes| size.sectors_floor())
 }
 
-/// The bound of a volume's buffer. Two volumes with the same sectors have none: each would not see
-/// what the other has written.
+/// Why a volume that shares its sectors with another has no buffer: each would not see what the
+/// other has written.
+pub(crate) const SHARED: &str = "it shares its sectors with another volume";
+
+/// The bound of a volume's buffer. `unbuffered` says why it has none, if so.
 pub(crate) fn of_volume(
     table: &Table<'_>,
     disk: &Disk,
-    is_shared: bool,
+    unbuffered: Option<&str>,
 ) -> Result<Sectors, InputError> {
-    let default = if is_shared { Sectors::ZERO } else { WRITE_BUFFER };
+    let default = if unbuffered.is_some() { Sectors::ZERO } else { WRITE_BUFFER };
     let Some(value) = table.value("write_buffer") else { return Ok(default) };
     let most = WRITE_BUFFER_MEMORY_MAX.bytes();
     let expected = format!("\"0\", or a size of at most {}", size_text(most));
@@ -138,8 +141,8 @@ pub(crate) fn of_volume(
         return Err(value
             .refuse(format_args!("no such field, or a `write_buffer` of disk \"{}\"", disk.name)));
     }
-    if size > Sectors::ZERO && is_shared {
-        return Err(value.refuse("\"0\": it shares its sectors with another volume"));
+    if let Some(reason) = unbuffered.filter(|_| size > Sectors::ZERO) {
+        return Err(value.refuse(format_args!("\"0\": {reason}")));
     }
     Ok(size)
 }

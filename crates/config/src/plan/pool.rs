@@ -12,14 +12,18 @@ use engine::{Contract, Feature, Priority, RateContract, RateRequirement};
 use units::{Bytes, Duration, Extent, Lba, Sectors, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, DISK_BLOCKS_MAX};
-use volume::pool::{Blocks, Layout, Zone};
+use volume::pool::{Blocks, Copies, Layout, Zone};
 
 use super::disk::{Disk, DiskIndex};
 use super::labels::Labels;
 
 /// The config's words for the layouts of a volume.
-pub(crate) const LAYOUTS: [(&str, Layout); 3] =
-    [("single", Layout::Single), ("stripe", Layout::Stripe), ("random", Layout::Random)];
+pub(crate) const LAYOUTS: [(&str, Layout); 4] = [
+    ("single", Layout::Single),
+    ("stripe", Layout::Stripe),
+    ("random", Layout::Random),
+    ("mirror", Layout::Mirror(Copies::DEFAULT)),
+];
 /// The config's words for the zones of a disk.
 pub(crate) const ZONES: [(&str, Zone); 3] =
     [("fast", Zone::Fast), ("slow", Zone::Slow), ("any", Zone::Any)];
@@ -92,8 +96,8 @@ pub struct PoolVolume {
     /// The size with which it is created if the pool has no volume of this name: whole blocks, at
     /// least one. Otherwise the size in the pool's metadata holds.
     pub size: Bytes,
-    /// The pool's disks that it is placed on; those of a stripe, at least two, in the order of the
-    /// rotation.
+    /// The pool's disks that it is placed on; those of a stripe, at least two, and those of a
+    /// mirror, at least as many as copies, in the order of the rotation.
     pub disks: Vec<DiskIndex>,
     /// How consecutive blocks are placed on the disks.
     pub layout: Layout,
@@ -251,16 +255,24 @@ impl Disk {
     }
 }
 
-/// The config's word for a layout.
+/// The config's word for a layout; that for a mirror does not say how many copies it has.
 ///
 /// # Panics
 /// Never: each has one.
 pub fn layout_name(layout: Layout) -> &'static str {
-    if layout.is_mirror() {
-        return "mirror";
+    let is_of = |(_, meant): &(&str, Layout)| match layout {
+        Layout::Mirror(_) => meant.is_mirror(),
+        _ => *meant == layout,
+    };
+    LAYOUTS.into_iter().find(is_of).expect("each has one").0
+}
+
+/// The config's number of a mirror's copies; `None` for other layouts.
+pub fn layout_copies(layout: Layout) -> Option<u8> {
+    match layout {
+        Layout::Mirror(copies) => u8::try_from(copies.number()).ok(),
+        Layout::Single | Layout::Stripe | Layout::Random => None,
     }
-    let word = LAYOUTS.into_iter().find(|(_, meant)| *meant == layout);
-    word.expect("each has one").0
 }
 
 /// The config's word for a zone.

@@ -54,6 +54,33 @@ fn of_disks_that_do_not_exist() {
 }
 
 #[test]
+fn with_a_mirror_of_too_few_disks_or_copies_or_with_a_buffer() {
+    let said = |lines: &str| volume(&format!("size = \"1GiB\"\n{lines}"));
+    assert_eq!(
+        said("layout = \"mirror\"\ncopies = 3\n"),
+        "plan.toml:2: [[pool.volume]] \"v\": field `layout`: found `mirror`, expected at least 3 \
+         disks for a mirror of 3 copies"
+    );
+    assert_eq!(
+        said("layout = \"mirror\"\ncopies = 1\n"),
+        "plan.toml:3: [[pool.volume]] \"v\": field `copies`: found `1`, expected a whole number \
+         from 2 to 3"
+    );
+    assert_eq!(
+        said("copies = 2\n"),
+        "plan.toml:2: [[pool.volume]] \"v\": field `copies`: found `2`, expected no `copies` \
+         without `layout = \"mirror\"`"
+    );
+    assert_eq!(
+        said("layout = \"mirror\"\nfrom = { zone = \"any\", disks = [\"d0\"] }\n"),
+        "plan.toml:3: [[pool.volume]] \"v\": from: field `disks`: found `[\"d0\"]`, expected 2 \
+         disks: a mirror moves to as many as it has"
+    );
+    let buffered = "layout = \"mirror\"\nwrite_buffer = \"1MiB\"\n";
+    assert!(said(buffered).contains("field `write_buffer`: found `1MiB`"), "{}", said(buffered));
+}
+
+#[test]
 fn with_a_disk_twice() {
     assert_eq!(
         pool("disks = [\"d0\", \"d1\", \"d0\"]\n"),
@@ -85,8 +112,8 @@ fn with_an_unknown_key() {
         volume("disk = \"d0\"\n"),
         "plan.toml:1: [[pool.volume]] \"v\": field `disk`: found `disk`, expected one of the \
          keys `name`, `clients`, \
-         `size`, `disks`, `layout`, `zone`, `thin`, `from`, `source`, `iops`, `bandwidth`, `run`, \
-         `block`, \
+         `size`, `disks`, `layout`, `copies`, `zone`, `thin`, `from`, `source`, `iops`, \
+         `bandwidth`, `run`, `block`, \
          `reserve`, `limit`, `weight`, \
          `priority`, `stream`, `latency`, `write_buffer`, `labels`, `ublk`"
     );
@@ -214,9 +241,9 @@ fn with_a_stripe_over_one_disk() {
 #[test]
 fn with_unknown_words() {
     assert_eq!(
-        volume("size = \"1GiB\"\nlayout = \"mirror\"\n"),
-        "plan.toml:2: [[pool.volume]] \"v\": field `layout`: found `mirror`, expected one of \
-         \"single\", \"stripe\", \"random\""
+        volume("size = \"1GiB\"\nlayout = \"parity\"\n"),
+        "plan.toml:2: [[pool.volume]] \"v\": field `layout`: found `parity`, expected one of \
+         \"single\", \"stripe\", \"random\", \"mirror\""
     );
     assert_eq!(
         volume("size = \"1GiB\"\nzone = \"outer\"\n"),

@@ -11,7 +11,7 @@ use crate::disk::open::reopening;
 
 /// How long a reopening waits for the commands in flight. The disk is reopened when they complete,
 /// even if that is later.
-const REOPEN_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+pub(super) const REOPEN_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Operator {
     /// Changes the period over which a disk keeps its reserves.
@@ -36,11 +36,12 @@ impl Operator {
 
     /// Reopens a disk that is poisoned or gone: its volumes can be written again. Data written
     /// before may be lost. Requests wait meanwhile. A real disk uses threads from then on, and
-    /// io_uring again after the next restart.
+    /// io_uring again after the next restart. One that the pool has taken out is taken back, and
+    /// gets what it missed.
     ///
     /// # Errors
-    /// [`ChangeError::Refused`]: there is no such disk, it is healthy, it belongs to the pool, it
-    /// cannot be opened, or its commands do not complete.
+    /// [`ChangeError::Refused`]: there is no such disk, it is healthy, it belongs to the pool and
+    /// is in it, it cannot be opened, or its commands do not complete.
     ///
     /// # Panics
     /// If the disk's thread has panicked.
@@ -51,7 +52,7 @@ impl Operator {
         let index = self.state.disk(disk).ok_or_else(|| refused("is not there"))?;
         let plan = document.plan();
         if plan.pool.as_ref().is_some_and(|pool| pool.disks.contains(&index)) {
-            return Err(refused("is one of the pool, which wants a restart"));
+            return self.reopen_pool_disk(index);
         }
         let (to, from) = sync_channel(1);
         // The receiver may have stopped waiting.

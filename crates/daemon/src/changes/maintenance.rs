@@ -1,4 +1,5 @@
-//! The maintenance thread: completes relocations, and reports the pool's alarm.
+//! The maintenance thread: completes relocations, and reports the pool's alarm, the disks that it
+//! has taken out, and the end of resynchronisation.
 
 use std::thread;
 use std::time::Duration;
@@ -13,7 +14,8 @@ const INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) fn spawn(operator: Operator) -> std::io::Result<thread::JoinHandle<()>> {
     thread::Builder::new().name("pool".to_owned()).spawn(move || {
         let mut reported = String::new();
-        let mut was_alarmed = false;
+        let (mut was_alarmed, mut was_behind) = (false, false);
+        let mut were_out = operator.disks_out();
         let Some(pool) = operator.state.pool.clone() else { return };
         while !pool.wait_for_maintenance(INTERVAL) {
             let status = pool.inspect(|flow| flow.pool().status());
@@ -22,6 +24,22 @@ pub(crate) fn spawn(operator: Operator) -> std::io::Result<thread::JoinHandle<()
                 eprintln!("pool: alarm: {percent} % of it is in use");
             }
             was_alarmed = status.alarm;
+            let out = operator.disks_out();
+            for name in out.iter().filter(|name| !were_out.contains(*name)) {
+                eprintln!(
+                    "pool: disk {name} failed, and is out: mirrors go on without it; `spindle pool \
+                     status` says what to do"
+                );
+            }
+            were_out = out;
+            let is_behind = pool.inspect(|flow| {
+                let resync = flow.resync();
+                resync.stale > 0 || flow.pool().is_unsynced()
+            });
+            if was_behind && !is_behind {
+                eprintln!("pool: the copies of its mirrors are equal again");
+            }
+            was_behind = is_behind;
             // A failed step is tried again: a config that cannot be written now may be later. Each
             // failure is reported once.
             let failed = operator.complete_relocations().err();

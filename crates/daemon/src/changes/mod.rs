@@ -27,6 +27,7 @@ pub(crate) mod maintenance;
 pub(crate) mod operator;
 mod persist;
 mod pool_disks;
+mod pool_redundancy;
 pub(crate) mod pool_state;
 mod pool_volume;
 mod rebalance;

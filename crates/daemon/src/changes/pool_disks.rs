@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use config::{Document, NamedVolume};
 use volume::DiskId;
-use volume::pool::{DiskUid, Layout, Operation, PoolVolumeId, Volume};
+use volume::pool::{DiskUid, Operation, PoolVolumeId, Volume};
 
 use super::error::{ChangeError, refused};
 use super::operator::Operator;
-use crate::disk::message::Change;
-use crate::pool::accounts::{PoolDisk, internal_terms, volume_terms};
+use crate::pool::accounts::PoolDisk;
 use crate::pool::service::PoolService;
 
 /// A volume that is relocated to other disks.
@@ -42,35 +41,15 @@ impl Operator {
         }
         self.persist(&before, &after)?;
         let plan = after.plan();
-        let inbox = self.state.inbox(disk);
-        let [metadata, moving] = internal_terms(plan, disk).map(|terms| {
-            let export = self.state.routes.next_export();
-            let attached = inbox.change(Change::Attach { export, terms: Box::new(terms) });
-            attached.expect("a volume is attached without the disk")
-        });
-        pool.begin_join(PoolDisk { disk, metadata, moving });
+        let member = self.state.attach_pool_disk(plan, disk);
+        pool.begin_join(uid, member);
         let blocks = plan.disks[disk.0].pool_blocks();
         let added = self.state.change_pool(Operation::AddDisk { uid, blocks });
-        let number = pool.inspect(|flow| {
-            flow.pool().state().disks().find(|(_, disk)| disk.uid == uid).map(|(id, _)| id)
-        });
-        pool.end_join(number);
-        if added.is_err() {
-            inbox.detach(metadata);
-            inbox.detach(moving);
+        if !pool.end_join() {
+            self.state.detach_pool_disk(member)?;
         }
         self.restore_on_error(&after, &before, added)?;
-        for (id, mut accounts) in pool.all_accounts() {
-            let name =
-                pool.inspect(|flow| flow.pool().state().volume(id).map(|one| one.name.clone()));
-            let terms = volume_terms(plan, &name.unwrap_or_default(), disk);
-            let attached =
-                inbox.change(Change::Attach { export: accounts.export, terms: Box::new(terms) });
-            let volume = attached.expect("a volume is attached without the disk");
-            accounts.by_disk.insert(disk, volume);
-            pool.set_accounts(id, accounts);
-        }
-        Ok(())
+        self.state.attach_pool_volumes(plan, disk)
     }
 
     /// Drains a disk of the pool, which then leaves it. It is answered when that is decided; the
@@ -140,7 +119,7 @@ impl Operator {
         let others = volume.disks.iter().copied().filter(|id| *id != number);
         let others: Vec<DiskId> = others.collect();
         let mut choices: Vec<Vec<DiskId>> = Vec::new();
-        if volume.layout != Layout::Stripe && !others.is_empty() {
+        if !volume.layout.keeps_width() && !others.is_empty() {
             choices.push(others);
         }
         let mut unused: Vec<DiskId> =
@@ -232,15 +211,7 @@ impl Operator {
         let after = before.remove_pool_disk(name)?;
         self.state.change_pool(Operation::RemoveDisk { disk: number })?;
         pool.remove_disk(number);
-        let inbox = self.state.inbox(member.disk);
-        for (id, mut accounts) in pool.all_accounts() {
-            if let Some(volume) = accounts.by_disk.remove(&member.disk) {
-                pool.set_accounts(id, accounts);
-                inbox.detach(volume);
-            }
-        }
-        inbox.detach(member.metadata);
-        inbox.detach(member.moving);
+        self.state.detach_pool_disk(member)?;
         eprintln!("pool: disk {name} is empty, and has left");
         self.persist(&before, &after)
     }

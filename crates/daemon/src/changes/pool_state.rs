@@ -7,11 +7,11 @@ use nbd::ExportId;
 use units::Bytes;
 use volume::DiskId;
 use volume::pool::flow::ChangeOutcome;
-use volume::pool::{NewVolume, Operation, PoolVolumeId, Refusal, Volume};
+use volume::pool::{Layout, NewVolume, Operation, PoolVolumeId, Refusal, Volume};
 
 use super::error::{ChangeError, refused};
 use crate::disk::message::Change;
-use crate::pool::accounts::{PoolVolumeAccounts, volume_terms};
+use crate::pool::accounts::{PoolDisk, PoolVolumeAccounts, internal_terms, volume_terms};
 use crate::pool::view::size;
 use crate::routing::placement::{Placement, PoolPlacement};
 use crate::routing::routes::{DeviceInfo, Route, clients};
@@ -83,18 +83,66 @@ impl DaemonState {
     pub(crate) fn attach_pool_volume(
         &self,
         plan: &Plan,
-        name: &str,
+        (name, layout): (&str, Layout),
     ) -> Result<PoolVolumeAccounts, ChangeError> {
         let export = self.routes.next_export();
         let mut by_disk = BTreeMap::new();
         for member in self.pool()?.disks().values() {
-            let terms = volume_terms(plan, name, member.disk);
+            let terms = volume_terms(plan, (name, layout), member.disk);
             let attached =
                 self.inbox(member.disk).change(Change::Attach { export, terms: Box::new(terms) });
             let volume = attached.expect("a volume is attached without the disk");
             by_disk.insert(member.disk, volume);
         }
         Ok(PoolVolumeAccounts { export, by_disk })
+    }
+
+    /// Attaches what the pool itself is charged for to a disk.
+    pub(crate) fn attach_pool_disk(&self, plan: &Plan, disk: DiskIndex) -> PoolDisk {
+        let inbox = self.inbox(disk);
+        let [metadata, moving] = internal_terms(plan, disk).map(|terms| {
+            let export = self.routes.next_export();
+            let attached = inbox.change(Change::Attach { export, terms: Box::new(terms) });
+            attached.expect("a volume is attached without the disk")
+        });
+        PoolDisk { disk, metadata, moving }
+    }
+
+    /// Attaches the pool's volumes to a disk that has joined the pool, or has come back.
+    pub(crate) fn attach_pool_volumes(
+        &self,
+        plan: &Plan,
+        disk: DiskIndex,
+    ) -> Result<(), ChangeError> {
+        let (pool, inbox) = (self.pool()?, self.inbox(disk));
+        for (id, mut accounts) in pool.all_accounts() {
+            let found = pool.inspect(|flow| {
+                let volume = flow.pool().state().volume(id);
+                volume.map(|one| (one.name.clone(), one.layout))
+            });
+            let (name, layout) = found.unwrap_or((String::new(), Layout::Single));
+            let terms = volume_terms(plan, (&name, layout), disk);
+            let attached =
+                inbox.change(Change::Attach { export: accounts.export, terms: Box::new(terms) });
+            let volume = attached.expect("a volume is attached without the disk");
+            accounts.by_disk.insert(disk, volume);
+            pool.set_accounts(id, accounts);
+        }
+        Ok(())
+    }
+
+    /// Detaches the pool and its volumes from a disk, when all of their requests there have ended.
+    pub(crate) fn detach_pool_disk(&self, member: PoolDisk) -> Result<(), ChangeError> {
+        let (pool, inbox) = (self.pool()?, self.inbox(member.disk));
+        for (id, mut accounts) in pool.all_accounts() {
+            if let Some(volume) = accounts.by_disk.remove(&member.disk) {
+                pool.set_accounts(id, accounts);
+                inbox.detach(volume);
+            }
+        }
+        inbox.detach(member.metadata);
+        inbox.detach(member.moving);
+        Ok(())
     }
 
     /// Detaches a volume from the pool's disks, when all of its requests there are answered.
@@ -106,8 +154,9 @@ impl DaemonState {
 
     /// Gives every disk of the pool the terms that the plan has for a volume.
     pub(crate) fn set_pool_terms(&self, plan: &Plan, name: &str, accounts: &PoolVolumeAccounts) {
+        let layout = self.pool_volume(name).map_or(Layout::Single, |(_, volume)| volume.layout);
         for (disk, volume) in &accounts.by_disk {
-            let terms = volume_terms(plan, name, *disk);
+            let terms = volume_terms(plan, (name, layout), *disk);
             let changed = self
                 .inbox(*disk)
                 .change(Change::SetTerms { volume: *volume, terms: Box::new(terms) });
@@ -244,7 +293,11 @@ impl DaemonState {
         planned: &PoolVolume,
     ) -> Result<(), ChangeError> {
         let create = self.create_operation(plan, planned)?;
-        let accounts = self.attach_pool_volume(plan, &planned.name)?;
+        let layout = match &create {
+            Operation::Clone { source, .. } => self.pool()?.layout(*source),
+            _ => planned.layout,
+        };
+        let accounts = self.attach_pool_volume(plan, (&planned.name, layout))?;
         let created = self.change_pool(create);
         created.inspect_err(|_| self.detach_pool_volume(&accounts))?;
         self.publish_new_pool_volume(plan, &planned.name, accounts)

@@ -26,11 +26,13 @@ impl NewPoolVolume<'_> {
     fn placed_as(&self, source: &Volume) -> Result<PoolVolumeEdit, ChangeError> {
         let disks = self.operator.pool_disk_names(&source.disks)?;
         let layout = config::layout_name(source.layout).to_owned();
+        let copies = config::layout_copies(source.layout).map(i64::from);
         let zone = config::zone_name(source.zone).to_owned();
         let edit = self.edit;
         let differs = [
             ("disks", edit.disks.as_ref().is_some_and(|given| *given != disks)),
             ("layout", edit.layout.as_ref().is_some_and(|given| *given != layout)),
+            ("copies", edit.copies.is_some() && edit.copies != copies),
             ("zone", edit.zone.as_ref().is_some_and(|given| *given != zone)),
             ("thin", edit.thin.is_some_and(|given| given != source.thin)),
         ];
@@ -43,7 +45,7 @@ impl NewPoolVolume<'_> {
         }
         let (disks, layout, zone) = (Some(disks), Some(layout), Some(zone));
         let thin = source.thin.then_some(true);
-        Ok(PoolVolumeEdit { disks, layout, zone, thin, ..edit.clone() })
+        Ok(PoolVolumeEdit { disks, layout, copies, zone, thin, ..edit.clone() })
     }
 }
 
@@ -133,6 +135,7 @@ impl<'a> PoolVolume<'a> {
             volume: edit,
             disks: Some(disks),
             layout: Some(config::layout_name(layout).to_owned()),
+            copies: config::layout_copies(layout).map(i64::from),
             zone: Some(config::zone_name(zone).to_owned()),
             thin: thin.then_some(true),
             source: None,

@@ -3,7 +3,7 @@
 use config::{Document, NamedVolume};
 use nbd::ExportId;
 use volume::DiskId;
-use volume::pool::{Operation, PoolVolumeId, Volume, Zone};
+use volume::pool::{Layout, Operation, PoolVolumeId, Volume, Zone};
 
 use super::error::{ChangeError, refused};
 use super::operator::Operator;
@@ -58,7 +58,8 @@ impl Operator {
         let snapshot = self.snapshot_operation(volume, name)?;
         self.end_removals([name])?;
         let plan = self.document().plan().clone();
-        let accounts = self.state.attach_pool_volume(&plan, name)?;
+        let layout = self.state.pool_volume(volume).map_or(Layout::Single, |(_, one)| one.layout);
+        let accounts = self.state.attach_pool_volume(&plan, (name, layout))?;
         let taken = self.state.change_pool(snapshot);
         taken.inspect_err(|_| self.state.detach_pool_volume(&accounts))?;
         self.state.publish_new_pool_volume(&plan, name, accounts)

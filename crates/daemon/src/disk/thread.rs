@@ -11,6 +11,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use backend::{Completion, Disk, Failure, HealthMonitor, Job, Tag};
+use config::DiskIndex;
 use engine::{Action, Command, CommandId, Event, Outcome, Request, VolumeId};
 use host::{Clock, WakeupMargin};
 use nbd::limits::STATUS_SEGMENTS_MAX;
@@ -60,6 +61,7 @@ enum CompletionOwner {
 
 /// The state of one disk, owned by the thread that drives it at the moment.
 pub(crate) struct DiskThread {
+    index: DiskIndex,
     name: String,
     clock: Clock,
     scheduler: DiskScheduler,
@@ -102,7 +104,7 @@ impl DiskThread {
     /// # Errors
     /// The system has no more descriptors.
     pub(crate) fn new(
-        name: String,
+        (index, name): (DiskIndex, String),
         clock: Clock,
         scheduler: DiskScheduler,
         mut disk: HealthMonitor,
@@ -120,6 +122,7 @@ impl DiskThread {
         let woken = Arc::clone(&inbox);
         disk.set_waker(Arc::new(move || woken.wake()));
         Ok(Self {
+            index,
             name,
             clock,
             scheduler,
@@ -268,6 +271,11 @@ impl DiskThread {
         let state = self.disk.state();
         if state == core::mem::replace(&mut self.state, state) {
             return;
+        }
+        if state != backend::HealthState::Healthy
+            && let Some(pool) = &self.pool
+        {
+            pool.disk_failed(self.index);
         }
         let name = &self.name;
         match state {

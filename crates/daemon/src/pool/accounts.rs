@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use config::{DiskIndex, Plan};
 use engine::{Contract, VolumeId};
 use nbd::ExportId;
+use units::Sectors;
+use volume::pool::Layout;
 
 use crate::disk::terms::{BufferTerms, VolumeTerms};
 
@@ -26,16 +28,22 @@ pub(crate) struct PoolVolumeAccounts {
     pub(crate) by_disk: BTreeMap<DiskIndex, VolumeId>,
 }
 
-/// The terms of a volume of the pool on one of the pool's disks.
-pub(crate) fn volume_terms(plan: &Plan, name: &str, disk: DiskIndex) -> VolumeTerms {
+/// The terms of a volume of the pool on one of the pool's disks. Its layout in the pool says
+/// whether its writes may be buffered, whatever the config says: those of a mirror are not.
+pub(crate) fn volume_terms(
+    plan: &Plan,
+    (name, layout): (&str, Layout),
+    disk: DiskIndex,
+) -> VolumeTerms {
     let planned = plan.pool.as_ref().and_then(|pool| pool.volume(name));
+    let bound = planned.map_or(engine::limits::WRITE_BUFFER, |volume| volume.write_buffer);
+    let bound = if layout.is_mirror() { Sectors::ZERO } else { bound };
+    let write_buffer = BufferTerms::of_client(bound);
     let Some(volume) = planned else {
-        let write_buffer = BufferTerms::of_client(engine::limits::WRITE_BUFFER);
         return VolumeTerms::always(Contract::BEST_EFFORT, write_buffer);
     };
     let (contract, span) = (volume.contract(disk), volume.span());
     let declared = volume.declared(disk);
-    let write_buffer = BufferTerms::of_client(volume.write_buffer);
     VolumeTerms { contract, span, declared, priority: volume.priority, write_buffer }
 }
 

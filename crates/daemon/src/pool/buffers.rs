@@ -16,25 +16,23 @@ pub(super) struct BufferedRequest {
     operation: Operation,
     /// The bytes to write, or those read so far.
     data: Vec<u8>,
-    failure: Option<Failure>,
+    /// Whether its bytes are written more than once: to each copy, and again without a disk that
+    /// failed.
+    is_mirrored: bool,
 }
 
 impl BufferedRequest {
     /// The result that the client is told.
     pub(super) fn result(self, refused: Option<Errno>) -> Result<Vec<u8>, Errno> {
-        match (self.failure, refused) {
-            (Some(Failure::NoSpace), _) => Err(Errno::NoSpc),
-            (Some(Failure::Io | Failure::Offline), _) => Err(Errno::Io),
-            (None, Some(errno)) => Err(errno),
-            (None, None) => {
-                let mut data = self.data;
-                if self.operation.op == Op::Read {
-                    // Unmapped blocks read as zeroes.
-                    data.resize(self.operation.extent.len.bytes_usize(), 0);
-                }
-                Ok(data)
-            }
+        if let Some(errno) = refused {
+            return Err(errno);
         }
+        let mut data = self.data;
+        if self.operation.op == Op::Read {
+            // Unmapped blocks read as zeroes.
+            data.resize(self.operation.extent.len.bytes_usize(), 0);
+        }
+        Ok(data)
     }
 }
 
@@ -46,13 +44,13 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Takes a client's request.
-    pub(super) fn insert(&mut self, request: nbd::Request) -> PoolRequestId {
+    /// Takes a client's request to a volume that is a mirror, or is none.
+    pub(super) fn insert(&mut self, request: nbd::Request, is_mirrored: bool) -> PoolRequestId {
         let nbd::Request { id, operation, mut data, .. } = request;
         if operation.op == Op::Read {
             data.clear();
         }
-        let request = BufferedRequest { id, operation, data, failure: None };
+        let request = BufferedRequest { id, operation, data, is_mirrored };
         PoolRequestId(self.requests.insert(request))
     }
 
@@ -66,18 +64,19 @@ impl Buffers {
         self.requests.remove(id.0)
     }
 
-    /// The bytes that a piece of a request writes. A piece that is the whole request takes the
-    /// request's own buffer.
+    /// The bytes that a piece of a request writes. A piece that is the whole request, and the only
+    /// one, takes the request's own buffer.
     pub(super) fn payload(&mut self, id: PoolRequestId, at: Sectors, len: Sectors) -> Vec<u8> {
         let request = self.requests.get_mut(id.0);
-        if len == request.operation.extent.len {
+        if len == request.operation.extent.len && !request.is_mirrored {
             return core::mem::take(&mut request.data);
         }
         let start = at.bytes_usize();
         request.data[start..start + len.bytes_usize()].to_vec()
     }
 
-    /// Stores what a piece of a request has read, or its failure.
+    /// Stores what a piece of a request has read. Of one that failed nothing is stored: what the
+    /// client is told is the pool's to decide.
     pub(super) fn collect(
         &mut self,
         id: PoolRequestId,
@@ -85,20 +84,18 @@ impl Buffers {
         result: Result<Vec<u8>, Failure>,
     ) {
         let request = self.requests.get_mut(id.0);
-        match result {
-            Err(failure) => request.failure = Some(failure),
-            Ok(_) if request.operation.op != Op::Read => {}
-            Ok(data) => {
-                let whole = request.operation.extent.len.bytes_usize();
-                if data.len() == whole {
-                    request.data = data;
-                    return;
-                }
-                request.data.resize(whole, 0);
-                let start = at.bytes_usize();
-                request.data[start..start + data.len()].copy_from_slice(&data);
-            }
+        let Ok(data) = result else { return };
+        if request.operation.op != Op::Read {
+            return;
         }
+        let whole = request.operation.extent.len.bytes_usize();
+        if data.len() == whole {
+            request.data = data;
+            return;
+        }
+        request.data.resize(whole, 0);
+        let start = at.bytes_usize();
+        request.data[start..start + data.len()].copy_from_slice(&data);
     }
 
     /// Stores what a copy has read.

@@ -11,7 +11,7 @@ use units::{Extent, Sectors};
 use volume::DiskId;
 use volume::pool::format::{Geometry, disk_blocks};
 use volume::pool::{
-    DiskUid, FoundPool, Media, OpenError, Pool, PoolUid, Refusal, Unreadable, find,
+    DiskUid, FoundPool, Identity, Media, OpenError, Pool, PoolUid, Refusal, Unreadable, find,
 };
 
 /// The config's pool cannot be opened on its disks.
@@ -57,6 +57,11 @@ impl Media for Labels<'_> {
     }
 }
 
+/// What the label of a disk says that is not served yet.
+pub(crate) fn identity(disk: &mut dyn Disk) -> Result<Identity, OpenError> {
+    volume::pool::identify(&Labels(RefCell::new(disk)))
+}
+
 /// A pool that was found on its disks.
 #[derive(Debug)]
 pub(crate) struct OpenedPool {
@@ -93,13 +98,20 @@ pub(crate) fn open(
     findings.extend(found.findings.iter().map(|one| of(one.device, &one.what)));
     let stray = &"was taken out of the pool, or is not in it yet: it is left alone";
     findings.extend(found.strays.iter().map(|device| of(*device, stray)));
-    for (_, uid) in &found.missing {
-        findings.push(format!(
-            "pool: disk {uid} of it is missing: what is whole can be read, and nothing is written"
-        ));
-    }
+    let missing = found.missing.clone();
     let disks = found.devices.iter().map(|(id, device)| (*id, numbers[given[*device]])).collect();
-    Ok(OpenedPool { pool: Pool::open(found), disks, findings })
+    let pool = Pool::open(found);
+    for (id, uid) in &missing {
+        let means = if !pool.missing().is_empty() {
+            "what is whole can be read, and nothing is written"
+        } else if pool.state().is_in(*id) {
+            "the pool goes on without it"
+        } else {
+            "the pool had taken it out, and goes on without it"
+        };
+        findings.push(format!("pool: disk {uid} of it is missing: {means}"));
+    }
+    Ok(OpenedPool { pool, disks, findings })
 }
 
 /// The pool that is on some of these disks, and the disks that it is on. A disk without a whole

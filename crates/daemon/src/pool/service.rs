@@ -10,13 +10,13 @@ use config::DiskIndex;
 use engine::VolumeId;
 use nbd::limits::STATUS_SEGMENTS_MAX;
 use nbd::{Allocation, BlockStatusReply, BlockStatusRequest, Errno, Handle, Reply, Segment};
-use units::{Extent, Lba, Op, Operation, Sectors};
+use units::{Extent, Lba, Op, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PieceId, PoolRequestId,
     Work,
 };
-use volume::pool::{Pool, PoolVolumeId};
+use volume::pool::{DiskUid, Layout, Operation, Pool, PoolVolumeId};
 
 use super::accounts::{PoolDisk, PoolVolumeAccounts};
 use super::buffers::Buffers;
@@ -60,12 +60,14 @@ pub(crate) struct PoolService {
 struct Inner {
     flow: Flow,
     disks: BTreeMap<DiskId, PoolDisk>,
-    /// A disk that is being added and has no number in the pool yet.
-    joining: Option<PoolDisk>,
+    /// A disk that is being added, and has no number in the pool yet or that of another.
+    joining: Option<(DiskUid, PoolDisk)>,
     accounts: BTreeMap<PoolVolumeId, PoolVolumeAccounts>,
     buffers: Buffers,
     /// The pieces in flight.
     pieces: BTreeMap<PieceId, Purpose>,
+    /// Those of them that are for disks of the pool that are not there.
+    unreachable: Vec<PieceId>,
     changes: BTreeMap<ChangeId, SyncSender<ChangeOutcome>>,
     /// Replies that are not handed to the server yet.
     replies: Vec<Reply>,
@@ -88,6 +90,7 @@ impl PoolService {
             accounts,
             buffers: Buffers::default(),
             pieces: BTreeMap::new(),
+            unreachable: Vec::new(),
             changes: BTreeMap::new(),
             replies: Vec::new(),
             messages: inboxes.iter().map(|_| Vec::new()).collect(),
@@ -114,16 +117,20 @@ impl PoolService {
 
     /// Carries out what the flow decides.
     fn advance(&self, inner: &mut Inner) {
-        while let Some(output) = inner.flow.poll() {
-            match output {
-                Output::Issue(piece) => inner.issue(piece),
-                Output::Answer(id, result) => inner.answer(id, result),
-                Output::Ended(change, end) => {
-                    // The receiver may have stopped waiting.
-                    let asked = inner.changes.remove(&change);
-                    let _ = asked.map(|to| to.try_send(end));
+        loop {
+            while let Some(output) = inner.flow.poll() {
+                match output {
+                    Output::Issue(piece) => inner.issue(piece),
+                    Output::Answer(id, result) => inner.answer(id, result),
+                    Output::Ended(change, end) => {
+                        // The receiver may have stopped waiting.
+                        let asked = inner.changes.remove(&change);
+                        let _ = asked.map(|to| to.try_send(end));
+                    }
                 }
             }
+            let Some(piece) = inner.unreachable.pop() else { break };
+            inner.collect(piece, Err(Failure::Offline));
         }
         for (inbox, messages) in self.inboxes.iter().zip(&mut inner.messages) {
             inbox.send(messages);
@@ -143,7 +150,9 @@ impl PoolService {
         let mut inner = self.inner();
         for (volume, request) in requests.drain(..) {
             let (operation, no_hole) = (request.operation, request.no_hole);
-            let id = inner.buffers.insert(request);
+            let found = inner.flow.pool().state().volume(volume);
+            let is_mirrored = found.is_some_and(|volume| volume.layout.is_mirror());
+            let id = inner.buffers.insert(request, is_mirrored);
             inner.flow.submit(id, volume, operation, no_hole);
         }
         self.advance(&mut inner);
@@ -184,7 +193,7 @@ impl PoolService {
     }
 
     /// Changes the pool, and waits for the end of the change.
-    pub(crate) fn change(&self, operation: volume::pool::Operation) -> ChangeOutcome {
+    pub(crate) fn change(&self, operation: Operation) -> ChangeOutcome {
         let (to, from) = mpsc::sync_channel(1);
         let mut inner = self.inner();
         let change = inner.flow.change(operation);
@@ -196,16 +205,19 @@ impl PoolService {
     }
 
     /// Whether a change could be made now, after those in progress.
-    pub(crate) fn check(
-        &self,
-        operation: &volume::pool::Operation,
-    ) -> Result<(), volume::pool::Refusal> {
+    pub(crate) fn check(&self, operation: &Operation) -> Result<(), volume::pool::Refusal> {
         self.inner().flow.check(operation)
     }
 
     /// Reads the flow.
     pub(crate) fn inspect<T>(&self, read: impl FnOnce(&Flow) -> T) -> T {
         read(&self.inner().flow)
+    }
+
+    /// How the blocks of a volume are placed.
+    pub(crate) fn layout(&self, volume: PoolVolumeId) -> Layout {
+        let inner = self.inner();
+        inner.flow.pool().state().volume(volume).map_or(Layout::Single, |one| one.layout)
     }
 
     /// The daemon's disks that a volume is placed on.
@@ -244,16 +256,36 @@ impl PoolService {
     }
 
     /// Prepares for a disk that is being added, to which the pool will give a number.
-    pub(crate) fn begin_join(&self, disk: PoolDisk) {
-        let previous = self.inner().joining.replace(disk);
+    pub(crate) fn begin_join(&self, uid: DiskUid, disk: PoolDisk) {
+        let previous = self.inner().joining.replace((uid, disk));
         assert!(previous.is_none(), "disks are added one at a time");
     }
 
-    /// Ends the addition of a disk: it has this number, or it was not added.
-    pub(crate) fn end_join(&self, number: Option<DiskId>) {
+    /// Ends the addition of a disk. Returns whether it is in the pool.
+    pub(crate) fn end_join(&self) -> bool {
         let mut inner = self.inner();
-        let disk = inner.joining.take().expect("a disk is being added");
+        let (uid, disk) = inner.joining.take().expect("a disk is being added");
+        let number = {
+            let mut disks = inner.flow.pool().state().disks();
+            disks.find(|(_, disk)| disk.uid == uid).map(|(id, _)| id)
+        };
         inner.disks.extend(number.map(|number| (number, disk)));
+        number.is_some()
+    }
+
+    /// A disk of the pool, or one that was missing, is there from now on.
+    pub(crate) fn insert_disk(&self, number: DiskId, disk: PoolDisk) {
+        self.inner().disks.insert(number, disk);
+    }
+
+    /// A disk has failed, whether or not it has work: the pool goes on without it if it can.
+    pub(crate) fn disk_failed(&self, disk: DiskIndex) {
+        let mut inner = self.inner();
+        let number = inner.disks.iter().find(|(_, one)| one.disk == disk).map(|(id, _)| *id);
+        if let Some(number) = number {
+            inner.flow.fail(number);
+            self.advance(&mut inner);
+        }
     }
 
     /// Forgets a disk that has left.
@@ -266,12 +298,21 @@ impl PoolService {
         self.inner().disks.clone()
     }
 
-    /// Stops relocation, and waits until no request and no change is in progress.
+    /// Stops relocation and resynchronisation, and waits until no request and no change is in
+    /// progress. Mirrors whose copies are equal are marked as such.
     pub(crate) fn quiesce(&self) {
         self.pause_relocation(true);
-        let inner = self.inner();
+        let mut inner = self.inner();
+        inner.flow.pause_resync(true);
+        self.advance(&mut inner);
         let is_busy = |inner: &mut Inner| !inner.flow.is_idle();
-        drop(self.idle.wait_while(inner, is_busy).unwrap_or_else(PoisonError::into_inner));
+        let inner = self.idle.wait_while(inner, is_busy).unwrap_or_else(PoisonError::into_inner);
+        let has_open = inner.flow.pool().state().volumes().any(|(_, volume)| volume.open);
+        drop(inner);
+        // What fails leaves them marked as open: the next start makes their copies equal.
+        if has_open && self.check(&Operation::Close).is_ok() {
+            self.change(Operation::Close);
+        }
     }
 
     /// Waits for `interval`, or until maintenance is to stop; returns whether it is to stop.
@@ -289,10 +330,9 @@ impl Inner {
     /// Sends a piece to its disk.
     fn issue(&mut self, piece: Piece) {
         let Piece { id, disk, payer, work } = piece;
-        let disk = self.disks.get(&disk).or(self.joining.as_ref());
-        let disk = *disk.expect("a piece is for a disk of the pool, or one that is being added");
+        let place = self.place_of(disk);
         let nowhere = Extent::new(Lba(0), Sectors::ZERO);
-        let plain = |op, extent, fua| Operation { op, extent, fua };
+        let plain = |op, extent, fua| units::Operation { op, extent, fua };
         let (mut data, mut keep, mut client) = (Vec::new(), false, None);
         let (operation, purpose) = match work {
             Work::Request { request, op, extent, at, fua, no_hole } => {
@@ -317,6 +357,7 @@ impl Inner {
         };
         let previous = self.pieces.insert(id, purpose);
         assert!(previous.is_none(), "a piece is issued once");
+        let Some(disk) = place else { return self.unreachable.push(id) };
         let request = DiskRequest {
             origin: Origin::Pool { piece: id, client },
             volume: self.charged_volume(payer, disk),
@@ -327,6 +368,16 @@ impl Inner {
             within: None,
         };
         self.messages[disk.disk.0].push(Message::Request(request));
+    }
+
+    /// Where a disk is: one of the pool, or the one that is being added; `None` if it is missing.
+    fn place_of(&self, disk: DiskId) -> Option<PoolDisk> {
+        let is_joining = |uid: DiskUid| {
+            self.flow.joining() == Some((disk, uid))
+                || self.flow.pool().state().disk(disk).is_some_and(|found| found.uid == uid)
+        };
+        let joining = self.joining.filter(|(uid, _)| is_joining(*uid));
+        joining.map(|(_, place)| place).or_else(|| self.disks.get(&disk).copied())
     }
 
     /// The volume that is charged on a disk.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use units::Bytes;
 use volume::DiskId;
-use volume::pool::flow::{ChangeOutcome, RelocationProgress};
-use volume::pool::{BlockExtent, Blocks, Layout, Pool, PoolUid, Volume, Zone};
+use volume::pool::flow::{ChangeOutcome, Flow, RelocationProgress};
+use volume::pool::{BlockExtent, BlockSet, Blocks, Layout, Pool, PoolUid, Volume, Zone};
 
 /// The names of the pool's disks that are present.
 pub(crate) type DiskNames = BTreeMap<DiskId, String>;
@@ -33,6 +33,12 @@ pub struct PoolView {
     pub promised: Bytes,
     /// Whether its use has reached the alarm level.
     pub alarm: bool,
+    /// The version of its format.
+    pub format: u32,
+    /// The newest version of the format.
+    pub format_newest: u32,
+    /// The resynchronisation of its mirrors.
+    pub resync: ResyncView,
     /// Its disks.
     pub disks: Vec<PoolDiskView>,
     /// Its volumes and snapshots.
@@ -52,6 +58,41 @@ pub struct PoolDiskView {
     pub free: Bytes,
     /// Whether it is being drained.
     pub leaving: bool,
+    /// Whether the pool uses it.
+    pub state: PoolDiskState,
+    /// The part of it that missed writes: it is written again when the disk is in.
+    pub stale: Bytes,
+}
+
+/// Whether a pool uses one of its disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolDiskState {
+    /// It does.
+    In,
+    /// It failed, and the pool has not stored yet that it is out.
+    Failing,
+    /// It failed, and is there.
+    Out,
+    /// It is out, and not there.
+    OutMissing,
+    /// It is not there, and the pool does not go on without it.
+    Missing,
+}
+
+/// The resynchronisation of a pool's mirrors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResyncView {
+    /// Whether blocks are made equal now.
+    pub is_running: bool,
+    /// Whether some cannot be until something has changed.
+    pub is_stuck: bool,
+    /// Whether copies may differ that are not known to be stale: those of mirrors that were written
+    /// to when the daemon was killed or the power failed.
+    pub is_verifying: bool,
+    /// The stale part of the disks that are in.
+    pub left: Bytes,
+    /// What was examined and made equal since the daemon's start.
+    pub done: Bytes,
 }
 
 /// A volume or a snapshot of a pool.
@@ -75,8 +116,14 @@ pub struct PoolVolumeView {
     pub snapshot_of: Option<String>,
     /// The names of the disks that it is placed on, as far as they are present.
     pub disks: Vec<String>,
-    /// Whether all disks that hold its blocks are present.
+    /// Whether each of its blocks can be read: its disk is present, or that of another copy.
     pub whole: bool,
+    /// The number of copies of each block of a mirror.
+    pub copies: Option<u8>,
+    /// The size of a mirror's copies that are stale, or on a disk that is not served.
+    pub degraded: Bytes,
+    /// The size of a mirror's blocks that have no whole copy.
+    pub lost: Bytes,
     /// The progress of its relocation; `None` if all blocks are where they belong.
     pub moving: Option<Moving>,
 }
@@ -92,7 +139,7 @@ pub struct Moving {
     pub stuck: Option<String>,
 }
 
-fn bytes(blocks: u64) -> Bytes {
+pub(crate) fn bytes(blocks: u64) -> Bytes {
     Bytes(blocks * Blocks(1).sectors().bytes().0)
 }
 
@@ -105,20 +152,48 @@ fn moving(one: &RelocationProgress) -> Moving {
     Moving { moved: bytes(one.moved), left: bytes(one.misplaced), stuck }
 }
 
+/// Whether the pool uses a disk.
+fn disk_state(pool: &Pool, id: DiskId, names: &DiskNames) -> PoolDiskState {
+    let is_there = names.contains_key(&id);
+    if pool.missing().contains(&id) {
+        PoolDiskState::Missing
+    } else if !pool.state().is_in(id) {
+        if is_there { PoolDiskState::Out } else { PoolDiskState::OutMissing }
+    } else if pool.failing().contains(&id) {
+        PoolDiskState::Failing
+    } else {
+        PoolDiskState::In
+    }
+}
+
 impl PoolView {
     /// A view of the pool whose disks the daemon knows by these names.
-    pub(crate) fn new(pool: &Pool, relocations: &[RelocationProgress], names: &DiskNames) -> Self {
+    pub(crate) fn new(flow: &Flow, names: &DiskNames) -> Self {
+        let (pool, relocations) = (flow.pool(), flow.relocations());
         let (state, status) = (pool.state(), pool.status());
         let name = |id: DiskId| names.get(&id).cloned();
         let disks = state.disks().map(|(id, disk)| {
             let (all, free) = pool.free(id);
             let (size, free) = (bytes(all.0.into()), bytes(free.0.into()));
-            PoolDiskView { number: id.0, name: name(id), size, free, leaving: disk.draining }
+            PoolDiskView {
+                number: id.0,
+                name: name(id),
+                size,
+                free,
+                leaving: disk.draining,
+                state: disk_state(pool, id, names),
+                stale: bytes(state.stale(id).map_or(0, BlockSet::blocks)),
+            }
         });
         let volumes = state.volumes().map(|(id, volume)| {
             let origin = volume.origin.and_then(|id| state.volume(id));
             let is_present = |place: BlockExtent| names.contains_key(&place.disk);
             let progress = relocations.iter().find(|one| one.volume == id && one.misplaced > 0);
+            let shortfall = pool.shortfall(volume);
+            let whole = match volume.layout {
+                Layout::Mirror(_) => shortfall.lost == 0 && pool.missing().is_empty(),
+                _ => volume.places().all(|place| is_present(place) && state.is_in(place.disk)),
+            };
             PoolVolumeView {
                 name: volume.name.clone(),
                 size: size(volume),
@@ -129,21 +204,34 @@ impl PoolView {
                 thin: volume.thin,
                 snapshot_of: origin.map(|origin| origin.name.clone()),
                 disks: volume.disks.iter().filter_map(|disk| name(*disk)).collect(),
-                whole: volume.places().all(is_present),
+                whole,
+                copies: config::layout_copies(volume.layout),
+                degraded: bytes(shortfall.copies),
+                lost: bytes(shortfall.lost),
                 moving: progress.map(moving),
             }
         });
-        let is_missing = state.disks().any(|(id, _)| !names.contains_key(&id));
+        let resync = flow.resync();
+        let resync = ResyncView {
+            is_running: resync.is_running,
+            is_stuck: resync.is_stuck,
+            is_verifying: pool.is_unsynced(),
+            left: bytes(resync.stale),
+            done: bytes(resync.done),
+        };
         let (disks, mut volumes): (Vec<_>, Vec<_>) = (disks.collect(), volumes.collect());
         volumes.sort_by(|one, two| one.name.cmp(&two.name));
         Self {
             uid: state.pool,
             sequence: state.sequence,
-            writable: !is_missing && !pool.is_poisoned(),
+            writable: pool.missing().is_empty() && !pool.is_poisoned(),
             size: bytes(status.blocks),
             free: bytes(status.free),
             promised: bytes(status.promised),
             alarm: status.alarm,
+            format: state.version,
+            format_newest: volume::pool::format::VERSION,
+            resync,
             disks,
             volumes,
         }

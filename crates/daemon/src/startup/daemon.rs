@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::{io, thread};
 
-use backend::{Disk, HealthMonitor};
+use backend::{AbsentDisk, Disk, HealthMonitor};
 use config::{DiskIndex, Document, Plan};
 use host::Clock;
 use nbd::{Address, Server};
@@ -233,7 +233,14 @@ fn open_disks(
 ) -> Result<Vec<OpenedDisk>, StartError> {
     let mut disks = Vec::with_capacity(plan.disks.len());
     for (index, disk) in plan.disks.iter().enumerate() {
-        let (opened, log) = open::open_with_log(plan, disk, new)?;
+        let (opened, log, absent) = match open::open_with_log(plan, disk, new) {
+            Ok((opened, log)) => (opened, log, None),
+            Err(error) if pool::may_be_absent(plan, DiskIndex(index)) => {
+                let absent = AbsentDisk::new(disk.drive.model.capacity());
+                (Box::new(absent) as Box<dyn Disk>, None, Some(error))
+            }
+            Err(error) => return Err(error.into()),
+        };
         let engine = match recorder {
             Some(recorder) => recorder.engine(plan, DiskIndex(index), disk, now),
             None => disk.engine_on_host(now).into(),
@@ -246,7 +253,8 @@ fn open_disks(
                 disk.name
             );
         }
-        disks.push(OpenedDisk { scheduler: DiskScheduler::new(engine, disk, log), disk: opened });
+        let scheduler = DiskScheduler::new(engine, disk, log);
+        disks.push(OpenedDisk { scheduler, disk: opened, absent });
     }
     Ok(disks)
 }
@@ -274,10 +282,14 @@ fn disk_threads(
     let disks = disks.into_iter().zip(&state.disks).zip(&state.inboxes).enumerate();
     let threads = disks.map(|(index, ((opened, name), inbox))| {
         let observer = Observer::new(DiskIndex(index), state.subscribers.clone());
-        let disk = HealthMonitor::new(layer(name, opened.disk));
+        let disk = match opened.absent {
+            Some(_) => HealthMonitor::offline(opened.disk),
+            None => HealthMonitor::new(layer(name, opened.disk)),
+        };
         let (inbox, handle, pool) = (inbox.clone(), state.handle.clone(), state.pool.clone());
         let deps = DiskThreadDeps { inbox, handle, pool, observer };
-        let thread = DiskThread::new(name.clone(), state.clock, opened.scheduler, disk, deps);
+        let named = (DiskIndex(index), name.clone());
+        let thread = DiskThread::new(named, state.clock, opened.scheduler, disk, deps);
         thread.map(|thread| Arc::new(Mutex::new(thread)))
     });
     threads.collect()

@@ -6,10 +6,11 @@ use backend::Disk;
 use config::{DiskIndex, Plan, Retention};
 use units::Instant;
 use volume::DiskId;
-use volume::pool::{Operation, Pool, PoolVolumeId, Volume};
+use volume::pool::{Layout, Operation, Pool, PoolVolumeId, Volume};
 
 use super::error::StartError;
 use crate::changes::error::ChangeError;
+use crate::disk::open::BackendError;
 use crate::disk::scheduler::DiskScheduler;
 use crate::pool::accounts::{PoolDisk, PoolVolumeAccounts, internal_terms, volume_terms};
 use crate::pool::discovery::{self, OpenedPool};
@@ -21,6 +22,8 @@ use crate::state::DaemonState;
 pub(super) struct OpenedDisk {
     pub(super) scheduler: DiskScheduler,
     pub(super) disk: Box<dyn Disk>,
+    /// Why it could not be opened, if so: a disk of the pool that others may stand in for.
+    pub(super) absent: Option<BackendError>,
 }
 
 /// Finds the config's pool on its disks.
@@ -40,13 +43,36 @@ pub(super) fn find_pool(
         let made = discovery::in_memory(&sizes).map_err(StartError::Thread)?;
         return Ok(Some(made.expect("the config has checked the disks")));
     }
-    let members = members.into_iter();
+    let members = members.into_iter().filter(|(_, opened)| opened.absent.is_none());
     let members = members.map(|(index, opened)| (index, opened.disk.as_mut() as &mut dyn Disk));
-    let found = discovery::open(plan, planned.line, members.collect()).map_err(StartError::Pool)?;
+    let found = discovery::open(plan, planned.line, members.collect());
+    let found = found.map_err(|error| {
+        let absent = disks.iter_mut().find_map(|opened| opened.absent.take());
+        absent.map_or(StartError::Pool(error), StartError::from)
+    })?;
     for finding in &found.findings {
         eprintln!("{finding}");
     }
+    // Without the disks that could not be opened the pool goes on, or the daemon does not start.
+    for opened in disks.iter_mut() {
+        match opened.absent.take() {
+            Some(error) if !found.pool.missing().is_empty() => {
+                return Err(error.into());
+            }
+            absent => opened.absent = absent,
+        }
+    }
+    for error in disks.iter().filter_map(|opened| opened.absent.as_ref()) {
+        eprintln!("pool: {error}");
+    }
     Ok(Some(found))
+}
+
+/// Whether a pool may go on without this disk of the config, as its other disks say.
+pub(super) fn may_be_absent(plan: &Plan, disk: DiskIndex) -> bool {
+    let is_durable = plan.disks[disk.0].backing.capabilities().retention == Retention::Durable;
+    let pool = plan.pool.as_ref().filter(|pool| pool.disks.contains(&disk));
+    is_durable && pool.is_some_and(|pool| pool.disks.len() > 1)
 }
 
 /// Attaches a pool's volumes and its internal volumes to its disks.
@@ -71,7 +97,7 @@ pub(super) fn attach(
     for (id, volume) in pool.state().volumes() {
         let export = routes.next_export();
         let by_disk = places.values().map(|disk| {
-            let terms = volume_terms(plan, &volume.name, *disk);
+            let terms = volume_terms(plan, (&volume.name, volume.layout), *disk);
             (*disk, disks[disk.0].scheduler.attach(export, &terms, now))
         });
         accounts.insert(id, PoolVolumeAccounts { export, by_disk: by_disk.collect() });
@@ -84,6 +110,7 @@ impl DaemonState {
     pub(super) fn open_pool(&self, plan: &Plan) -> Result<(), StartError> {
         let (Some(service), Some(planned)) = (&self.pool, &plan.pool) else { return Ok(()) };
         service.begin();
+        self.take_back_all(plan);
         let there: Vec<(PoolVolumeId, Volume)> = service.inspect(|flow| {
             flow.pool().state().volumes().map(|(id, volume)| (id, volume.clone())).collect()
         });
@@ -139,7 +166,13 @@ impl DaemonState {
         else {
             return;
         };
-        if volume.origin.is_some() || (planned.zone, &disks) == (volume.zone, &volume.disks) {
+        let (mut wanted, mut placed) = (disks.clone(), volume.disks.clone());
+        if volume.layout.is_mirror() {
+            // The pool keeps the order in which no two copies of a block meet on a disk.
+            wanted.sort_unstable();
+            placed.sort_unstable();
+        }
+        if volume.origin.is_some() || (planned.zone, wanted) == (volume.zone, placed) {
             return;
         }
         let relocate = Operation::Relocate { volume: id, zone: planned.zone, disks };
@@ -161,6 +194,12 @@ fn report_differences(plan: &Plan, volume: &Volume) {
         None => {
             eprintln!("pool: volume {name} is not in the config: it is served without a contract");
         }
+        Some(planned) if planned.layout != volume.layout => {
+            let (here, there) = (layout_text(volume.layout), layout_text(planned.layout));
+            eprintln!(
+                "pool: volume {name} is {here}; that the config says {there} changes nothing"
+            );
+        }
         Some(planned) if planned.size != size(volume) => {
             let (here, there) = (size(volume), planned.size);
             eprintln!(
@@ -168,5 +207,14 @@ fn report_differences(plan: &Plan, volume: &Volume) {
             );
         }
         Some(_) => {}
+    }
+}
+
+/// A layout as the config has it.
+fn layout_text(layout: Layout) -> String {
+    let word = config::layout_name(layout);
+    match config::layout_copies(layout) {
+        Some(copies) => format!("\"{word}\" with {copies} copies"),
+        None => format!("\"{word}\""),
     }
 }

@@ -1,0 +1,256 @@
+//! Mirrors of a served pool under real clients: disks are lost under load, come back, are replaced
+//! and are missing at a start, and the daemon is killed.
+
+use std::process::{Child, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use testkit::{Ran, Scratch, Server, client, spindle, succeed};
+
+/// Three disks of a pool, of which one may vanish, and one further disk. The disks are flash, so
+/// that the tests are fast.
+const CONFIG: &str = r#"
+[[disk]]
+name = "d0"
+drive = "samsung-870evo-1t"
+backing = "d0.img"
+
+[[disk]]
+name = "d1"
+drive = "samsung-870evo-1t"
+backing = "d1.img"
+FAULTS
+
+[[disk]]
+name = "d2"
+drive = "samsung-870evo-1t"
+backing = "d2.img"
+
+[[disk]]
+name = "d3"
+drive = "samsung-870evo-1t"
+backing = "d3.img"
+
+[pool]
+disks = ["d0", "d1", "d2"]
+relocation_share = "40%"
+
+[[pool.volume]]
+name = "a"
+size = "48MiB"
+layout = "mirror"
+reserve = "30%"
+
+[[pool.volume]]
+name = "b"
+size = "32MiB"
+layout = "mirror"
+copies = 3
+thin = true
+"#;
+
+/// A pool that was created, and whose disk `d1` vanishes after that number of commands.
+fn created(vanish_after: Option<u32>) -> Scratch {
+    let scratch = Scratch::new();
+    let faults = vanish_after.map(|last| format!("faults = {{ vanish_after = {last} }}"));
+    scratch.write("plan.toml", CONFIG.replace("FAULTS", &faults.unwrap_or_default()));
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    scratch
+}
+
+fn held(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    let ran = spindle(scratch.path(), arguments);
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+    ran
+}
+
+fn refused(scratch: &Scratch, arguments: &[&str], why: &str) {
+    let ran = spindle(scratch.path(), arguments);
+    assert_eq!(ran.code, Some(1), "{arguments:?}: {ran:?}");
+    assert!(ran.stderr.contains(why), "{why}: {ran:?}");
+}
+
+fn pool(scratch: &Scratch) -> Value {
+    held(scratch, &["pool", "status", "--json"]).json()["pool"].clone()
+}
+
+/// The state of a disk in the pool.
+fn state(scratch: &Scratch, disk: &str) -> Value {
+    let pool = pool(scratch);
+    let disks = pool["disks"].as_array().expect("a list");
+    disks.iter().find(|one| one["name"] == disk).map_or(Value::Null, |one| one["state"].clone())
+}
+
+/// Waits until all copies of all mirrors are equal, on disks that are in.
+fn wait_until_equal(scratch: &Scratch) {
+    loop {
+        let pool = pool(scratch);
+        assert_eq!(pool["resync"]["stuck"], false, "{pool}");
+        let disks = pool["disks"].as_array().expect("a list");
+        assert!(disks.iter().all(|disk| disk["state"] == "in"), "{pool}");
+        let volumes = pool["volumes"].as_array().expect("a list");
+        let is_whole = volumes.iter().all(|volume| volume["degraded_bytes"] == 0);
+        if is_whole && pool["resync"]["verifying"] == false && pool["resync"]["running"] == false {
+            return;
+        }
+    }
+}
+
+/// Starts fio, which writes and reads back a volume's first 32 MiB.
+fn verifying(server: &Server, volume: &str, loops: u32, scratch: &Scratch) -> Child {
+    let mut command = client("fio");
+    command
+        .args(["--ioengine=nbd", "--verify=crc32c", "--verify_fatal=1", "--rw=randwrite"])
+        .args(["--bsrange=4k-256k", "--iodepth=8", "--size=32m", "--thread", "--fsync=16"])
+        .arg(format!("--loops={loops}"))
+        .arg(format!("--name={volume}"))
+        .arg(format!("--uri={}", server.uri(volume)))
+        .current_dir(scratch.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().expect("it is installed")
+}
+
+fn verified(fio: Child) {
+    let ended = fio.wait_with_output().expect("a child");
+    assert!(ended.status.success(), "fio: {}", String::from_utf8_lossy(&ended.stderr));
+}
+
+/// Fills a part of a volume with a byte, or checks that it is filled with it.
+fn pattern(server: &Server, volume: &str, how: &str, scratch: &Scratch) {
+    let uri = server.uri(volume);
+    let mode: &[&str] = if how.starts_with("read") { &["-r"] } else { &[] };
+    let arguments = [mode, &["-f", "raw", "-c", how, &uri]].concat();
+    let said = succeed("qemu-io", &arguments, scratch.path());
+    assert!(!said.contains("failed"), "{how}: {said}");
+}
+
+/// Checks that each disk can be missing: whichever it is, the others have all of the data.
+fn each_may_be_missing(scratch: &Scratch, disks: &[&str], reads: &[(&str, &str)]) {
+    for (nth, disk) in disks.iter().enumerate() {
+        let (file, away) = (scratch.join(&format!("{disk}.img")), scratch.join("away.img"));
+        std::fs::rename(&file, &away).expect("renamed");
+        if nth == 0 {
+            // It cannot be opened. Without the file there is a new one, without a label.
+            std::fs::create_dir(&file).expect("made");
+        }
+        let server = Server::unix(scratch.path(), "plan.toml");
+        for (volume, how) in reads {
+            pattern(&server, volume, how, scratch);
+        }
+        let text = held(scratch, &["pool", "status"]).stdout;
+        assert!(text.contains("the pool goes on without it"), "{text}");
+        server.stop();
+        if nth == 0 {
+            std::fs::remove_dir(&file).expect("it is empty");
+        }
+        std::fs::rename(&away, &file).expect("renamed");
+        // The next start takes it back.
+        let server = Server::unix(scratch.path(), "plan.toml");
+        wait_until_equal(scratch);
+        assert_eq!(state(scratch, disk), "in");
+        server.stop();
+        held(scratch, &["pool", "fsck", "--config", "plan.toml"]);
+    }
+}
+
+#[test]
+fn a_mirror_goes_on_without_a_disk_gets_it_back_and_then_goes_on_without_any_other() {
+    let scratch = created(Some(700));
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "a", "write -P 7 32M 8M", &scratch);
+    // It vanishes under these.
+    let fios = [verifying(&server, "a", 4, &scratch), verifying(&server, "b", 4, &scratch)];
+    fios.into_iter().for_each(verified);
+    assert_eq!(state(&scratch, "d1"), "out");
+    pattern(&server, "a", "write -P 8 36M 8M", &scratch);
+    let text = held(&scratch, &["pool", "status"]).stdout;
+    for said in ["out: disk d1", "spindle disk reopen d1", "at risk", "lack a copy, of a, b"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    refused(&scratch, &["pool", "replace", "d0", "d3"], "is in the pool");
+    refused(&scratch, &["disk", "reopen", "d2"], "is in the pool");
+    // It comes back under these, and vanishes again after as many commands.
+    for _ in 0..2 {
+        let fios = [verifying(&server, "a", 4, &scratch), verifying(&server, "b", 4, &scratch)];
+        held(&scratch, &["disk", "reopen", "d1"]);
+        fios.into_iter().for_each(verified);
+        assert_eq!(state(&scratch, "d1"), "out");
+    }
+    held(&scratch, &["disk", "reopen", "d1"]);
+    wait_until_equal(&scratch);
+    assert_eq!(state(&scratch, "d1"), "in");
+    pattern(&server, "b", "write -P 9 0 32M", &scratch);
+    let ran = server.stop();
+    assert!(ran.stderr.contains("disk d1 failed, and is out"), "{ran:?}");
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+    scratch.write("plan.toml", CONFIG.replace("FAULTS", ""));
+    let reads = [("a", "read -P 7 32M 4M"), ("a", "read -P 8 36M 8M"), ("b", "read -P 9 0 32M")];
+    each_may_be_missing(&scratch, &["d0", "d1", "d2"], &reads);
+}
+
+#[test]
+fn a_disk_that_failed_is_replaced_by_another_under_load() {
+    let scratch = created(Some(700));
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "a", "write -P 7 32M 8M", &scratch);
+    let fios = [verifying(&server, "a", 4, &scratch), verifying(&server, "b", 4, &scratch)];
+    fios.into_iter().for_each(verified);
+    assert_eq!(state(&scratch, "d1"), "out");
+    let fios = [verifying(&server, "a", 4, &scratch), verifying(&server, "b", 4, &scratch)];
+    held(&scratch, &["pool", "replace", "d1", "d3", "--wait"]);
+    fios.into_iter().for_each(verified);
+    wait_until_equal(&scratch);
+    assert_eq!(state(&scratch, "d3"), "in");
+    pattern(&server, "b", "write -P 9 0 32M", &scratch);
+    server.stop();
+    let plan = std::fs::read_to_string(scratch.join("plan.toml")).expect("it is there");
+    assert!(plan.contains(r#"disks = ["d0", "d3", "d2"]"#), "{plan}");
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+    let reads = [("a", "read -P 7 32M 8M"), ("b", "read -P 9 0 32M")];
+    each_may_be_missing(&scratch, &["d0", "d3"], &reads);
+}
+
+/// The default number of kills; `make soak` has more.
+fn kills() -> u64 {
+    let asked = std::env::var("SPINDLE_KILLS").ok();
+    asked.map_or(4, |asked| asked.parse().expect("SPINDLE_KILLS is a number"))
+}
+
+#[test]
+fn a_daemon_killed_amid_writes_and_lost_disks_keeps_flushed_data() {
+    let scratch = created(None);
+    for round in 0..kills() {
+        let byte = round % 250 + 1;
+        let lost = round % 3;
+        let (file, away) = (scratch.join(&format!("d{lost}.img")), scratch.join("away.img"));
+        let is_without = round % 2 == 1;
+        if is_without {
+            std::fs::rename(&file, &away).expect("renamed");
+        }
+        let server = Server::unix(scratch.path(), "plan.toml");
+        if !is_without {
+            // Another loss before that could take the only copy of what the last one missed.
+            wait_until_equal(&scratch);
+        }
+        if round > 0 {
+            pattern(&server, "a", &format!("read -P {round} 40M 4M"), &scratch);
+        }
+        let mut fio = verifying(&server, "b", 50, &scratch);
+        pattern(&server, "a", &format!("write -f -P {byte} 40M 4M"), &scratch);
+        server.signal(Signal::KILL);
+        server.ended();
+        fio.wait().expect("a child");
+        if is_without {
+            std::fs::rename(&away, &file).expect("renamed");
+        }
+    }
+    let server = Server::unix(scratch.path(), "plan.toml");
+    wait_until_equal(&scratch);
+    let reads = format!("read -P {} 40M 4M", (kills() - 1) % 250 + 1);
+    pattern(&server, "a", &reads, &scratch);
+    server.stop();
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+    each_may_be_missing(&scratch, &["d0", "d1", "d2"], &[("a", &reads)]);
+}
