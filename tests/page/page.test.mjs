@@ -179,6 +179,44 @@ pageTest("by keyboard: a volume is opened, and its contract changed after the ve
     });
   }));
 
+const MIRROR = `${["d0", "d1", "d2"].map((name) => `[[disk]]
+name = "${name}"
+drive = "samsung-870evo-1t"
+backing = "${name}.img"
+${name === "d1" ? "faults = { vanish_after = 700 }" : ""}
+`).join("\n")}
+[pool]
+disks = ["d0", "d1", "d2"]
+
+[[pool.volume]]
+name = "vm"
+size = "64MiB"
+layout = "mirror"
+`;
+
+test("a mirror without one of its disks is at risk until the disk has what it missed", async () => {
+  const create = (daemon) => daemon.spindle("pool", "create", "--config", "plan.toml");
+  const daemon = await Daemon.start(MIRROR, create);
+  try {
+    const page = await open(browser, daemon);
+    await logIn(page);
+    await live(page);
+    await page.waitForSelector("#pool p:has-text('all equal')");
+    const writes = ["bench", "-w", "-f", "raw", "-c", "3000", "-s", "64k", "-S", "65536"];
+    succeed("qemu-img", [...writes, daemon.uri("vm")], daemon.directory);
+    await page.waitForSelector("#pool li.bad:has-text('d1'):has-text('out, as it failed')");
+    await page.waitForSelector("#pool li.bad:has-text('vm: '):has-text('lack a copy')");
+    await page.waitForSelector("#problems:has-text('Blocks lack a copy: vm.')");
+    daemon.spindle("disk", "reopen", "d1");
+    await page.waitForSelector("#pool p:has-text('all equal')");
+    await page.waitForSelector("#problems", { state: "hidden" });
+    assert.equal(await page.locator("#pool li.bad").count(), 0);
+    assert.deepEqual(page.failures, []);
+  } finally {
+    await daemon.stop();
+  }
+});
+
 const POOL = `[[disk]]
 name = "d0"
 drive = "hgst-7k8"

@@ -2,7 +2,7 @@
 # The page's tests, in a headless Chromium (CHROMIUM) that playwright-core drives.
 set -euo pipefail
 cd "$(dirname "$0")"
-for program in "${CHROMIUM:-chromium}" node npm fio nbdinfo; do
+for program in "${CHROMIUM:-chromium}" node npm fio nbdinfo qemu-img; do
   if ! command -v "$program" >/dev/null; then
     echo "SKIPPED: the page's tests: there is no $program"
     exit 0

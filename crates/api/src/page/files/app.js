@@ -52,6 +52,10 @@ function problems(all, there) {
   const found = all.filter((disk) => (disk.health ?? "healthy") !== "healthy")
     .map((disk) => `Disk ${disk.name} is ${disk.health}.`);
   if (there && !there.writable) found.push("The pool cannot be written.");
+  const degraded = (there?.volumes ?? []).filter((volume) => volume.degraded_bytes > 0);
+  if (degraded.length > 0) {
+    found.push(`Blocks lack a copy: ${degraded.map((volume) => volume.name).join(", ")}.`);
+  }
   if (there?.alarm) found.push("The pool's use has reached the alarm level.");
   byId("problems").hidden = found.length === 0;
   setText(byId("problems"), found.join(" "));

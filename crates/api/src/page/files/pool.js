@@ -1,4 +1,4 @@
-// The pool: its space, its disks, and its relocations.
+// The pool: its space, its disks, the copies of its mirrors, and its relocations.
 
 import { byId, el } from "./dom.js";
 import { bytes, percent, span } from "./format.js";
@@ -13,23 +13,54 @@ function share(part, whole) {
   return whole > 0 ? percent(part / whole) : "–";
 }
 
-/** The bytes that a relocation moves in a second, by the answer before. */
-function rateOf(volume, uptime) {
-  const old = before?.volumes.get(volume.name);
-  const moved = volume.moving.moved_bytes - (old?.moving?.moved_bytes ?? volume.moving.moved_bytes);
+/** The bar of something that was `old` done at the answer before, with the time that is left. */
+function progress(label, [done, left], old, uptime) {
   const seconds = uptime - (before?.uptime ?? uptime);
-  return seconds > 0 && moved > 0 ? moved / seconds : null;
+  const rate = seconds > 0 && done > old ? (done - old) / seconds : null;
+  const when = rate ? `${span(left / rate)} left at ${bytes(Math.round(rate))}/s` : "";
+  return [el("progress", { max: done + left, value: done, "aria-label": label }),
+    ` ${bytes(done)} of ${bytes(done + left)} ${when}`];
 }
 
 function relocation(volume, uptime) {
   const { moved_bytes: moved, left_bytes: left, stuck } = volume.moving;
-  const rate = rateOf(volume, uptime);
-  const when = stuck ? `stuck: ${stuck}`
-    : rate ? `${span(left / rate)} left at ${bytes(Math.round(rate))}/s` : "";
-  const label = `relocation of ${volume.name}`;
-  return el("li", {}, `${volume.name}: `,
-    el("progress", { max: moved + left, value: moved, "aria-label": label }),
-    ` ${bytes(moved)} of ${bytes(moved + left)} ${when}`);
+  const old = before?.volumes.get(volume.name)?.moving?.moved_bytes ?? moved;
+  const bar = progress(`relocation of ${volume.name}`, [moved, left], old, uptime);
+  return el("li", {}, `${volume.name}: `, ...bar, stuck ? ` stuck: ${stuck}` : "");
+}
+
+/** The state of the mirrors' copies. */
+function copies(pool, uptime) {
+  const { running, stuck, verifying, left_bytes: left, done_bytes: done } = pool.resync;
+  const degraded = pool.volumes.filter((volume) => volume.degraded_bytes > 0);
+  const lines = degraded.map((volume) => el("li", { class: "bad" },
+    `${volume.name}: ${bytes(volume.degraded_bytes)} lack a copy` +
+    `${volume.lost_bytes > 0 ? `, ${bytes(volume.lost_bytes)} have no whole one` : ""}`));
+  if (running) {
+    const old = before?.resync.done_bytes ?? done;
+    const bar = progress("copies made equal", [done, left], old, uptime);
+    lines.push(el("li", {}, "copies are made equal: ", ...bar));
+  }
+  if (stuck) lines.push(el("li", { class: "bad" }, "some copies cannot be made equal yet"));
+  if (verifying) {
+    lines.push(el("li", {}, "all blocks of mirrors are compared, as the daemon was killed or the " +
+      "power failed"));
+  }
+  return lines.length ? el("ul", {}, ...lines) : el("p", {}, "all equal");
+}
+
+function disk(one) {
+  const name = one.name ?? `disk ${one.number}`;
+  const state = {
+    in: one.stale_bytes > 0 ? `; it missed writes to ${bytes(one.stale_bytes)}` : "",
+    failing: "; it failed, and is taken out",
+    out: `; out, as it failed: spindle disk reopen ${name}, or spindle pool replace ${name} NEW`,
+    "out-missing": `; out, and missing: spindle pool replace ${name} NEW, if it stays away`,
+    missing: "; missing",
+  }[one.state] ?? "";
+  const drained = one.leaving ? "; it is being drained" : "";
+  return el("li", { class: one.state === "in" ? "" : "bad" },
+    `${name}: ${bytes(one.free_bytes)} of ${bytes(one.bytes)} free${state}${drained}`);
 }
 
 function zones(admission) {
@@ -39,8 +70,9 @@ function zones(admission) {
   return el("ul", {}, ...rows);
 }
 
-function copy(volume) {
-  const of = volume.snapshot_of ? `snapshot of ${volume.snapshot_of}` : volume.layout;
+function volumeOf(volume) {
+  const layout = volume.copies ? `${volume.layout} of ${volume.copies} copies` : volume.layout;
+  const of = volume.snapshot_of ? `snapshot of ${volume.snapshot_of}` : layout;
   const risk = volume.whole ? "" : "; a disk with its blocks is missing";
   const mapped = `${bytes(volume.mapped_bytes)} of ${bytes(volume.bytes)} mapped`;
   return el("li", { class: volume.whole ? "" : "bad" },
@@ -60,20 +92,20 @@ export async function show(pool, uptime) {
     pool.writable ? "" : "It cannot be written: a disk is missing or not healthy.",
     pool.alarm ? "Its use has reached the alarm level." : "",
   ].filter((text) => text);
-  const disks = pool.disks.map((disk) => el("li", { class: disk.name ? "" : "bad" },
-    `${disk.name ?? `disk ${disk.number} is missing`}: ${bytes(disk.free_bytes)} of ` +
-    `${bytes(disk.bytes)} free${disk.leaving ? "; it is being drained" : ""}`));
   const moves = pool.volumes.filter((volume) => volume.moving);
   byId("pool-body").replaceChildren(
     el("p", {}, `${bytes(used)} of ${bytes(pool.bytes)} used (${share(used, pool.bytes)}); thin ` +
       `volumes may still allocate ${bytes(pool.promised_bytes)}.`),
     ...state.map((text) => el("p", { class: "bad" }, text)),
     el("div", { class: "columns" },
-      el("div", {}, el("h3", {}, "Disks"), el("ul", {}, ...disks),
+      el("div", {}, el("h3", {}, "Disks"), el("ul", {}, ...pool.disks.map(disk)),
         el("h3", {}, "Free space by zone"), zones(asked?.admission)),
       el("div", {}, el("h3", {}, "Relocations"),
         moves.length ? el("ul", {}, ...moves.map((volume) => relocation(volume, uptime)))
           : el("p", {}, "none"),
-        el("h3", {}, "Volumes and snapshots"), el("ul", {}, ...pool.volumes.map(copy)))));
-  before = { uptime, volumes: new Map(pool.volumes.map((volume) => [volume.name, volume])) };
+        ...(pool.volumes.some((volume) => volume.copies)
+          ? [el("h3", {}, "Copies of mirrors"), copies(pool, uptime)] : []),
+        el("h3", {}, "Volumes and snapshots"), el("ul", {}, ...pool.volumes.map(volumeOf)))));
+  const volumes = new Map(pool.volumes.map((volume) => [volume.name, volume]));
+  before = { uptime, volumes, resync: pool.resync };
 }
