@@ -97,6 +97,9 @@ pub const MEMORY_MIN: Bytes = Bytes(1 << 20);
 pub const TLS_BYTES_MAX: usize = 256 * KIB;
 /// How long one message may hold memory, in or out, while other connections wait for memory.
 pub const MEMORY_HOLD_MAX: Duration = Duration::from_secs(30);
+/// How long a stopping server still serves clients that it found in their handshake, at sockets
+/// that outlive it.
+pub const NEWCOMERS_TIME: Duration = Duration::from_secs(1);
 /// How long a stopping server waits for a client to take its last replies.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -27,15 +27,28 @@ pub(crate) struct LoopGroup {
     /// disks.
     taken: Vec<AtomicUsize>,
     connections_max: usize,
+    /// Whether the sockets stay open for the next server.
+    sockets_outlive: bool,
     /// The read-modify-writes of all loops.
     read_modify_writes: Mutex<ReadModifyWriteQueue>,
 }
 
 impl LoopGroup {
-    pub(crate) fn new(loops: usize, connections_max: usize) -> Self {
+    pub(crate) fn new(loops: usize, connections_max: usize, sockets_outlive: bool) -> Self {
         let taken = (0..loops).map(|_| AtomicUsize::new(0)).collect();
         let read_modify_writes = Mutex::new(ReadModifyWriteQueue::new(loops));
-        Self { opened: Mutex::default(), taken, connections_max, read_modify_writes }
+        Self {
+            opened: Mutex::default(),
+            taken,
+            connections_max,
+            sockets_outlive,
+            read_modify_writes,
+        }
+    }
+
+    /// Whether the sockets stay open for the next server.
+    pub(crate) const fn sockets_outlive(&self) -> bool {
+        self.sockets_outlive
     }
 
     /// A poisoned lock is used on: the counts are whole between statements.
@@ -95,7 +108,7 @@ mod tests {
 
     #[test]
     fn clients_go_where_the_fewest_are_and_no_more_come_than_may() {
-        let group = LoopGroup::new(3, 7);
+        let group = LoopGroup::new(3, 7, false);
         let loop_ids: Vec<_> = (0..8).map(|_| group.reserve_slot().map(LoopId::index)).collect();
         let expected = [0, 1, 2, 0, 1, 2, 0].map(Some);
         assert_eq!((&loop_ids[..7], loop_ids[7]), (&expected[..], None));

@@ -33,6 +33,8 @@ pub struct Server {
     handle: Handle,
     payload_memory: usize,
     settings: Settings,
+    /// Whether the sockets stay open for the next server.
+    sockets_outlive: bool,
 }
 
 impl Server {
@@ -57,14 +59,24 @@ impl Server {
             return Self::bind(addresses);
         }
         check_count(inherited.len())?;
-        Self::on(inherited)
+        Ok(Self::on(inherited)?.with_sockets_that_outlive_it())
     }
 
     fn on(mut listeners: Vec<Listener>) -> io::Result<Self> {
         let (polls, handle) = polls(1)?;
         register(&mut listeners, &polls[0])?;
         let (payload_memory, settings) = (PAYLOADS_BYTES_MAX, Settings::default());
-        Ok(Self { polls, listeners, handle, payload_memory, settings })
+        let sockets_outlive = false;
+        Ok(Self { polls, listeners, handle, payload_memory, settings, sockets_outlive })
+    }
+
+    /// Has a stop serve clients in their handshake for
+    /// [`NEWCOMERS_TIME`](crate::limits::NEWCOMERS_TIME) more, as their sockets stay open for the
+    /// next server, instead of refusing them.
+    #[must_use]
+    pub const fn with_sockets_that_outlive_it(mut self) -> Self {
+        self.sockets_outlive = true;
+        self
     }
 
     /// Sets the number of threads, each with its own connections. To be called before
@@ -135,7 +147,7 @@ impl Server {
         handler: &mut dyn RequestHandler,
         clock: &dyn Fn() -> Instant,
     ) -> io::Result<()> {
-        let group = LoopGroup::new(self.polls.len(), self.settings.connections_max);
+        let group = self.group();
         let settings = self.settings.clone();
         let mut loops = self.loops(exports, &settings, &group, clock());
         let (Some(mut only), None) = (loops.next(), loops.next()) else {
@@ -158,7 +170,7 @@ impl Server {
         clock: &(dyn Fn() -> Instant + Sync),
     ) -> io::Result<()> {
         assert_eq!(self.polls.len(), handlers.len(), "each thread has a handler of its own");
-        let group = LoopGroup::new(self.polls.len(), self.settings.connections_max);
+        let group = self.group();
         let (settings, handle) = (self.settings.clone(), self.handle());
         let mut loops = self.loops(exports, &settings, &group, clock()).zip(handlers);
         let (mut first, handler) = loops.next().expect("there is at least one thread");
@@ -181,6 +193,10 @@ impl Server {
             };
             others.into_iter().map(join).fold(ended, io::Result::and)
         })
+    }
+
+    fn group(&self) -> LoopGroup {
+        LoopGroup::new(self.polls.len(), self.settings.connections_max, self.sockets_outlive)
     }
 
     fn loops<'a>(

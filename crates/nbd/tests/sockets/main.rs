@@ -155,6 +155,29 @@ fn a_stopping_server_answers_what_it_has_and_takes_no_more() {
     assert!(!running.directory.path().join("socket").exists());
 }
 
+#[test]
+fn a_stop_serves_clients_in_their_handshake_where_the_sockets_outlive_the_server() {
+    let (mut running, taken) = Running::start_with(Server::with_sockets_that_outlive_it);
+    let mut short = Client::connect(&running.addresses[0]).expect("it listens");
+    let mut long = Client::connect(&running.addresses[0]).expect("it listens");
+    let mut silent = Client::connect(&running.addresses[0]).expect("it listens");
+    let mut open = running.client();
+    running.handle.stop();
+    assert!(open.receive().is_err(), "a client with an export finds the next server");
+    short.go("vol").expect("the handshake goes on");
+    short.disconnect().expect("sent");
+    long.go("vol").expect("the handshake goes on");
+    let (mut sender, mut receiver) = long.split();
+    sender.send(1, Operation::read(extent(0, 1)), &[]).expect("sent");
+    let request = taken.recv().expect("submitted");
+    running.handle.reply(Reply { id: request.id, result: Ok(vec![4; 512]) });
+    assert_eq!(receiver.receive().expect("answered").result, Ok(vec![4; 512]));
+    running.clock.fetch_add(limits::NEWCOMERS_TIME.as_nanos(), Ordering::SeqCst);
+    assert!(receiver.receive().is_err(), "its time is over");
+    assert!(silent.go("vol").is_err(), "its time is over");
+    running.stop();
+}
+
 fn kind_of_bind(path: &Path) -> Result<Server, ErrorKind> {
     Server::bind(&[Address::Unix(path.to_owned())]).map_err(|error| error.kind())
 }

@@ -20,5 +20,6 @@ mod partial_writes;
 mod queues;
 mod slot;
 mod state;
+mod stop;
 
 pub(crate) use state::{EventLoop, WAKER, listener_token};

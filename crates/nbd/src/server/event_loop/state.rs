@@ -225,7 +225,7 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    fn accept(&mut self) {
+    pub(super) fn accept(&mut self) {
         for index in 0..self.listeners.len() {
             for _ in 0..ACCEPTS_PER_ITERATION_MAX {
                 let listener = &mut self.listeners[index];
@@ -509,31 +509,6 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Connections in their handshake are refused from now on. Connections with an open export are
-    /// read no further: a client can resend to the next server what was not read, while an
-    /// `NBD_ESHUTDOWN` is an error that a guest sees.
-    fn begin_stop(&mut self) {
-        self.stopping = Some(self.now);
-        // Clients in the backlog of a socket of ours get an end of file and no error. At a socket
-        // of the service manager they wait for the next server.
-        self.listeners.retain_mut(Listener::drain_backlog);
-        self.accept();
-        self.listeners.clear();
-        for slot in 0..self.slots.len() {
-            if matches!(self.slots[slot], Slot::Queue(_)) {
-                self.finish_queue_client(slot);
-            }
-            let Slot::Live(connection) = &mut self.slots[slot] else { continue };
-            if connection.session.is_in_handshake() {
-                connection.shut_down(self.now);
-            } else {
-                connection.session.finish(&mut self.budget);
-            }
-            self.to_write.push(slot);
-            self.make_ready(slot);
-        }
-    }
-
     /// Checks deadlines, at most once a tick.
     fn tick(&mut self, handler: &mut dyn RequestHandler) {
         let tick = Duration::from_nanos(u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX));
@@ -541,6 +516,7 @@ impl<'a> EventLoop<'a> {
             return;
         }
         self.ticked = self.now;
+        self.end_newcomers();
         for slot in 0..self.slots.len() {
             let Slot::Live(connection) = &self.slots[slot] else { continue };
             let holds_memory_too_long =
