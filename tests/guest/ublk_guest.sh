@@ -55,7 +55,7 @@ start() {
   daemon=$!
   (while read -r line; do
     echo "$line" >> /tmp/daemon
-    case $line in "second: "*) touch /tmp/serves ;; esac
+    case $line in "second: "*nbd+unix:*) touch /tmp/serves ;; esac
   done < /tmp/words) &
   awaited 60 [ -e /tmp/serves ]
   rm /tmp/serves
@@ -221,11 +221,14 @@ size = "256MiB"
 reserve = "50%"
 ublk = true
 TOML
-disk_time() {
-  spindle vol show "$1" --socket "$api" --json | sed 's/.*"disk_time_s":\([0-9.]*\).*/\1/'
+# What both have had of the disk at one instant, in the order of the config.
+disk_times() {
+  spindle vol ls --socket "$api" --json | grep -o '"disk_time_s": *[0-9.]*' | sed 's/.*: *//' |
+    tr '\n' ' '
 }
 start
-by_nbd=$(spindle attach by-nbd --server unix:/tmp/nbd.sock 2> /dev/null)
+by_nbd=$(spindle attach by-nbd --server unix:/tmp/nbd.sock 2> /tmp/attach) ||
+  fail "attach by-nbd: $(cat /tmp/attach)"
 by_ublk=/dev/ublkb0
 [ -e "$by_ublk" ] || fail "no device for a volume of the config"
 load() {
@@ -236,9 +239,9 @@ load "$by_nbd" &
 first=$!
 load "$by_ublk" &
 sleep 5
-before="$(disk_time by-nbd) $(disk_time second)"
+before=$(disk_times)
 sleep 20
-after="$(disk_time by-nbd) $(disk_time second)"
+after=$(disk_times)
 wait "$first"
 wait "$!" || true
 echo "$before $after" | awk '{ a = $3 - $1; b = $4 - $2; s = 100 * a / (a + b)
