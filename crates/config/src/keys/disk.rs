@@ -280,9 +280,10 @@ fn disk_execution() -> Vec<Key> {
         Key::new(
             "approach",
             "\"ahead\" or \"in-time\"",
-            "Whether a seek command moves the head ahead of a transfer.",
+            "Whether the arm moves so early that the variation of seeks does not matter, by a seek \
+             command if the drive has one; or so that it arrives as the sector does.",
         )
-        .or("\"ahead\" if the drive has a seek command"),
+        .or("\"ahead\""),
         Key::new(
             "seek_split",
             "\"hidden\", \"off\" or a number of cylinders",

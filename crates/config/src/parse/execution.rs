@@ -100,8 +100,7 @@ fn jit(table: &Table<'_>, drive: &drive::Model) -> Result<Option<Jit>, InputErro
     };
     let expected = "\"ahead\" or \"in-time\"";
     let approach = match table.value("approach") {
-        None if drive.spec().arm.seek_command => default.approach,
-        None => Approach::InTime,
+        None => default.approach,
         Some(value) => match value.text(expected)? {
             "in-time" => Approach::InTime,
             "ahead" if drive.spec().arm.seek_command => Approach::Ahead,

@@ -52,7 +52,8 @@ pub enum Approach {
     /// prediction by more than the offset costs a revolution.
     InTime,
     /// A seek command moves it, early enough whatever the seek takes; the transfer command is sent
-    /// when the sector approaches. The rest that must be predicted is rotation alone.
+    /// when the sector approaches. The rest that must be predicted is rotation alone. On a drive
+    /// without a seek command the transfer command moves it, as early.
     Ahead,
 }
 

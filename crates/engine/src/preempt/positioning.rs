@@ -9,6 +9,8 @@ use drive_profile::{PhysicalAddress, Profile};
 
 /// The most parts of a seek: each costs a start and a stop of the arm.
 const PARTS_MAX: u32 = 4;
+/// The standard deviations of a movement's time that are allowed for.
+const SPREAD_DEVIATIONS: u64 = 3;
 
 /// The next step of a positioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,12 @@ impl PositioningContext<'_> {
         }
     }
 
+    /// How much longer or shorter than predicted a movement may take, but for one in hundreds: a
+    /// seek that misses its sector waits for it a revolution, most of what a random request takes.
+    fn spread(&self, movement: Duration) -> Duration {
+        self.profile.seek_variation.min(movement / 8) * SPREAD_DEVIATIONS
+    }
+
     fn distance(&self, target: &PhysicalAddress) -> u32 {
         let distance = self.arm.cylinder.abs_diff(target.cylinder);
         debug_assert!(distance < self.profile.cylinders, "the arm moves over the disk");
@@ -132,7 +140,7 @@ impl PositioningContext<'_> {
             None => false,
         };
         if !split {
-            let slack = passes.since(arrival).saturating_sub(self.jit.offset);
+            let slack = self.slack(passes.since(arrival), movement);
             return Some(PositioningStep::Wait(self.now + slack).unless_now(self.now));
         }
         let left = if self.in_parts_to(start) { 1 } else { 2 };
@@ -143,6 +151,21 @@ impl PositioningContext<'_> {
             return Some(PositioningStep::Wait(self.now + slack));
         }
         Some(self.seek(start, target, left))
+    }
+
+    /// How long a transfer command that moves the arm can wait, if the head would arrive that long
+    /// before its sector. With [`Approach::InTime`] as in FAST 2003, up to the offset.
+    fn slack(&self, early: Duration, movement: Duration) -> Duration {
+        debug_assert!(early < self.profile.rotation_period * 2, "the next passage is near");
+        if self.jit.approach == Approach::InTime {
+            return early.saturating_sub(self.jit.offset);
+        }
+        let spread = self.spread(movement);
+        let just_missed = early + spread > self.profile.rotation_period;
+        if just_missed {
+            return Duration::ZERO;
+        }
+        early.saturating_sub(self.jit.offset.max(spread))
     }
 
     /// A seek command moves the arm, sent so early that its own variation does not matter.
@@ -157,7 +180,7 @@ impl PositioningContext<'_> {
         debug_assert!(self.profile.seek_command, "the drive has a seek command");
         let arrival = self.now + electronics + movement;
         let direct = self.phase.next(target.angle, arrival)?;
-        let spread = self.profile.seek_variation.min(movement / 8) * 2;
+        let spread = self.spread(movement);
         // A seek that is slightly faster than predicted could reach the sector one revolution
         // earlier: it is tried.
         let distance = self.distance(target);
@@ -269,13 +292,21 @@ mod tests {
     /// The step at `now` of an arm on cylinder 0, of a disk whose index mark was under the head at
     /// the epoch.
     fn step(settings: Preemptible, target: Lba, now: Duration) -> PositioningStep {
-        let profile = example_profile();
+        step_on(&example_profile(), settings, target, now)
+    }
+
+    fn step_on(
+        profile: &Profile,
+        settings: Preemptible,
+        target: Lba,
+        now: Duration,
+    ) -> PositioningStep {
         let mut phase = RotationTracker::new(profile.rotation_period, 0);
         phase.observe(Angle::ZERO, Instant::ZERO);
         let read = Extent::new(Lba(0), Sectors(0));
         let arm = Arm { cylinder: 0, surface: 0, arrived: None, read, written: None };
         let context = PositioningContext {
-            profile: &profile,
+            profile,
             phase: &phase,
             settings: &settings,
             jit: settings.jit.expect("just-in-time seeks"),
@@ -309,6 +340,42 @@ mod tests {
         let ahead = (passes + 100 * profile.rotation_period.as_nanos() - arrival.as_nanos())
             % profile.rotation_period.as_nanos();
         assert_eq!(ahead, 1_000_000);
+    }
+
+    #[test]
+    fn without_a_seek_command_ahead_allows_for_the_variation_of_seeks() {
+        let mut profile = example_profile();
+        (profile.seek_command, profile.seek_variation) = (false, Duration::from_micros(400));
+        let settings = Preemptible::default();
+        let ahead = settings.jit.expect("just-in-time seeks");
+        let target = profile.first_lba_on(500);
+        let spot = profile.locate(target);
+        let movement = profile.movement_time((0, 0), &spot, false);
+        let spread = Duration::from_micros(1_200);
+        for micros in (0..10_000).step_by(100) {
+            let now = Duration::from_micros(micros);
+            let early = |jit| match step_on(
+                &profile,
+                Preemptible { jit: Some(jit), ..settings },
+                target,
+                now,
+            ) {
+                PositioningStep::Go => None,
+                PositioningStep::Wait(until) => Some(until),
+                step @ PositioningStep::Seek { .. } => panic!("it has no seek command: {step:?}"),
+            };
+            let arrival = now + profile.overheads.read + movement;
+            let period = profile.rotation_period.as_nanos();
+            let passes = spot.angle.time(profile.rotation_period).as_nanos();
+            let slack = (passes + 100 * period - arrival.as_nanos()) % period;
+            let is_close = slack <= spread.as_nanos() || slack + spread.as_nanos() > period;
+            let until =
+                Instant::ZERO + now + Duration::from_nanos(slack.saturating_sub(spread.as_nanos()));
+            assert_eq!(early(ahead), (!is_close).then_some(until), "a slack of {slack} ns");
+            let published = Jit { approach: Approach::InTime, ..ahead };
+            let until = Instant::ZERO + now + Duration::from_nanos(slack.saturating_sub(1_000_000));
+            assert_eq!(early(published), (slack > 1_000_000).then_some(until), "{slack} ns");
+        }
     }
 
     #[test]
