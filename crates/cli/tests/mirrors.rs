@@ -34,6 +34,7 @@ backing = "d3.img"
 [pool]
 disks = ["d0", "d1", "d2"]
 relocation_share = "40%"
+rebuild = { reserve = "10%" }
 
 [[pool.volume]]
 name = "a"

@@ -35,7 +35,7 @@ pub use plan::{
     Access, Arrival, Backing, BackingCapabilities, DepthSource, Disk, DiskContract, DiskIndex,
     DriveRef, Faults, InitialPool, IoMethod, Labels, LoadedVolume, Log, LogFormat, Mix, Nbd,
     NotCreated, PlacementSpec, Plan, PoolAction, PoolChange, PoolChangeIndex, PoolPlan, PoolStream,
-    PoolVolume, PoolVolumeIndex, ProfileRef, RealDisk, RecordSettings, Remap, Replay, Requests,
-    Retention, Step, Stream, Synthetic, ThinkTime, Tls, Volume, VolumeIndex, Workload,
-    WriteBufferLog, WriteCache, layout_copies, layout_name, priority_name, zone_name,
+    PoolVolume, PoolVolumeIndex, ProfileRef, RealDisk, RebuildContract, RecordSettings, Remap,
+    Replay, Requests, Retention, Step, Stream, Synthetic, ThinkTime, Tls, Volume, VolumeIndex,
+    Workload, WriteBufferLog, WriteCache, layout_copies, layout_name, priority_name, zone_name,
 };

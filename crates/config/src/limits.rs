@@ -122,7 +122,7 @@ const _: () = assert!(PERIOD_MAX.as_nanos() < TIME_MAX.as_nanos());
 const _: () = assert!(DISKS_MAX <= volume::pool::limits::DISKS_MAX);
 const _: () = assert!(NAME_BYTES_MAX <= volume::pool::limits::NAME_BYTES_MAX);
 // The bookings of a pool's disk: each volume, the metadata, relocation, and the best-effort server.
-const _: () = assert!(POOL_VOLUMES_MAX + 3 <= engine::limits::BOOKINGS_MAX);
+const _: () = assert!(POOL_VOLUMES_MAX + 4 <= engine::limits::BOOKINGS_MAX);
 const _: () = assert!(RUN_MAX < u64::MAX / BLOCK_MAX.0);
 const _: () = assert!(BLOCK_MIN.0 <= BLOCK_MAX.0 && BLOCK_MAX.0.is_multiple_of(SECTOR_BYTES));
 const _: () = assert!(DISKS_MAX <= VOLUMES_MAX && SOCKET_PATH_BYTES_MAX < PATH_BYTES_MAX);

@@ -6,7 +6,7 @@ use engine::stream::{RequestedStream, Span};
 use engine::{Contract, Priority, Weight};
 use spindle_config::{
     DiskContract, DiskIndex, Labels, LoadedVolume, PlacementSpec, Plan, PoolAction, PoolPlan,
-    PoolStream, PoolVolume, Workload,
+    PoolStream, PoolVolume, RebuildContract, Workload,
 };
 use units::{Bytes, Duration, Extent, Instant, Sectors, Share};
 use volume::pool::format::Geometry;
@@ -50,7 +50,7 @@ fn full() -> String {
     format!(
         "{}{}\
          [pool]\ndisks = [\"d2\", \"d0\", \"d1\"]\nmetadata = \"2%\"\nreorganise = \"10%\"\n\
-         removing = [\"old\"]\n\
+         rebuild = {{ reserve = \"3%\", limit = \"40%\" }}\nremoving = [\"old\"]\n\
          [[pool.volume]]\nname = \"films\"\nsize = \"2GiB\"\ndisks = [\"d1\", \"d0\"]\nlayout = \
          \"stripe\"\n\
          zone = \"fast\"\nthin = true\nreserve = \"30%\"\nlimit = \"60%\"\nweight = 3\nclients = \
@@ -80,6 +80,10 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
         disks: vec![D2, D0, D1],
         metadata_share: Share::from_percent(2),
         relocation_share: Share::from_percent(10),
+        rebuild: Some(RebuildContract {
+            reserve: Share::from_percent(3),
+            limit: Share::from_percent(40),
+        }),
         removing: vec!["old".to_owned()],
         volumes: vec![
             PoolVolume {
@@ -166,6 +170,27 @@ fn relocation_is_limited_to_its_share_except_under_a_policy_without_limits() {
     let reserve = Contract::reserve(Share::from_percent(7));
     assert_eq!(pooled(""), Contract { limit: Share::from_percent(7), ..reserve });
     assert_eq!(pooled("policy = \"edf\""), reserve);
+}
+
+#[test]
+fn a_rebuild_has_its_own_contract_with_slack_or_that_of_relocation() {
+    let pooled = |lines: &str, rebuild: &str| {
+        let text = format!("{}[pool]\ndisks = [\"d0\"]\n{rebuild}", disks(1, lines));
+        let plan = parse(&text);
+        let contracts = plan.pool.as_ref().expect("it has one").own_contracts(&plan.disks[0]);
+        let promised = plan.promised(D0).reserved();
+        (contracts.map(|(_, contract)| contract).collect::<Vec<_>>(), promised)
+    };
+    let of = |percent| Contract::reserve(Share::from_percent(percent));
+    let (own, promised) = pooled("", "");
+    assert_eq!((own.len(), promised), (2, Share::from_percent(6)));
+    let (own, promised) = pooled("", "rebuild = { reserve = \"20%\", limit = \"60%\" }\n");
+    assert_eq!(own[2], Contract { limit: Share::from_percent(60), ..of(20) });
+    assert_eq!(promised, Share::from_percent(26));
+    let (own, _) = pooled("", "rebuild = {}\n");
+    assert_eq!(own[2], of(5), "with all of the slack");
+    let (own, _) = pooled("policy = \"edf\"", "rebuild = { reserve = \"20%\", limit = \"60%\" }\n");
+    assert_eq!(own[2], of(20));
 }
 
 #[test]

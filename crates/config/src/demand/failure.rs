@@ -28,7 +28,7 @@ pub struct AdmissionFailure {
 pub struct BlockingContract {
     /// The volume; `None` for the best-effort server, and for the pool's own contracts.
     pub volume: Option<String>,
-    /// Whether it is a contract of the pool itself, for metadata or relocation.
+    /// Whether it is a contract of the pool itself, for metadata, relocation or rebuilding.
     pub pool: bool,
     /// Whether it is the longest command of any volume without a stream: the disk has reserves.
     pub reserves: bool,

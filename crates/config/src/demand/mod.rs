@@ -18,4 +18,4 @@ pub(crate) use spread::{
     task as task_on_pool_disk,
 };
 pub use timetable::AdmissionHeadroom;
-pub(crate) use timetable::{Contracts, METADATA, POOL_VOLUMES, Tasks};
+pub(crate) use timetable::{Contracts, POOL_VOLUMES, Tasks};

@@ -46,8 +46,8 @@ impl Plan {
         let own = self.volumes.iter().filter(|volume| volume.disk == disk);
         let mut promises: Vec<_> = own.map(|volume| (volume.contract, volume.priority)).collect();
         if let Some(pool) = self.pool.as_ref().filter(|pool| pool.disks.contains(&disk)) {
-            let own = [pool.metadata_contract(), pool.relocation_contract(there)];
-            promises.extend(own.map(|contract| (contract, Priority::Normal)));
+            let own = pool.own_contracts(there);
+            promises.extend(own.map(|(_, contract)| (contract, Priority::Normal)));
             let of = |volume: &PoolVolume| (volume.contract(disk), volume.priority);
             promises.extend(pool.volumes.iter().map(of));
         }

@@ -36,13 +36,12 @@ pub struct AdmissionHeadroom {
 pub(crate) enum Contracts<'a> {
     /// The volumes, by their index in the plan.
     Volumes(&'a [Volume]),
-    /// A pool's metadata, its relocation, and its volumes.
+    /// A pool's own work, and its volumes.
     Pool(&'a PoolPlan),
 }
 
-/// The number of a pool's first volume, after [`METADATA`] and relocation.
-pub(crate) const POOL_VOLUMES: usize = 2;
-pub(crate) const METADATA: usize = 0;
+/// The number of a pool's first volume, after those of the pool's own work.
+pub(crate) const POOL_VOLUMES: usize = 3;
 
 /// The tasks of one disk, with their owners.
 pub(crate) struct Tasks<'a> {
@@ -67,8 +66,8 @@ impl<'a> Contracts<'a> {
                 there.map(|(number, volume)| (number, volume.contract, volume.span())).collect()
             }
             Self::Pool(pool) => {
-                let own = [pool.metadata_contract(), pool.relocation_contract(disk)];
-                let own = (METADATA..).zip(own.map(|contract| (contract, Span::ALWAYS)));
+                let own = pool.own_contracts(disk);
+                let own = (0..POOL_VOLUMES).zip(own.map(|(_, contract)| (contract, Span::ALWAYS)));
                 let of = |volume: &PoolVolume| (volume.contract(index), volume.span());
                 let volumes = (POOL_VOLUMES..).zip(pool.volumes.iter().map(of));
                 own.chain(volumes)

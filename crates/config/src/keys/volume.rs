@@ -192,6 +192,12 @@ pub(crate) static POOL: Lazy = Lazy::new(|| {
         .formerly("reorganise")
         .or(d::RELOCATION_SHARE.to_string()),
         Key::new(
+            "rebuild",
+            "{ reserve, limit }",
+            "Each disk's contract for making the copies of mirrors equal.",
+        )
+        .or("that of relocating blocks"),
+        Key::new(
             "removing",
             format!("a list of at most {} names", l::POOL_VOLUMES_MAX),
             "Volumes whose removal was begun: the daemon writes it, ends the removal when it \
@@ -205,6 +211,20 @@ pub(crate) static POOL: Lazy = Lazy::new(|| {
         ),
     ];
     TableKeys::new("[pool]", "Disks whose space is shared by the pool's volumes.", keys)
+});
+
+pub(crate) static REBUILD: Lazy = Lazy::new(|| {
+    let keys = vec![
+        Key::new("reserve", "a share above 0%", "What it has of each disk at least.")
+            .or(d::RELOCATION_SHARE.to_string()),
+        Key::new(
+            "limit",
+            "a share of at least the reserve",
+            "What it has at most, slack included.",
+        )
+        .or("100%"),
+    ];
+    TableKeys::new("[pool] rebuild", "The contract of making the copies of mirrors equal.", keys)
 });
 
 pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {

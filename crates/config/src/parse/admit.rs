@@ -3,7 +3,7 @@
 use engine::WorstCase;
 use input::Table;
 
-use crate::demand::{AdmissionFailure, Contracts, METADATA, POOL_VOLUMES, Tasks};
+use crate::demand::{AdmissionFailure, Contracts, POOL_VOLUMES, Tasks};
 use crate::error::ConfigError;
 use crate::plan::{Disk, DiskIndex, PoolPlan, Volume};
 
@@ -37,8 +37,10 @@ pub(crate) fn admit_pool(
         let Some((number, unfit)) = tasks.first_unfit(worst) else { continue };
         return Err(match number.checked_sub(POOL_VOLUMES) {
             Some(volume) => refused(&tables[volume], &PROMISES, disk, unfit),
-            None if number == METADATA => refused(own, &["metadata_share"], disk, unfit),
-            None => refused(own, &["relocation_share"], disk, unfit),
+            None => {
+                let key = pool.own_contracts(disk).nth(number).map(|(key, _)| key);
+                refused(own, &[key.expect("the pool's own work has this number")], disk, unfit)
+            }
         });
     }
     Ok(())

@@ -15,10 +15,11 @@ use super::volume as single_disk;
 use super::{deadlines, latency, nbd, pool_stream, unkept, write_buffer};
 use crate::defaults;
 use crate::demand::{Spread, rate_of_pieces};
-use crate::keys::FROM;
+use crate::keys::{FROM, REBUILD};
 use crate::limits::{DISKS_MAX, POOL_VOLUMES_MAX};
 use crate::plan::{
-    Disk, DiskContract, DiskIndex, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume, ZONES, layout_name,
+    Disk, DiskContract, DiskIndex, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume, RebuildContract,
+    ZONES, layout_name,
 };
 
 const DISKS: &str = "the names of disks such as [\"d0\", \"d1\"]";
@@ -39,10 +40,21 @@ pub(crate) fn head(table: &Table<'_>, disks: &[Disk]) -> Result<PoolPlan, InputE
         disks: pooled,
         metadata_share: above_zero(table, "metadata_share", defaults::METADATA_SHARE)?,
         relocation_share: above_zero(table, "relocation_share", defaults::RELOCATION_SHARE)?,
+        rebuild: table.value("rebuild").map(|value| rebuild(&value)).transpose()?,
         removing: Vec::new(),
         volumes: Vec::new(),
         line: table.line(),
     })
+}
+
+fn rebuild(value: &Value<'_>) -> Result<RebuildContract, InputError> {
+    let fields = value.table(&REBUILD)?;
+    let reserve = above_zero(&fields, "reserve", defaults::RELOCATION_SHARE)?;
+    let limit = above_zero(&fields, "limit", Share::ALL)?;
+    if limit < reserve {
+        return Err(refused(&fields, "limit", &format!("at least {reserve}, the reserve")));
+    }
+    Ok(RebuildContract { reserve, limit })
 }
 
 /// The pool with its volumes, in the file's order. `tables` are the pool's table and its volumes';
@@ -57,10 +69,7 @@ pub(crate) fn check<'a>(
     let mut admissions: Vec<Admission> = disks.iter().map(keeping).collect();
     for &DiskIndex(index) in &pool.disks {
         let (disk, admission) = (&disks[index], &mut admissions[index]);
-        for (key, contract) in [
-            ("metadata_share", pool.metadata_contract()),
-            ("relocation_share", pool.relocation_contract(disk)),
-        ] {
+        for (key, contract) in pool.own_contracts(disk) {
             admission.admit(contract).map_err(|_| {
                 let (available, name) = (admission.available(), &disk.name);
                 let expected = format!("at most {available} (what is left of disk \"{name}\")");

@@ -32,7 +32,7 @@ pub use log::{Log, LogFormat, RecordSettings};
 pub use nbd::{Nbd, Tls};
 pub use pool::{
     DiskContract, PlacementSpec, PoolAction, PoolChange, PoolChangeIndex, PoolPlan, PoolStream,
-    PoolVolume, PoolVolumeIndex, layout_copies, layout_name, zone_name,
+    PoolVolume, PoolVolumeIndex, RebuildContract, layout_copies, layout_name, zone_name,
 };
 pub(crate) use pool::{LAYOUTS, ZONES};
 pub use top::Plan;

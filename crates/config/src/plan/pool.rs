@@ -38,6 +38,8 @@ pub struct PoolPlan {
     pub metadata_share: Share,
     /// The reserve and limit of relocating blocks on each disk. Above zero.
     pub relocation_share: Share,
+    /// The contract of making copies equal, on each disk; `None`: it has that of relocation.
+    pub rebuild: Option<RebuildContract>,
     /// The names of volumes whose removal was begun: those of them that the pool still has are
     /// removed at the next start. None of them is in `volumes`.
     pub removing: Vec<String>,
@@ -46,6 +48,15 @@ pub struct PoolPlan {
     pub volumes: Vec<PoolVolume>,
     /// The line of its table, from 1.
     pub line: usize,
+}
+
+/// What making a mirror's copies equal has of each disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RebuildContract {
+    /// Above zero, so that a rebuild ends whatever else the disk does.
+    pub reserve: Share,
+    /// At least the reserve.
+    pub limit: Share,
 }
 
 /// A volume of the pool, by its index in [`PoolPlan::volumes`].
@@ -184,6 +195,28 @@ impl PoolPlan {
             return reserve;
         }
         Contract { limit: self.relocation_share, ..reserve }
+    }
+
+    /// The contract of making copies equal on `disk`, if it has one of its own; without a limit
+    /// under a policy that keeps none.
+    pub fn rebuild_contract(&self, disk: &Disk) -> Option<Contract> {
+        let RebuildContract { reserve, limit } = self.rebuild?;
+        let contract = Contract::reserve(reserve);
+        Some(if disk.policy.keeps(Feature::Limit) {
+            Contract { limit, ..contract }
+        } else {
+            contract
+        })
+    }
+
+    /// The contracts of the pool's own work on `disk`, each with its key.
+    pub fn own_contracts(&self, disk: &Disk) -> impl Iterator<Item = (&'static str, Contract)> {
+        let shares = [
+            ("metadata_share", self.metadata_contract()),
+            ("relocation_share", self.relocation_contract(disk)),
+        ];
+        let rebuild = self.rebuild_contract(disk).map(|contract| ("rebuild", contract));
+        shares.into_iter().chain(rebuild)
     }
 
     /// The contracts of a volume that the pool contains and the config does not: best effort.

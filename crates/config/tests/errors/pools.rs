@@ -106,7 +106,7 @@ fn with_an_unknown_key() {
     assert_eq!(
         pool("disk = \"d0\"\n"),
         "plan.toml:1: [pool]: field `disk`: found `disk`, expected one of the keys `disks`, \
-         `metadata_share`, `relocation_share`, `removing`, `volume`"
+         `metadata_share`, `relocation_share`, `rebuild`, `removing`, `volume`"
     );
     assert_eq!(
         volume("disk = \"d0\"\n"),
@@ -141,6 +141,21 @@ fn without_shares_for_metadata_and_relocation() {
             format!("plan.toml:2: [pool]: field `{key}`: found `0%`, expected a share above 0%")
         );
     }
+}
+
+#[test]
+fn with_a_rebuild_without_a_floor_or_that_does_not_fit() {
+    let rebuild = |fields: &str| pool(&format!("disks = [\"d0\"]\nrebuild = {{ {fields} }}\n"));
+    assert_eq!(
+        rebuild("reserve = \"0%\""),
+        "plan.toml:2: [pool]: rebuild: field `reserve`: found `0%`, expected a share above 0%"
+    );
+    assert_eq!(
+        rebuild("reserve = \"20%\", limit = \"10%\""),
+        "plan.toml:2: [pool]: rebuild: field `limit`: found `10%`, expected at least 20%, the \
+         reserve"
+    );
+    assert!(rebuild("reserve = \"95%\"").contains("field `rebuild`"), "what is left is named");
 }
 
 #[test]

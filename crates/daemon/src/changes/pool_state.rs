@@ -11,7 +11,7 @@ use volume::pool::{Layout, NewVolume, Operation, PoolVolumeId, Refusal, Volume};
 
 use super::error::{ChangeError, refused};
 use crate::disk::message::Change;
-use crate::pool::accounts::{PoolDisk, PoolVolumeAccounts, internal_terms, volume_terms};
+use crate::pool::accounts::{PoolDisk, PoolVolumeAccounts, volume_terms};
 use crate::pool::view::size;
 use crate::routing::placement::{Placement, PoolPlacement};
 use crate::routing::routes::{DeviceInfo, Route, clients};
@@ -100,12 +100,11 @@ impl DaemonState {
     /// Attaches what the pool itself is charged for to a disk.
     pub(crate) fn attach_pool_disk(&self, plan: &Plan, disk: DiskIndex) -> PoolDisk {
         let inbox = self.inbox(disk);
-        let [metadata, moving] = internal_terms(plan, disk).map(|terms| {
+        PoolDisk::attach(plan, disk, |terms| {
             let export = self.routes.next_export();
             let attached = inbox.change(Change::Attach { export, terms: Box::new(terms) });
             attached.expect("a volume is attached without the disk")
-        });
-        PoolDisk { disk, metadata, moving }
+        })
     }
 
     /// Attaches the pool's volumes to a disk that has joined the pool, or has come back.
@@ -140,8 +139,9 @@ impl DaemonState {
                 inbox.detach(volume);
             }
         }
-        inbox.detach(member.metadata);
-        inbox.detach(member.moving);
+        for volume in member.internal() {
+            inbox.detach(volume);
+        }
         Ok(())
     }
 

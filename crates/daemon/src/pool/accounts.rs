@@ -18,6 +18,9 @@ pub(crate) struct PoolDisk {
     pub(crate) metadata: VolumeId,
     /// The internal volume that is charged for relocation.
     pub(crate) moving: VolumeId,
+    /// The internal volume that is charged for making copies equal: that of relocation, unless the
+    /// plan has a contract for it.
+    pub(crate) rebuild: VolumeId,
 }
 
 /// A volume of the pool: its number on each of the pool's disks.
@@ -47,12 +50,28 @@ pub(crate) fn volume_terms(
     VolumeTerms { contract, span, declared, priority: volume.priority, write_buffer }
 }
 
-/// The terms of the pool's internal volumes on one of its disks: for metadata, and for relocation.
-///
-/// # Panics
-/// If the plan has no pool.
-pub(crate) fn internal_terms(plan: &Plan, disk: DiskIndex) -> [VolumeTerms; 2] {
-    let pool = plan.pool.as_ref().expect("the plan has a pool");
-    let contracts = [pool.metadata_contract(), pool.relocation_contract(&plan.disks[disk.0])];
-    contracts.map(|contract| VolumeTerms::always(contract, BufferTerms::INTERNAL))
+impl PoolDisk {
+    /// Attaches the pool's internal volumes to one of its disks: for metadata, for relocation, and
+    /// for making copies equal.
+    ///
+    /// # Panics
+    /// If the plan has no pool.
+    pub(crate) fn attach(
+        plan: &Plan,
+        disk: DiskIndex,
+        mut attach: impl FnMut(VolumeTerms) -> VolumeId,
+    ) -> Self {
+        let (pool, there) = (plan.pool.as_ref().expect("the plan has a pool"), &plan.disks[disk.0]);
+        let mut attach = |contract| attach(VolumeTerms::always(contract, BufferTerms::INTERNAL));
+        let metadata = attach(pool.metadata_contract());
+        let moving = attach(pool.relocation_contract(there));
+        let rebuild = pool.rebuild_contract(there).map_or(moving, attach);
+        Self { disk, metadata, moving, rebuild }
+    }
+
+    /// The internal volumes, each once.
+    pub(crate) fn internal(&self) -> impl Iterator<Item = VolumeId> {
+        let rebuild = (self.rebuild != self.moving).then_some(self.rebuild);
+        [self.metadata, self.moving].into_iter().chain(rebuild)
+    }
 }

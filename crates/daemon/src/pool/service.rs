@@ -384,7 +384,8 @@ impl Inner {
     fn charged_volume(&self, payer: ChargeTo, disk: PoolDisk) -> VolumeId {
         match payer {
             ChargeTo::Metadata => disk.metadata,
-            ChargeTo::Relocation | ChargeTo::Rebuild => disk.moving,
+            ChargeTo::Relocation => disk.moving,
+            ChargeTo::Rebuild => disk.rebuild,
             ChargeTo::Volume(volume) => {
                 let accounts = self.accounts.get(&volume);
                 let account = accounts.and_then(|accounts| accounts.by_disk.get(&disk.disk));

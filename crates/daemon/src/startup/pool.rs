@@ -12,7 +12,7 @@ use super::error::StartError;
 use crate::changes::error::ChangeError;
 use crate::disk::open::BackendError;
 use crate::disk::scheduler::DiskScheduler;
-use crate::pool::accounts::{PoolDisk, PoolVolumeAccounts, internal_terms, volume_terms};
+use crate::pool::accounts::{PoolDisk, PoolVolumeAccounts, volume_terms};
 use crate::pool::discovery::{self, OpenedPool};
 use crate::pool::view::size;
 use crate::routing::routes::Routes;
@@ -84,14 +84,16 @@ pub(super) fn attach(
     now: Instant,
 ) -> (BTreeMap<DiskId, PoolDisk>, BTreeMap<PoolVolumeId, PoolVolumeAccounts>) {
     // No client opens the internal volumes: they have export numbers, but no routes.
-    let exports = [routes.next_export(), routes.next_export()];
+    let exports = [routes.next_export(), routes.next_export(), routes.next_export()];
     let mut members = BTreeMap::new();
     for (id, disk) in places {
         let scheduler = &mut disks[disk.0].scheduler;
-        let [metadata, moving] = internal_terms(plan, *disk);
-        let metadata = scheduler.attach(exports[0], &metadata, now);
-        let moving = scheduler.attach(exports[1], &moving, now);
-        members.insert(*id, PoolDisk { disk: *disk, metadata, moving });
+        let mut exports = exports.into_iter();
+        let place = PoolDisk::attach(plan, *disk, |terms| {
+            let export = exports.next().expect("there are three internal volumes at most");
+            scheduler.attach(export, &terms, now)
+        });
+        members.insert(*id, place);
     }
     let mut accounts = BTreeMap::new();
     for (id, volume) in pool.state().volumes() {

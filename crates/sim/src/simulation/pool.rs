@@ -53,7 +53,9 @@ impl SimulatedPool {
             let metadata = attach("metadata", *disk, &of(planned.metadata_contract()));
             let relocation = planned.relocation_contract(&plan.disks[disk.0]);
             let relocation = attach("relocation", *disk, &of(relocation));
-            members.insert(*id, Member { disk: disk.0, metadata, relocation });
+            let rebuild = planned.rebuild_contract(&plan.disks[disk.0]);
+            let rebuild = rebuild.map_or(relocation, |own| attach("rebuild", *disk, &of(own)));
+            members.insert(*id, Member { disk: disk.0, metadata, relocation, rebuild });
         }
         let mut own = Vec::new();
         for (volume, id) in planned.volumes.iter().zip(&initial.volumes) {

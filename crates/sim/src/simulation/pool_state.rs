@@ -19,6 +19,8 @@ pub(super) struct Member {
     pub(super) disk: usize,
     pub(super) metadata: usize,
     pub(super) relocation: usize,
+    /// That of relocation, unless the plan has a contract for making copies equal.
+    pub(super) rebuild: usize,
 }
 
 /// A volume of the pool, or a snapshot that a change takes.
@@ -136,7 +138,8 @@ impl SimulatedPool {
         let member = &self.members[&disk];
         match payer {
             ChargeTo::Metadata => member.metadata,
-            ChargeTo::Relocation | ChargeTo::Rebuild => member.relocation,
+            ChargeTo::Relocation => member.relocation,
+            ChargeTo::Rebuild => member.rebuild,
             ChargeTo::Volume(id) => {
                 let volume = self.volumes.iter().find(|volume| volume.id == Some(id));
                 volume.map_or(member.metadata, |volume| volume.places[&member.disk])
