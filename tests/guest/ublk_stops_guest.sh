@@ -44,6 +44,12 @@ start() {
   rm /tmp/serves
 }
 
+# Whether most of fio's requests are at the device.
+under_load() {
+  read -r reads writes < /sys/block/ublkb0/inflight
+  [ $((reads + writes)) -ge 32 ]
+}
+
 stop=0
 start
 fio --name=load --filename=/dev/ublkb0 --rw=randrw --bs=4k --direct=1 --ioengine=libaio \
@@ -51,6 +57,7 @@ fio --name=load --filename=/dev/ublkb0 --rw=randrw --bs=4k --direct=1 --ioengine
 load=$!
 while [ "$stop" -lt "$ARGS" ]; do
   stop=$((stop + 1))
+  awaited 60 under_load
   kill -TERM "$daemon"
   wait "$daemon" || fail "the daemon ended badly"
   start
