@@ -104,7 +104,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 source: None,
                 labels: Labels::new(),
                 ublk: false,
-                line: 18,
+                line: 19,
             },
             PoolVolume {
                 name: "cam".to_owned(),
@@ -119,7 +119,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 priority: Priority::Normal,
                 rate: None,
                 stream: Some(PoolStream { requested: asked, span }),
-                line: 29,
+                line: 30,
                 latency: None,
                 write_buffer: engine::limits::WRITE_BUFFER,
                 source: None,
