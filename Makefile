@@ -99,10 +99,11 @@ determinism: build debug
 page: build clients
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/page/run.sh
 
-# ext4 in Linux guests: on an exported volume, on one of a pool that grows and is relocated, on one
-# whose daemon restarts, on one that is attached to the kernel, by NBD and by ublk, on a
-# vhost-user-blk device, and under SQLite beside a backup; and volumes of the Kubernetes driver,
-# over the kernel's NBD driver and over ublk. The tests' binaries are those of `make unit`.
+# ext4 in Linux guests: on an exported volume, on one of a pool that grows and is relocated, on a
+# mirror that loses a disk, on one whose daemon restarts, on one that is attached to the kernel, by
+# NBD and by ublk, on a vhost-user-blk device, and under SQLite beside a backup; and volumes of the
+# Kubernetes driver, over the kernel's NBD driver and over ublk. The tests' binaries are those of
+# `make unit`.
 CSI_TESTS := --workspace --locked --no-run --test node --test pods --test sanity
 GUESTS = tests=$$($(CARGO) test $(CSI_TESTS) --message-format=json \
 	  | sed -n '/"kind":\["test"\]/s/.*crates\/csi\#.*"executable":"\([^"]*\)".*/\1/p'); \

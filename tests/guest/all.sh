@@ -24,6 +24,7 @@ debian() {
 newer() {
   KERNEL=6.12 bash "$here/ublk.sh" &&
     KERNEL=6.12 bash "$here/write_cache.sh" &&
+    KERNEL=6.12 bash "$here/mirror.sh" &&
     KERNEL=6.12 ATTACH=ublk bash "$here/csi.sh"
 }
 

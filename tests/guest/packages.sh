@@ -4,12 +4,13 @@
 # (packages_guest.sh).
 #   tests/guest/packages.sh NOW NEXT ROOT
 # NOW and NEXT are directories of packages (packaging/build.sh), ROOT the archive of a Debian root
-# (packaging/root.sh). Needs root. REPLACEMENTS is the number of upgrades and returns (1; 3).
+# (packaging/root.sh). Needs root. KERNEL=6.12 boots a kernel with ublk, whose rule and drop-in are
+# tried then. REPLACEMENTS is the number of upgrades and returns (1; 3).
 # Exit status: 0 if all checks hold, or without a guest to boot; else not 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 guest=$here/../../../shared/guest/guest.sh
-kept=${GUEST_DIR:-${HOME:-/root}/.cache/spindle-guest}
+kept=${GUEST_DIR:-${HOME:-/root}/.cache/spindle-guest}${KERNEL:+/$KERNEL}
 if [ ! -f "$guest" ]; then
   echo "SKIPPED: no guest to boot: ../shared/guest/guest.sh is missing beside the project"
   exit 0
@@ -56,6 +57,7 @@ cat >"$dir/initramfs/init" <<'INIT'
 export PATH=/bin:/sbin
 mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
 for module in virtio_pci virtio_blk nbd; do modprobe $module; done
+modprobe ublk_drv 2> /dev/null
 mkdir /system
 for second in 1 2 3 4 5 6 7 8 9 10; do [ -b /dev/vda ] && break; sleep 1; done
 mount -t ext4 /dev/vda /system || poweroff -f

@@ -89,6 +89,34 @@ e2fsck -fn "$device" >/tmp/checked 2>&1 || fail "e2fsck: $(cat /tmp/checked)"
 if dmesg | grep -iE 'I/O error|EXT4-fs (error|warning)'; then fail "the kernel saw an error"; fi
 echo "$(count /tmp/rounds) verified rounds, $(count /tmp/connected) clients, no error"
 
+# A volume as a ublk device, within the sandbox that the drop-in opens for it.
+if [ -e /dev/ublk-control ]; then
+  udevadm trigger --settle /dev/ublk-control
+  owner=$(stat --format='%G %a' /dev/ublk-control)
+  [ "$owner" = "spindle 660" ] || fail "the rule of ublk's nodes: $owner"
+  spindle vol create second --disk d0 --size 32MiB >/dev/null || fail "vol create"
+  spindle attach --ublk second >/dev/null 2>&1 && fail "ublk without its drop-in"
+  mkdir /etc/systemd/system/spindle.service.d
+  cp /usr/share/doc/spindle/examples/spindle-ublk.conf /etc/systemd/system/spindle.service.d/
+  systemctl daemon-reload
+  systemctl restart spindle.service || fail "restart"
+  second=$(spindle attach --ublk second) || fail "attach --ublk"
+  udevadm settle
+  owner=$(stat --format='%G %a' "$second")
+  [ "$owner" = "spindle 660" ] || fail "the rule of $second: $owner"
+  head -c 1048576 /dev/urandom >/tmp/data
+  dd if=/tmp/data of="$second" bs=64k oflag=direct status=none || fail "dd"
+  dd if="$second" bs=64k count=16 iflag=direct status=none | cmp - /tmp/data || fail "other data"
+  spindle detach second >/dev/null || fail "detach second"
+  systemd-analyze security --no-pager spindle.service | tail -n 1
+  rm -r /etc/systemd/system/spindle.service.d
+  systemctl daemon-reload
+  systemctl restart spindle.service || fail "restart"
+  echo "ublk: its rule, and a device within the sandbox"
+else
+  echo "SKIPPED: ublk's rule and drop-in: this kernel has no ublk driver (KERNEL=6.12)"
+fi
+
 before=$(systemctl show --property=MainPID spindle.service)
 dpkg --purge spindle >/tmp/dpkg 2>&1 && fail "purged under an attached volume"
 grep "found attached volumes: $device" /tmp/dpkg || fail "the refusal does not name $device"
