@@ -46,6 +46,13 @@ fn pull(world: &mut World, bears: Bears) {
     }
 }
 
+/// Devices are there again. One that is open stays gone: the pool finds that out, and takes the disk
+/// out, before it is there for it again with what its cache has lost.
+fn plug_in(world: &mut World) {
+    let members = members(world);
+    world.dead.retain(|device| members.contains(device));
+}
+
 /// Something happens to a disk.
 fn befall(world: &mut World, bears: Bears) {
     let safe = world.flow.pool().is_redundant() && world.dead.is_empty();
@@ -60,7 +67,7 @@ fn befall(world: &mut World, bears: Bears) {
                 world.bad.insert((device, block));
             }
         }
-        2 => world.dead.clear(),
+        2 => plug_in(world),
         _ if safe => world.bad.clear(),
         _ => {}
     }
@@ -160,6 +167,13 @@ fn check(world: &World) {
 fn heal(world: &mut World) {
     world.flow.pause_relocation(false);
     world.flow.pause_resync(false);
+    // What is gone is found out by a flush.
+    let mirrors = world.flow.pool().state().volumes().filter(|(_, one)| one.layout.is_mirror());
+    let mirrors: Vec<_> = mirrors.map(|(id, _)| id).collect();
+    for volume in mirrors {
+        world.submit(volume, units::Operation::flush(), false);
+    }
+    world.drain();
     world.dead.clear();
     world.bad.clear();
     world.drain();

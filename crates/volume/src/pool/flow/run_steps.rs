@@ -86,8 +86,10 @@ impl Flow {
         if let Err(fault) = end {
             // Another copy is the source of the next attempt.
             let (source, extent) = (job.source, self.steps.copies[&id].from);
-            self.pool.redundancy.note_unreadable(source, extent);
-            self.wake_resync();
+            // A block that no copy has readable is not tried for ever.
+            if self.pool.redundancy.note_unreadable(source, extent) {
+                self.wake_resync();
+            }
             return self.end_copy(id, Err(fault));
         }
         self.issue(Owner::Store(id), target, payer, Work::Store { copy: id, extent: to });

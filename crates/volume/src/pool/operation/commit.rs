@@ -33,6 +33,10 @@ impl Pool {
             self.pending[operation_id].changes.iter().any(Change::is_of_disks)
         };
         if alone(first) {
+            if !self.leaves_a_disk(*first) {
+                self.end(*first, Err(Failure::Disk));
+                return self.commit_ready();
+            }
             return self.commit_images(vec![*first]);
         }
         let mut changes = Vec::new();
@@ -74,6 +78,19 @@ impl Pool {
         let phases = [self.active.iter().map(write).collect(), self.flushes()];
         self.mark_committing(&operation_ids);
         self.begin_commit(Kind::Record { units, operation_ids }, phases.into(), Vec::new());
+    }
+
+    /// Whether a disk that is in stays, which has the state before: others may have been taken out
+    /// since the operation was planned.
+    fn leaves_a_disk(&self, operation_id: OperationId) -> bool {
+        let changes = &self.pending[&operation_id].changes;
+        let removes = |id: DiskId| {
+            changes
+                .iter()
+                .any(|change| matches!(change, Change::RemoveDisk { number } if *number == id))
+        };
+        debug_assert!(!changes.is_empty(), "an operation that is ready changes something");
+        self.state.disks_in().any(|id| !removes(id))
     }
 
     fn begin_commit(&mut self, kind: Kind, phases: Vec<Vec<Action>>, coming: Vec<DiskId>) {

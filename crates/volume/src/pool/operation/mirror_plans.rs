@@ -261,10 +261,13 @@ impl Pool {
         Ok(Plan { changes, phases: vec![copy_actions(copies), flushes], ..Plan::default() })
     }
 
-    /// Stale blocks that no mirror has: they were freed.
-    pub(crate) fn plan_forget_stale(&self, disk: DiskId) -> Plan {
+    /// Stale blocks that no mirror has: they were freed. The disk may have failed since this was
+    /// asked for.
+    pub(crate) fn plan_forget_stale(&self, disk: DiskId) -> Result<Plan, Refusal> {
+        if !self.is_live(disk) {
+            return Err(Refusal::Out(disk));
+        }
         let mut rest = self.state.stale(disk).cloned().unwrap_or_default();
-        assert!(self.pending.is_empty() || self.is_live(disk), "of a disk that is served");
         for (_, volume) in self.state.volumes().filter(|(_, one)| one.layout.is_mirror()) {
             for place in volume.places().filter(|place| place.disk == disk) {
                 rest.remove(place.block..place.end());
@@ -272,7 +275,8 @@ impl Pool {
         }
         let blocks =
             |run: Range<u32>| BlockExtent { disk, block: run.start, len: run.end - run.start };
-        Plan::of(rest.iter().map(|run| Change::Fresh { blocks: blocks(run) }).collect())
+        let fresh = rest.iter().map(|run| Change::Fresh { blocks: blocks(run) });
+        Ok(Plan::of(fresh.collect()))
     }
 
     pub(crate) fn plan_take_back(&self, disk: DiskId) -> Result<Plan, Refusal> {

@@ -89,7 +89,7 @@ impl Pool {
                 self.plan_mark_stale(*volume, *first, *count)
             }
             Operation::Resync { volume, first, count } => self.plan_resync(*volume, *first, *count),
-            Operation::ForgetStale { disk } => Ok(self.plan_forget_stale(*disk)),
+            Operation::ForgetStale { disk } => self.plan_forget_stale(*disk),
             Operation::TakeBack { disk } => self.plan_take_back(*disk),
             Operation::ReplaceDisk { disk, uid, blocks } => self.plan_replace(*disk, *uid, *blocks),
             Operation::Upgrade => self.plan_upgrade(),
@@ -458,7 +458,7 @@ impl Pool {
 
     fn plan_remove_disk(&self, number: DiskId) -> Result<Plan, Refusal> {
         self.state.disk(number).ok_or(Refusal::NoSuchDisk(number))?;
-        if self.state.disks.len() == 1 {
+        if !self.state.disks_in().any(|disk| disk != number) {
             return Err(Refusal::LastDisk);
         }
         let data = self.allocators[&number].data();

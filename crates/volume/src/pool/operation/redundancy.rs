@@ -207,14 +207,16 @@ impl Redundancy {
         }
     }
 
-    /// A read of a mirror's copy has failed.
-    pub(crate) fn note_unreadable(&mut self, disk: DiskId, extent: Extent) {
+    /// A read of a mirror's copy has failed. Returns whether that was not known.
+    pub(crate) fn note_unreadable(&mut self, disk: DiskId, extent: Extent) -> bool {
         let set = self.unreadable.entry(disk).or_default();
         if set.len() >= UNREADABLE_RUNS_MAX {
             *set = BlockSet::default();
         }
+        let known = set.blocks();
         set.insert(blocks_of(extent));
         assert!(set.len() <= UNREADABLE_RUNS_MAX, "the runs are within their limit");
+        set.blocks() > known
     }
 
     /// Copies of a block may differ from here on.
