@@ -3,7 +3,7 @@
 //! The daemon's answer is printed as it came with `--json`. Exit codes: 0 done; 1 the daemon
 //! refused the change, or it does not fit; 2 the input is bad, or no daemon answers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use api::{Answer, Client, ClientError, Problem};
@@ -14,18 +14,30 @@ use serde::de::DeserializeOwned;
 /// The name of the API's socket: a daemon makes it beside its config, and commands look for it in
 /// the working directory.
 pub(crate) const SOCKET: &str = "spindle-api.sock";
+/// The socket of the daemon that the packages install.
+const SERVICE_SOCKET: &str = "/run/spindle/api.sock";
 
 /// The daemon that a command talks to.
 #[derive(Debug, Args)]
 pub(crate) struct ApiSocket {
-    /// The socket of the daemon's API.
-    #[arg(long, value_name = "PATH", default_value = SOCKET)]
-    socket: PathBuf,
+    /// The socket of the daemon's API. Default: `spindle-api.sock` in the working directory, or
+    /// else the service's, /run/spindle/api.sock.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
 }
 
 impl ApiSocket {
+    /// The socket that was named, or the first that exists: that of a daemon here, or `service`.
+    fn path(&self, service: &Path) -> PathBuf {
+        if let Some(named) = &self.socket {
+            return named.clone();
+        }
+        let here = PathBuf::from(SOCKET);
+        if !here.exists() && service.exists() { service.to_owned() } else { here }
+    }
+
     pub(crate) fn client(&self) -> Client {
-        Client::new(&self.socket)
+        Client::new(&self.path(Path::new(SERVICE_SOCKET)))
     }
 }
 
@@ -71,4 +83,21 @@ pub(crate) fn print_answer<T: DeserializeOwned>(
         print!("{}", text(parse(&answer)?));
     }
     Ok(ExitStatus::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_name_the_socket_is_the_one_here_or_else_the_service_s() {
+        let there = std::env::current_exe().expect("a file that exists");
+        let absent = Path::new("/nonexistent/api.sock");
+        let unnamed = ApiSocket { socket: None };
+        assert!(!Path::new(SOCKET).exists(), "no daemon runs beside the sources");
+        assert_eq!(unnamed.path(&there), there);
+        assert_eq!(unnamed.path(absent), Path::new(SOCKET), "which the error names");
+        let named = ApiSocket { socket: Some(absent.to_owned()) };
+        assert_eq!(named.path(&there), absent);
+    }
 }
