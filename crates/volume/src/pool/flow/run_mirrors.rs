@@ -119,9 +119,10 @@ impl Flow {
             (Op::Flush, Ok(())) => self.pool.redundancy.note_flush(disk, volume, last_write),
             (_, Ok(())) => {}
             (Op::Read, Err(fault)) => {
-                request.is_missed = true;
+                // All that one attempt misses is one try: a disk may have many of its pieces.
+                let missed = core::mem::replace(&mut request.is_missed, true);
                 if self.pool.state().is_in(disk) {
-                    request.retries += 1;
+                    request.retries += u8::from(!missed);
                     self.pool.redundancy.note_unreadable(disk, extent);
                     self.wake_resync();
                 }

@@ -169,6 +169,8 @@ impl Flow {
                     if !pieces.is_empty() {
                         return self.issue_located(id, part, pieces);
                     }
+                    // If the part was to be issued again, it counted as in flight.
+                    self.on_request_idle(id);
                 }
             }
         }
