@@ -26,6 +26,7 @@ impl ReopenRequest {
     }
 
     /// A healthy disk is reopened too: it failed a command that says nothing about the others.
+    #[must_use]
     pub fn forced(self) -> Self {
         Self { is_forced: true, ..self }
     }

@@ -35,13 +35,13 @@ pub(crate) fn admit_pool(
         let (disk, Some(worst)) = (&disks[index.0], &bounds[index.0]) else { continue };
         let tasks = Tasks::of((disk, index), Contracts::Pool(pool), worst);
         let Some((number, unfit)) = tasks.first_unfit(worst) else { continue };
-        return Err(match number.checked_sub(POOL_VOLUMES) {
-            Some(volume) => refused(&tables[volume], &PROMISES, disk, unfit),
-            None => {
-                let key = pool.own_contracts(disk).nth(number).map(|(key, _)| key);
-                refused(own, &[key.expect("the pool's own work has this number")], disk, unfit)
-            }
-        });
+        let error = if let Some(volume) = number.checked_sub(POOL_VOLUMES) {
+            refused(&tables[volume], &PROMISES, disk, unfit)
+        } else {
+            let key = pool.own_contracts(disk).nth(number).map(|(key, _)| key);
+            refused(own, &[key.expect("the pool's own work has this number")], disk, unfit)
+        };
+        return Err(error);
     }
     Ok(())
 }

@@ -110,7 +110,9 @@ impl Operator {
         if pool.end_join() {
             member.map_or(Ok(()), |member| self.state.detach_pool_disk(member))?;
         } else {
-            member.into_iter().for_each(|member| pool.insert_disk(number, member));
+            if let Some(member) = member {
+                pool.insert_disk(number, member);
+            }
             self.state.detach_pool_disk(joining)?;
         }
         self.restore_on_error(&after, &before, replaced)?;
