@@ -216,6 +216,7 @@ impl Pool {
         let volume = self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))?;
         let mut copies = Vec::new();
         let mut fresh: BTreeMap<DiskId, BlockSet> = BTreeMap::new();
+        let mut behind_out: BTreeMap<DiskId, BlockSet> = BTreeMap::new();
         let mut lost = 0;
         for column in 0..volume.width() as usize {
             let mut own = vec![Vec::new(); volume.layout.copies()];
@@ -230,7 +231,14 @@ impl Pool {
                 for (to, own) in volume.copies(block).zip(&mut own) {
                     let behind =
                         unsynced || self.state.is_stale(to) || self.redundancy.is_unreadable(to);
-                    if !behind || !self.is_live(to.disk) {
+                    if !behind {
+                        continue;
+                    }
+                    if !self.is_live(to.disk) {
+                        // What is made equal without it may be another content than it has.
+                        if !self.state.is_stale(to) {
+                            behind_out.entry(to.disk).or_default().insert(to.block..to.end());
+                        }
                         continue;
                     }
                     fresh.entry(to.disk).or_default().insert(to.block..to.end());
@@ -254,8 +262,9 @@ impl Pool {
             let fresh = |run| Change::Fresh { blocks: blocks(*disk, run) };
             set.iter().map(fresh).collect::<Vec<_>>()
         };
-        let changes: Vec<Change> = fresh.iter().flat_map(change).collect();
+        let mut changes: Vec<Change> = fresh.iter().flat_map(change).collect();
         assert!(!changes.is_empty(), "blocks are made equal");
+        changes.extend(behind_out.iter().flat_map(|(disk, set)| stale_changes(*disk, set)));
         let flush = |disk: &DiskId| Action::Flush { disk: *disk, of: None };
         let flushes = fresh.keys().map(flush).collect();
         Ok(Plan { changes, phases: vec![copy_actions(copies), flushes], ..Plan::default() })
