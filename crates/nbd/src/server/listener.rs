@@ -86,6 +86,16 @@ impl Listener {
         }
     }
 
+    /// Whether the socket stays open for the next server.
+    pub(crate) const fn outlives(&self) -> bool {
+        self.inherited
+    }
+
+    /// From here on as if the service manager had handed the socket over.
+    pub(crate) const fn outlive(&mut self) {
+        self.inherited = true;
+    }
+
     /// Marks the listener ready once more, to drain its backlog. Returns false if the clients in it
     /// can wait for another server, because the socket belongs to the service manager.
     pub(crate) fn drain_backlog(&mut self) -> bool {

@@ -33,8 +33,6 @@ pub struct Server {
     handle: Handle,
     payload_memory: usize,
     settings: Settings,
-    /// Whether the sockets stay open for the next server.
-    sockets_outlive: bool,
 }
 
 impl Server {
@@ -59,23 +57,22 @@ impl Server {
             return Self::bind(addresses);
         }
         check_count(inherited.len())?;
-        Ok(Self::on(inherited)?.with_sockets_that_outlive_it())
+        Self::on(inherited)
     }
 
     fn on(mut listeners: Vec<Listener>) -> io::Result<Self> {
         let (polls, handle) = polls(1)?;
         register(&mut listeners, &polls[0])?;
         let (payload_memory, settings) = (PAYLOADS_BYTES_MAX, Settings::default());
-        let sockets_outlive = false;
-        Ok(Self { polls, listeners, handle, payload_memory, settings, sockets_outlive })
+        Ok(Self { polls, listeners, handle, payload_memory, settings })
     }
 
     /// Has a stop serve clients in their handshake for
     /// [`NEWCOMERS_TIME`](crate::limits::NEWCOMERS_TIME) more, as their sockets stay open for the
     /// next server, instead of refusing them.
     #[must_use]
-    pub const fn with_sockets_that_outlive_it(mut self) -> Self {
-        self.sockets_outlive = true;
+    pub fn with_sockets_that_outlive_it(mut self) -> Self {
+        self.listeners.iter_mut().for_each(Listener::outlive);
         self
     }
 
@@ -196,7 +193,8 @@ impl Server {
     }
 
     fn group(&self) -> LoopGroup {
-        LoopGroup::new(self.polls.len(), self.settings.connections_max, self.sockets_outlive)
+        let sockets_outlive = self.listeners.iter().any(Listener::outlives);
+        LoopGroup::new(self.polls.len(), self.settings.connections_max, sockets_outlive)
     }
 
     fn loops<'a>(

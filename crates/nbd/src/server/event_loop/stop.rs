@@ -21,14 +21,10 @@ impl EventLoop<'_> {
             if matches!(self.slots[slot], Slot::Queue(_)) {
                 self.finish_queue_client(slot);
             }
-            let Slot::Live(connection) = &mut self.slots[slot] else { continue };
-            if !connection.session.is_in_handshake() {
-                connection.session.finish(&mut self.budget);
-            } else if !self.group.sockets_outlive() {
-                connection.shut_down(self.now);
+            let Slot::Live(connection) = &self.slots[slot] else { continue };
+            if !(connection.session.is_in_handshake() && self.group.sockets_outlive()) {
+                self.end_client(slot);
             }
-            self.to_write.push(slot);
-            self.make_ready(slot);
         }
     }
 
@@ -41,16 +37,22 @@ impl EventLoop<'_> {
             return;
         }
         for slot in 0..self.slots.len() {
-            let Slot::Live(connection) = &mut self.slots[slot] else { continue };
-            if connection.session.is_in_handshake() {
-                connection.shut_down(self.now);
-            } else if !connection.session.is_finished() {
-                connection.session.finish(&mut self.budget);
-            } else {
-                continue;
+            let Slot::Live(connection) = &self.slots[slot] else { continue };
+            if !connection.session.is_finished() {
+                self.end_client(slot);
             }
-            self.to_write.push(slot);
-            self.make_ready(slot);
         }
+    }
+
+    /// Ends a client: a connection in its handshake is refused, and any other is read no further.
+    fn end_client(&mut self, slot: usize) {
+        let Slot::Live(connection) = &mut self.slots[slot] else { return };
+        if connection.session.is_in_handshake() {
+            connection.shut_down(self.now);
+        } else {
+            connection.session.finish(&mut self.budget);
+        }
+        self.to_write.push(slot);
+        self.make_ready(slot);
     }
 }
