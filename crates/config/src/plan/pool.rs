@@ -190,23 +190,13 @@ impl PoolPlan {
     /// The contract of relocating blocks on `disk`. Under a policy that keeps no limits, what
     /// exceeds the reserve is best effort.
     pub fn relocation_contract(&self, disk: &Disk) -> Contract {
-        let reserve = Contract::reserve(self.relocation_share);
-        if !disk.policy.keeps(Feature::Limit) {
-            return reserve;
-        }
-        Contract { limit: self.relocation_share, ..reserve }
+        disk.limited(self.relocation_share, self.relocation_share)
     }
 
     /// The contract of making copies equal on `disk`, if it has one of its own; without a limit
     /// under a policy that keeps none.
     pub fn rebuild_contract(&self, disk: &Disk) -> Option<Contract> {
-        let RebuildContract { reserve, limit } = self.rebuild?;
-        let contract = Contract::reserve(reserve);
-        Some(if disk.policy.keeps(Feature::Limit) {
-            Contract { limit, ..contract }
-        } else {
-            contract
-        })
+        self.rebuild.map(|RebuildContract { reserve, limit }| disk.limited(reserve, limit))
     }
 
     /// The contracts of the pool's own work on `disk`, each with its key.
@@ -262,6 +252,12 @@ impl PoolVolume {
 }
 
 impl Disk {
+    /// A reserve with a limit; without it under a policy that keeps none.
+    fn limited(&self, reserve: Share, limit: Share) -> Contract {
+        let contract = Contract::reserve(reserve);
+        if self.policy.keeps(Feature::Limit) { Contract { limit, ..contract } } else { contract }
+    }
+
     /// The number of blocks that the disk has for a pool, metadata included.
     pub fn pool_blocks(&self) -> u32 {
         let blocks = self.drive.model.capacity().0 / BLOCK_SECTORS.0;
