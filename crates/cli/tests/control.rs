@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use api::{Answer, Client, ClientError};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use testkit::{Scratch, Server, client, config, spindle};
+use testkit::{Scratch, Server, config, spindle, verifying};
 use units::{Extent, Lba, Sectors};
 
 /// A client on the default socket of the API.
@@ -36,17 +36,7 @@ fn parts(share: &Value) -> u64 {
 }
 
 fn verifying_fio(server: &Server, volume: &str, scratch: &Scratch) -> Child {
-    let mut command = client("fio");
-    command
-        .args(["--ioengine=nbd", "--verify=crc32c", "--verify_fatal=1", "--rw=randwrite"])
-        .args(["--bs=4k", "--iodepth=8", "--size=16m", "--loops=3"])
-        .arg(format!("--name={volume}"))
-        .arg(format!("--uri={}", server.uri(volume)))
-        .current_dir(scratch.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command.spawn().expect("it is installed")
+    verifying(server, volume, &["--bs=4k", "--iodepth=8", "--size=16m", "--loops=3"], scratch)
 }
 
 #[test]

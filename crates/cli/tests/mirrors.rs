@@ -1,11 +1,11 @@
 //! Mirrors of a served pool under real clients: disks are lost under load, come back, are replaced
 //! and are missing at a start, and the daemon is killed.
 
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::{Ran, Scratch, Server, client, spindle, succeed};
+use testkit::{Ran, Scratch, Server, pattern, spindle, verified, verifying};
 
 /// Three disks of a pool, of which one may vanish, and one further disk. The disks are flash, so
 /// that the tests are fast.
@@ -98,33 +98,10 @@ fn wait_until_equal(scratch: &Scratch) {
 }
 
 /// Starts fio, which writes and reads back a volume's first 32 MiB.
-fn verifying(server: &Server, volume: &str, loops: u32, scratch: &Scratch) -> Child {
-    let mut command = client("fio");
-    command
-        .args(["--ioengine=nbd", "--verify=crc32c", "--verify_fatal=1", "--rw=randwrite"])
-        .args(["--bsrange=4k-256k", "--iodepth=8", "--size=32m", "--thread", "--fsync=16"])
-        .arg(format!("--loops={loops}"))
-        .arg(format!("--name={volume}"))
-        .arg(format!("--uri={}", server.uri(volume)))
-        .current_dir(scratch.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command.spawn().expect("it is installed")
-}
-
-fn verified(fio: Child) {
-    let ended = fio.wait_with_output().expect("a child");
-    assert!(ended.status.success(), "fio: {}", String::from_utf8_lossy(&ended.stderr));
-}
-
-/// Fills a part of a volume with a byte, or checks that it is filled with it.
-fn pattern(server: &Server, volume: &str, how: &str, scratch: &Scratch) {
-    let uri = server.uri(volume);
-    let mode: &[&str] = if how.starts_with("read") { &["-r"] } else { &[] };
-    let arguments = [mode, &["-f", "raw", "-c", how, &uri]].concat();
-    let said = succeed("qemu-io", &arguments, scratch.path());
-    assert!(!said.contains("failed"), "{how}: {said}");
+fn verifying_loops(server: &Server, volume: &str, loops: u32, scratch: &Scratch) -> Child {
+    let shape = ["--bsrange=4k-256k", "--iodepth=8", "--size=32m", "--thread", "--fsync=16"];
+    let loops = format!("--loops={loops}");
+    verifying(server, volume, &[&shape[..], &[&loops]].concat(), scratch)
 }
 
 /// Checks that each disk can be missing: whichever it is, the others have all of the data.
@@ -162,7 +139,8 @@ fn a_mirror_goes_on_without_a_disk_gets_it_back_and_then_goes_on_without_any_oth
     let server = Server::unix(scratch.path(), "plan.toml");
     pattern(&server, "a", "write -P 7 32M 8M", &scratch);
     // It vanishes under these.
-    let fios = [verifying(&server, "a", 4, &scratch), verifying(&server, "b", 4, &scratch)];
+    let fios =
+        [verifying_loops(&server, "a", 4, &scratch), verifying_loops(&server, "b", 4, &scratch)];
     fios.into_iter().for_each(verified);
     assert_eq!(state(&scratch, "d1"), "out");
     pattern(&server, "a", "write -P 8 36M 8M", &scratch);
@@ -174,7 +152,10 @@ fn a_mirror_goes_on_without_a_disk_gets_it_back_and_then_goes_on_without_any_oth
     refused(&scratch, &["disk", "reopen", "d2"], "is in the pool");
     // It comes back under these, and vanishes again after as many commands.
     for _ in 0..2 {
-        let fios = [verifying(&server, "a", 4, &scratch), verifying(&server, "b", 4, &scratch)];
+        let fios = [
+            verifying_loops(&server, "a", 4, &scratch),
+            verifying_loops(&server, "b", 4, &scratch),
+        ];
         held(&scratch, &["disk", "reopen", "d1"]);
         fios.into_iter().for_each(verified);
         assert_eq!(state(&scratch, "d1"), "out");
@@ -196,10 +177,12 @@ fn a_disk_that_failed_is_replaced_by_another_under_load() {
     let scratch = created(Some(700));
     let server = Server::unix(scratch.path(), "plan.toml");
     pattern(&server, "a", "write -P 7 32M 8M", &scratch);
-    let fios = [verifying(&server, "a", 4, &scratch), verifying(&server, "b", 4, &scratch)];
+    let fios =
+        [verifying_loops(&server, "a", 4, &scratch), verifying_loops(&server, "b", 4, &scratch)];
     fios.into_iter().for_each(verified);
     assert_eq!(state(&scratch, "d1"), "out");
-    let fios = [verifying(&server, "a", 4, &scratch), verifying(&server, "b", 4, &scratch)];
+    let fios =
+        [verifying_loops(&server, "a", 4, &scratch), verifying_loops(&server, "b", 4, &scratch)];
     held(&scratch, &["pool", "replace", "d1", "d3", "--wait"]);
     fios.into_iter().for_each(verified);
     wait_until_equal(&scratch);
@@ -238,7 +221,7 @@ fn a_daemon_killed_amid_writes_and_lost_disks_keeps_flushed_data() {
         if round > 0 {
             pattern(&server, "a", &format!("read -P {round} 40M 4M"), &scratch);
         }
-        let mut fio = verifying(&server, "b", 50, &scratch);
+        let mut fio = verifying_loops(&server, "b", 50, &scratch);
         pattern(&server, "a", &format!("write -f -P {byte} 40M 4M"), &scratch);
         server.signal(Signal::KILL);
         server.ended();

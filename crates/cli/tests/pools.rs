@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use testkit::{Ran, Scratch, Server, client, spindle, succeed};
+use testkit::{Ran, Scratch, Server, client, pattern, spindle, succeed, verified, verifying};
 
 /// Three disks of a pool and one further disk; `BACKING` is a placeholder. The disks are flash, so
 /// that the tests are fast.
@@ -83,34 +83,10 @@ fn written(scratch: &Scratch) -> (i64, i64, String) {
 
 /// Starts fio, which writes and reads back a volume's first 32 MiB until the file `enough` exists,
 /// or `loops` times.
-fn verifying(server: &Server, volume: &str, loops: u32, scratch: &Scratch) -> Child {
-    let mut command = client("fio");
-    command
-        .args(["--ioengine=nbd", "--verify=crc32c", "--verify_fatal=1", "--rw=randwrite"])
-        .args(["--bsrange=4k-256k", "--iodepth=8", "--size=32m", "--thread"])
-        .arg(format!("--loops={loops}"))
-        .arg(format!("--name={volume}"))
-        .arg(format!("--uri={}", server.uri(volume)))
-        .current_dir(scratch.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command.spawn().expect("it is installed")
-}
-
-fn verified(fio: Child) {
-    let ended = fio.wait_with_output().expect("a child");
-    assert!(ended.status.success(), "fio: {}", String::from_utf8_lossy(&ended.stderr));
-}
-
-/// Fills a part of a volume with a byte, or checks that it is filled with it.
-fn pattern(server: &Server, volume: &str, how: &str, scratch: &Scratch) {
-    let uri = server.uri(volume);
-    // Reads open the export read-only, because a snapshot cannot be opened otherwise.
-    let mode: &[&str] = if how.starts_with("read") { &["-r"] } else { &[] };
-    let arguments = [mode, &["-f", "raw", "-c", how, &uri]].concat();
-    let said = succeed("qemu-io", &arguments, scratch.path());
-    assert!(!said.contains("failed"), "{how}: {said}");
+fn verifying_loops(server: &Server, volume: &str, loops: u32, scratch: &Scratch) -> Child {
+    let shape = ["--bsrange=4k-256k", "--iodepth=8", "--size=32m", "--thread"];
+    let loops = format!("--loops={loops}");
+    verifying(server, volume, &[&shape[..], &[&loops]].concat(), scratch)
 }
 
 /// Copies a disk's file, which is mostly holes.
@@ -123,7 +99,8 @@ fn copied(from: &std::path::Path, to: &std::path::Path, scratch: &Scratch) {
 fn data_survives_growth_and_relocation_of_volumes_and_added_and_removed_disks() {
     let scratch = Scratch::new();
     let server = Server::unix(scratch.path(), &scratch.write("plan.toml", in_memory()));
-    let fios = [verifying(&server, "a", 12, &scratch), verifying(&server, "b", 12, &scratch)];
+    let fios =
+        [verifying_loops(&server, "a", 12, &scratch), verifying_loops(&server, "b", 12, &scratch)];
     held(&scratch, &["vol", "resize", "a", "96MiB"]);
     held(&scratch, &["vol", "move", "b", "--disks", "d2", "--wait"]);
     held(&scratch, &["vol", "snapshot", "a", "a-before"]);
@@ -359,7 +336,7 @@ fn a_daemon_killed_amid_writes_and_changes_keeps_flushed_data() {
         pattern(&server, "t", &first, &scratch);
         pattern(&server, "a", &format!("write -P {byte} 8M 4M"), &scratch);
         pattern(&server, "a", "flush", &scratch);
-        let mut fio = verifying(&server, "b", 50, &scratch);
+        let mut fio = verifying_loops(&server, "b", 50, &scratch);
         let changes: [&[&str]; 4] = [
             &["vol", "resize", "a", if round % 2 == 0 { "96MiB" } else { "72MiB" }],
             &["vol", "snapshot", "t", "kept"],
