@@ -29,6 +29,21 @@ fn a_new_config_on_an_emulated_drive_is_right() {
 }
 
 #[test]
+fn init_keeps_a_file_that_exists_and_its_size() {
+    let scratch = Scratch::new();
+    succeed("truncate", &["--size", "2GiB", "disk0.img"], scratch.path());
+    let refused = spindle(scratch.path(), &["init", "--yes", "--size", "4GiB"]);
+    assert!(refused.refusal().contains("disk0.img: found 2GiB, expected 4GiB"), "{refused:?}");
+    assert_eq!(scratch.names(), ["disk0.img"], "no config was written");
+    let made = spindle(scratch.path(), &["init", "--yes"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let checked = spindle(scratch.path(), &["check", "spindle.toml", "--json"]).json();
+    assert_eq!(checked["ok"], true, "{checked}");
+    let length = fs::metadata(scratch.path().join("disk0.img")).expect("it is kept").len();
+    assert_eq!(length, 2 << 30);
+}
+
+#[test]
 fn init_replaces_nothing_and_takes_no_device_that_is_used() {
     let scratch = Scratch::new();
     scratch.write("spindle.toml", "# mine\n");

@@ -40,9 +40,9 @@ pub(crate) struct Init {
     /// the config.
     #[arg(long, value_name = "DRIVE")]
     emulate: Option<String>,
-    /// The size of the file.
-    #[arg(long, default_value = "10GiB", value_name = "SIZE")]
-    size: Bytes,
+    /// The size of a file that is created. Default: 10GiB; a file that exists keeps its own.
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Bytes>,
     /// The address on which NBD clients connect: unix:PATH or ADDRESS:PORT. Default: the socket
     /// that systemd hands over, or `spindle.sock` in the working directory.
     #[arg(long, value_name = "ADDRESS")]
@@ -54,6 +54,9 @@ pub(crate) struct Init {
     #[arg(long)]
     force: bool,
 }
+
+/// The size of a file that is created where none is given.
+const FILE_SIZE: Bytes = Bytes(10 << 30);
 
 #[derive(Debug, Serialize)]
 struct Shown {
@@ -104,7 +107,7 @@ fn disk_lines(init: &Init) -> anyhow::Result<Vec<DiskLines>> {
         return Ok(vec![DiskLines::emulated(drive, model.capacity().bytes())]);
     }
     if let Some(file) = &init.file {
-        return Ok(vec![DiskLines::file(file, init.size)]);
+        return Ok(vec![DiskLines::file(file, file_size(init, file)?)]);
     }
     let named = if init.disk.is_empty() {
         let devices = Machine::default().block_devices();
@@ -113,13 +116,33 @@ fn disk_lines(init: &Init) -> anyhow::Result<Vec<DiskLines>> {
         Choice::Devices(init.disk.clone())
     };
     match named {
-        Choice::File => Ok(vec![DiskLines::file(Path::new("disk0.img"), init.size)]),
+        Choice::File => {
+            let file = Path::new("disk0.img");
+            Ok(vec![DiskLines::file(file, file_size(init, file)?)])
+        }
         Choice::Devices(devices) => {
             let sized = |path: PathBuf| Ok((path.clone(), choose::check(&path)?));
             let devices: Vec<_> = devices.into_iter().map(sized).collect::<anyhow::Result<_>>()?;
             Ok(DiskLines::devices(&devices))
         }
     }
+}
+
+/// The size of the file that serves as a disk: its own if there is one, and then no other may be
+/// asked for, as it may hold data.
+fn file_size(init: &Init, file: &Path) -> anyhow::Result<Bytes> {
+    let path = init.config.parent().unwrap_or(Path::new("")).join(file);
+    let found = match std::fs::metadata(&path) {
+        Ok(found) if found.is_file() => Bytes(found.len()),
+        Ok(_) => return Err(bad_input(format!("{}: expected a file", path.display()))),
+        Err(_) => return Ok(init.size.unwrap_or(FILE_SIZE)),
+    };
+    if let Some(size) = init.size.filter(|&size| size != found) {
+        let path = path.display();
+        let what_next = "name another file, or leave --size out to keep it";
+        return Err(bad_input(format!("{path}: found {found}, expected {size}: {what_next}")));
+    }
+    Ok(found)
 }
 
 /// Creates a file of this size without blocks, unless there is one.
