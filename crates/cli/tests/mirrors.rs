@@ -196,6 +196,48 @@ fn a_disk_that_failed_is_replaced_by_another_under_load() {
     each_may_be_missing(&scratch, &["d0", "d3"], &reads);
 }
 
+/// A pool with a spare that is too small and one that is not; a disk has been out for a while.
+fn with_spares(faults: &str) -> String {
+    let spares = r#"backing = "d3.img"
+spare = true
+
+[[disk]]
+name = "d4"
+drive = "samsung-870evo-1t"
+backing = "d4.img"
+spare = true
+"#;
+    let config = CONFIG.replace("FAULTS", faults).replace("backing = \"d3.img\"\n", spares);
+    let small = "name = \"d3\"\ndrive = \"memory\"\nsize = \"64MiB\"\nspare = true\n";
+    let (before, behind) = config.split_once("name = \"d3\"").expect("it has a spare");
+    let behind = behind.split_once("spare = true\n").expect("it is one").1;
+    let config = format!("{before}{small}{behind}");
+    config.replace("rebuild =", "spare_after = \"0s\"\nrebuild =")
+}
+
+#[test]
+fn a_spare_takes_the_place_of_a_disk_that_failed_by_itself() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", with_spares("faults = { vanish_after = 700 }"));
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "a", "write -P 7 32M 8M", &scratch);
+    let fios =
+        [verifying_loops(&server, "a", 4, &scratch), verifying_loops(&server, "b", 4, &scratch)];
+    fios.into_iter().for_each(verified);
+    while state(&scratch, "d4") != "in" {}
+    wait_until_equal(&scratch);
+    pattern(&server, "b", "write -P 9 0 32M", &scratch);
+    let ran = server.stop();
+    assert!(ran.stderr.contains("disk d4 has the place of disk d1"), "{ran:?}");
+    let plan = std::fs::read_to_string(scratch.join("plan.toml")).expect("it is there");
+    assert!(plan.contains(r#"disks = ["d0", "d4", "d2"]"#), "{plan}");
+    assert_eq!(plan.matches("spare = true").count(), 1, "the other is one still: {plan}");
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+    let reads = [("a", "read -P 7 32M 8M"), ("b", "read -P 9 0 32M")];
+    each_may_be_missing(&scratch, &["d0", "d4"], &reads);
+}
+
 /// The default number of kills; `make soak` has more.
 fn kills() -> u64 {
     let asked = std::env::var("SPINDLE_KILLS").ok();

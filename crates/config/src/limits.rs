@@ -70,6 +70,9 @@ pub const PERIOD_MIN: Duration = Duration::from_millis(100);
 pub const PERIOD_MAX: Duration = Duration::from_secs(10);
 /// The longest wait for the next request of a sequential run: a seek costs less than a longer one.
 pub const LINGER_MAX: Duration = Duration::from_millis(20);
+/// The longest time that a disk is out before a spare takes its place: a week without a copy is as
+/// good as no spare.
+pub const SPARE_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The shortest estimate of a request. Not zero: a request without cost would not be accounted for.
 pub const ESTIMATE_MIN: Duration = Duration::from_micros(1);
 /// The longest lateness of a host: with more, streams cannot be admitted in any useful number.

@@ -34,6 +34,7 @@ fn disks() -> Vec<Disk> {
         slowed: Share::ALL,
         profile: None,
         backing: Backing::Ram,
+        spare: false,
         policy: PolicyName::Spindle,
         unkept_contracts: false,
         depth: 1,

@@ -50,7 +50,8 @@ fn full() -> String {
     format!(
         "{}{}\
          [pool]\ndisks = [\"d2\", \"d0\", \"d1\"]\nmetadata = \"2%\"\nreorganise = \"10%\"\n\
-         rebuild = {{ reserve = \"3%\", limit = \"40%\" }}\nremoving = [\"old\"]\n\
+         rebuild = {{ reserve = \"3%\", limit = \"40%\" }}\nspare_after = \"5s\"\n\
+         removing = [\"old\"]\n\
          [[pool.volume]]\nname = \"films\"\nsize = \"2GiB\"\ndisks = [\"d1\", \"d0\"]\nlayout = \
          \"stripe\"\n\
          zone = \"fast\"\nthin = true\nreserve = \"30%\"\nlimit = \"60%\"\nweight = 3\nclients = \
@@ -84,6 +85,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
             reserve: Share::from_percent(3),
             limit: Share::from_percent(40),
         }),
+        spare_after: Duration::from_secs(5),
         removing: vec!["old".to_owned()],
         volumes: vec![
             PoolVolume {
@@ -104,7 +106,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 source: None,
                 labels: Labels::new(),
                 ublk: false,
-                line: 19,
+                line: 20,
             },
             PoolVolume {
                 name: "cam".to_owned(),
@@ -119,7 +121,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 priority: Priority::Normal,
                 rate: None,
                 stream: Some(PoolStream { requested: asked, span }),
-                line: 30,
+                line: 31,
                 latency: None,
                 write_buffer: engine::limits::WRITE_BUFFER,
                 source: None,

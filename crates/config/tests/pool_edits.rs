@@ -340,6 +340,22 @@ fn a_replaced_disk_gives_its_place_to_another_in_every_list() {
 }
 
 #[test]
+fn a_spare_that_joins_the_pool_is_one_no_more() {
+    let spare = TEXT.replace("name = \"d2\"\n", "name = \"d2\"\nspare = true\n");
+    let before = document("spare.toml", &spare);
+    assert!(before.plan().disks[2].spare);
+    let replaced = before.replace_pool_disk("d0", "d2").expect("it fits");
+    let added = before.add_pool_disk("d2").expect("it is free");
+    for after in [replaced, added] {
+        assert!(!after.plan().disks[2].spare);
+        assert_eq!(
+            changes(&spare, after.text()).0.first().map(String::as_str),
+            Some("spare = true")
+        );
+    }
+}
+
+#[test]
 fn a_mirror_is_written_with_its_number_of_copies() {
     let edit = PoolVolumeEdit {
         volume: VolumeEdit { size: Some("1GiB".to_owned()), ..VolumeEdit::default() },

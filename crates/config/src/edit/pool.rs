@@ -204,16 +204,25 @@ impl Document {
     }
 
     /// The document with one more disk in the pool, and with a pool if there was none. The volumes
-    /// keep their disks.
+    /// keep their disks, and a spare is one no more.
     ///
     /// # Errors
     /// The config is refused: the disk does not exist, or has volumes of its own.
     pub fn add_pool_disk(&self, disk: &str) -> Result<Self, ConfigError> {
         let mut changed = self.clone();
         changed.pin_disks()?;
-        let disks = changed.pool_disks_mut()?;
-        add(disks, disk);
+        add(changed.pool_disks_mut()?, disk);
+        changed.end_spare(disk)?;
         changed.checked()
+    }
+
+    /// A disk that is the pool's is no spare any more.
+    fn end_spare(&mut self, disk: &str) -> Result<(), ConfigError> {
+        let is_it = |table: &&mut Table| table.get("name").and_then(Item::as_str) == Some(disk);
+        if let Some(table) = self.tables_mut("disk")?.iter_mut().find(is_it) {
+            table.remove("spare");
+        }
+        Ok(())
     }
 
     /// The document with one disk less in the pool.
@@ -253,6 +262,7 @@ impl Document {
             let pooled = self.plan.pool.as_ref().map_or(&[][..], |pool| &pool.disks);
             self.names(pooled).any(|disk| disk == name)
         };
+        changed.end_spare(new)?;
         if old == new || !has(old) {
             if !has(new) {
                 add(changed.pool_disks_mut()?, new);

@@ -73,6 +73,13 @@ fn disk_identity() -> Vec<Key> {
             "Where an emulated disk keeps its data.",
         )
         .or("\"ram\""),
+        Key::new(
+            "spare",
+            BOOLEAN,
+            "Whether it takes, by itself, the place of a disk that the pool has taken out; its \
+             data is lost then. It has no volumes until then, and is none of the pool's.",
+        )
+        .or("false"),
     ]
 }
 

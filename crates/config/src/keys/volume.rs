@@ -3,7 +3,8 @@
 use engine::limits::{
     LATENCY_MAX, LATENCY_MIN, TASK_BURST_MAX, WEIGHT_MAX, WRITE_BUFFER, WRITE_BUFFER_MEMORY_MAX,
 };
-use input::{Key, TableKeys, size_text};
+use input::{Key, TableKeys, size_text, time_text};
+use units::Duration;
 use volume::pool::Copies;
 
 use super::shapes::{BOOLEAN, Lazy, SHARE_OR_RATE, numbers, sizes, times};
@@ -197,6 +198,12 @@ pub(crate) static POOL: Lazy = Lazy::new(|| {
             "Each disk's contract for making the copies of mirrors equal.",
         )
         .or("that of relocating blocks"),
+        Key::new(
+            "spare_after",
+            times(Duration::ZERO, l::SPARE_AFTER_MAX),
+            "How long a disk has been out before a disk with `spare = true` takes its place.",
+        )
+        .or(time_text(d::SPARE_AFTER)),
         Key::new(
             "removing",
             format!("a list of at most {} names", l::POOL_VOLUMES_MAX),

@@ -104,6 +104,7 @@ fn disk(
         slowed,
         profile,
         backing,
+        spare: table.value("spare").map_or(Ok(false), |value| value.boolean())?,
         policy: policy(table)?,
         unkept_contracts: unkept::allowed(table)?,
         depth,

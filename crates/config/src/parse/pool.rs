@@ -2,7 +2,7 @@
 
 use engine::Admission;
 use engine::WorstCase;
-use units::{Bytes, Share};
+use units::{Bytes, Duration, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, VOLUME_BLOCKS_MAX};
 use volume::pool::{Blocks, Copies, Layout, Zone};
@@ -16,7 +16,7 @@ use super::{deadlines, latency, nbd, pool_stream, unkept, write_buffer};
 use crate::defaults;
 use crate::demand::{Spread, rate_of_pieces};
 use crate::keys::{FROM, REBUILD};
-use crate::limits::{DISKS_MAX, POOL_VOLUMES_MAX};
+use crate::limits::{DISKS_MAX, POOL_VOLUMES_MAX, SPARE_AFTER_MAX};
 use crate::plan::{
     Disk, DiskContract, DiskIndex, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume, RebuildContract,
     ZONES, layout_name,
@@ -33,6 +33,9 @@ pub(crate) fn head(table: &Table<'_>, disks: &[Disk]) -> Result<PoolPlan, InputE
     let all: Vec<DiskIndex> = (0..disks.len()).map(DiskIndex).collect();
     let pooled = some_of(&table.require("disks", DISKS)?, (&names, "disk"), &all, |disk| {
         let least = Geometry::SMALLEST.first_block() + 2;
+        if disks[disk.0].spare {
+            return Some("a disk that is no spare".to_owned());
+        }
         let small = disks[disk.0].pool_blocks() < least;
         small.then(|| format!("a disk of at least {}", size_text(bytes(Blocks(least)))))
     })?;
@@ -41,10 +44,30 @@ pub(crate) fn head(table: &Table<'_>, disks: &[Disk]) -> Result<PoolPlan, InputE
         metadata_share: above_zero(table, "metadata_share", defaults::METADATA_SHARE)?,
         relocation_share: above_zero(table, "relocation_share", defaults::RELOCATION_SHARE)?,
         rebuild: table.value("rebuild").map(|value| rebuild(&value)).transpose()?,
+        spare_after: table.duration(
+            "spare_after",
+            Duration::ZERO..=SPARE_AFTER_MAX,
+            "",
+            defaults::SPARE_AFTER,
+        )?,
         removing: Vec::new(),
         volumes: Vec::new(),
         line: table.line(),
     })
+}
+
+/// Refuses spares where there is no pool that they could serve.
+pub(crate) fn check_spares(
+    tables: &[Table<'_>],
+    pool: Option<&Table<'_>>,
+) -> Result<(), InputError> {
+    let spares = tables.iter().filter_map(|table| table.value("spare"));
+    for spare in spares {
+        if spare.boolean()? && pool.is_none() {
+            return Err(spare.refuse("`false`: there is no table `[pool]`"));
+        }
+    }
+    Ok(())
 }
 
 fn rebuild(value: &Value<'_>) -> Result<RebuildContract, InputError> {

@@ -83,6 +83,7 @@ impl Plan {
         let workload_tables = top.tables("workload", &keys::WORKLOAD, WORKLOADS_MAX)?;
         let mut disks = disk::check(&disk_tables, base_dir, known)?;
         write_buffer::divide(&top, &disk_tables, &mut disks)?;
+        pool::check_spares(&disk_tables, pool_table.as_ref())?;
         let pool = pool_table.as_ref().map(|table| pool::head(table, &disks)).transpose()?;
         let pooled = pool.as_ref().map_or(&[][..], |pool| &pool.disks);
         let mut names = Names::default();

@@ -51,6 +51,9 @@ pub(crate) fn check<'a>(
         if pooled.contains(&DiskIndex(disk)) {
             return Err(on.refuse("a disk that is not the pool's: those have `[[pool.volume]]`s"));
         }
+        if disks[disk].spare {
+            return Err(on.refuse("a disk that is no spare: one that takes a pool disk's place"));
+        }
         let same_as = same_as(table, disk, &unplaced)?;
         let extent = match same_as {
             Some(_) => None,

@@ -32,6 +32,9 @@ pub struct Disk {
     pub profile: Option<ProfileRef>,
     /// Where its data is stored. A simulation has no data and ignores it.
     pub backing: Backing,
+    /// Whether it takes the place of a disk that the pool has taken out. It is none of the pool's
+    /// until then, and has no volumes.
+    pub spare: bool,
     /// The scheduling policy.
     pub policy: PolicyName,
     /// Whether contracts are accepted that the policy does not keep, so that a simulation can show

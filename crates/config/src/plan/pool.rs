@@ -40,6 +40,8 @@ pub struct PoolPlan {
     pub relocation_share: Share,
     /// The contract of making copies equal, on each disk; `None`: it has that of relocation.
     pub rebuild: Option<RebuildContract>,
+    /// How long a disk has been out before a spare takes its place.
+    pub spare_after: Duration,
     /// The names of volumes whose removal was begun: those of them that the pool still has are
     /// removed at the next start. None of them is in `volumes`.
     pub removing: Vec<String>,

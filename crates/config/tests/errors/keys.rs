@@ -18,14 +18,14 @@ fn an_unknown_key_of_a_disk() {
         disk("dirve = \"x\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys \
          `name`, `drive`, `profile`, `slowed`, `path`, `buffered`, `adopt`, `io_uring`, \
-         `write_cache`, `size`, `backing`, \
+         `write_cache`, `size`, `backing`, `spare`, \
          `policy`, `unkept_contracts`, `depth`, `period`, `batch`, `linger`, \
          `estimate_sequential`, \
          `estimate_random`, `estimate`, `read_ahead`, `write_buffer`, `write_age`, \
          `write_buffer_log`, `nominal_rate`, `reserve_headroom`, \
          `worst_case`, `host_lateness`, \
-         `best_effort`, `slack_range`, `faults`, `chooser` \
-         and 8 more"
+         `best_effort`, `slack_range`, `faults` \
+         and 9 more"
     );
 }
 

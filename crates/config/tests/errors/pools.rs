@@ -106,7 +106,8 @@ fn with_an_unknown_key() {
     assert_eq!(
         pool("disk = \"d0\"\n"),
         "plan.toml:1: [pool]: field `disk`: found `disk`, expected one of the keys `disks`, \
-         `metadata_share`, `relocation_share`, `rebuild`, `removing`, `volume`"
+         `metadata_share`, `relocation_share`, `rebuild`, `spare_after`, `removing`, \
+         `volume`"
     );
     assert_eq!(
         volume("disk = \"d0\"\n"),
@@ -141,6 +142,29 @@ fn without_shares_for_metadata_and_relocation() {
             format!("plan.toml:2: [pool]: field `{key}`: found `0%`, expected a share above 0%")
         );
     }
+}
+
+#[test]
+fn with_a_spare_that_is_in_use_or_has_no_pool_to_serve() {
+    let spare = DISKS.replacen("name = \"d0\"\n", "name = \"d0\"\nspare = true\n", 1);
+    assert_ne!(spare, DISKS, "it has a spare");
+    let volume = "[[volume]]\nname = \"u\"\ndisk = \"d0\"\n";
+    assert_eq!(
+        refused(&[&spare], POOL),
+        "plan.toml:2: [pool]: field `disks`: found `d0`, expected a disk that is no spare"
+    );
+    assert_eq!(
+        refused(&[&spare, "[pool]\ndisks = [\"d1\"]\n"], volume),
+        "plan.toml:3: [[volume]] \"u\": field `disk`: found `d0`, expected a disk that is no spare: one \
+         that takes a pool disk's place"
+    );
+    let lonely = "[[disk]]\nname = \"d0\"\ndrive = \"hgst-7k8\"\nspare = true\n";
+    assert_eq!(
+        refused(&[], lonely),
+        "plan.toml:4: [[disk]] \"d0\": field `spare`: found `true`, expected `false`: there is no \
+         table `[pool]`"
+    );
+    assert!(pool("disks = [\"d0\"]\nspare_after = \"8d\"\n").contains("field `spare_after`"));
 }
 
 #[test]

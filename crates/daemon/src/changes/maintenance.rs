@@ -1,10 +1,11 @@
-//! The maintenance thread: completes relocations, and reports the pool's alarm, the disks that it
-//! has taken out, and the end of resynchronisation.
+//! The maintenance thread: completes relocations, puts spares in the place of disks that the pool
+//! has taken out, and reports the pool's alarm, these disks, and the end of resynchronisation.
 
 use std::thread;
 use std::time::Duration;
 
 use super::operator::Operator;
+use super::spares::Spares;
 
 /// The interval of checks for completed relocations. Only the contracts on disks that a volume has
 /// left depend on it.
@@ -16,6 +17,7 @@ pub(crate) fn spawn(operator: Operator) -> std::io::Result<thread::JoinHandle<()
         let mut reported = String::new();
         let (mut was_alarmed, mut was_behind) = (false, false);
         let mut were_out = operator.disks_out();
+        let mut spares = Spares::default();
         let Some(pool) = operator.state.pool.clone() else { return };
         while !pool.wait_for_maintenance(INTERVAL) {
             let status = pool.inspect(|flow| flow.pool().status());
@@ -32,6 +34,7 @@ pub(crate) fn spawn(operator: Operator) -> std::io::Result<thread::JoinHandle<()
                 );
             }
             were_out = out;
+            operator.use_spares(&mut spares);
             let is_behind = pool.inspect(|flow| {
                 let resync = flow.resync();
                 resync.stale > 0 || flow.pool().is_unsynced()

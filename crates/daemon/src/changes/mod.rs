@@ -32,5 +32,6 @@ pub(crate) mod pool_state;
 mod pool_volume;
 mod rebalance;
 mod snapshots;
+mod spares;
 pub(crate) mod stream_watch;
 pub(crate) mod volumes;

@@ -170,13 +170,18 @@ impl Operator {
     /// The names of the disks that the pool has taken out, as far as they are there.
     pub(super) fn disks_out(&self) -> Vec<String> {
         let Some(pool) = &self.state.pool else { return Vec::new() };
-        let there = pool.disks();
-        let out: Vec<DiskId> = pool.inspect(|flow| {
-            let disks = flow.pool().state().disks().filter(|(_, disk)| disk.out);
-            disks.map(|(id, _)| id).collect()
-        });
+        let (there, out) = (pool.disks(), self.disks_out_of_pool());
         let served = out.iter().filter_map(|id| there.get(id));
         served.map(|member| self.state.disk_name(member.disk).to_owned()).collect()
+    }
+
+    /// The disks that the pool has taken out, there or missing.
+    pub(super) fn disks_out_of_pool(&self) -> Vec<DiskId> {
+        let Some(pool) = &self.state.pool else { return Vec::new() };
+        pool.inspect(|flow| {
+            let disks = flow.pool().state().disks().filter(|(_, disk)| disk.out);
+            disks.map(|(id, _)| id).collect()
+        })
     }
 
     /// Writes the pool in the newest version of its format from here on.
