@@ -155,8 +155,8 @@ fn with_a_spare_that_is_in_use_or_has_no_pool_to_serve() {
     );
     assert_eq!(
         refused(&[&spare, "[pool]\ndisks = [\"d1\"]\n"], volume),
-        "plan.toml:3: [[volume]] \"u\": field `disk`: found `d0`, expected a disk that is no spare: one \
-         that takes a pool disk's place"
+        "plan.toml:3: [[volume]] \"u\": field `disk`: found `d0`, expected a disk that is no \
+         spare: one that takes a pool disk's place"
     );
     let lonely = "[[disk]]\nname = \"d0\"\ndrive = \"hgst-7k8\"\nspare = true\n";
     assert_eq!(
