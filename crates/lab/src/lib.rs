@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod experiments;
 mod figures;
+mod mclock;
 mod peers;
 mod recorder;
 mod reproduce;

@@ -194,6 +194,29 @@ fn streams_with_deadlines_are_compared_with_their_paper() {
 }
 
 #[test]
+fn iops_tags_are_compared_with_shares_of_time() {
+    let scratch = Scratch::new();
+    let ran = lab(scratch.path(), &["reproduce", "mclock", "--json", "--out", "out"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let told = ran.json();
+    let checks = told["checks"].as_array().expect("a list");
+    let ours = |name: &str| {
+        let found = checks.iter().find(|check| check["name"] == name);
+        found.unwrap_or_else(|| panic!("{name}"))["ours"].as_f64().expect("a number")
+    };
+    // mClock keeps what it states, and that is not what half of the disk is worth.
+    for (cell, most) in [("5 and 30 ms", 0.5), ("sequential", 0.2)] {
+        assert!(ours(&format!("{cell}: mClock: least rate ÷ reservation")) > 0.98, "{told}");
+        assert!(ours(&format!("{cell}: mClock: least worth")) < most, "{told}");
+        assert!(ours(&format!("{cell}: Spindle: least worth")) > 0.9, "{told}");
+    }
+    // A row for each client under each scheduler.
+    assert_csv(&scratch.join("out/mclock-5-and-30-ms.csv"), 12);
+    assert_csv(&scratch.join("out/mclock-sequential.csv"), 16);
+    assert_csv(&scratch.join("out/mclock-bursts.csv"), 18);
+}
+
+#[test]
 fn one_experiment_alone_prints_its_own_object_and_the_same_each_time() {
     let scratch = Scratch::new();
     let run = || lab(scratch.path(), &["reproduce", "vdisk-fig11", "--json", "--out", "out"]);

@@ -16,6 +16,7 @@ mod depth;
 mod experiment;
 mod insulation;
 mod known_misses;
+mod mclock;
 mod models;
 mod sample;
 mod speed;
@@ -36,7 +37,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 38] = [
+pub(crate) const ALL: [Experiment; 39] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -75,6 +76,7 @@ pub(crate) const ALL: [Experiment; 38] = [
     worth_clients::WORTH_CLIENTS,
     depth::DEPTH,
     speed::SPEED,
+    mclock::MCLOCK,
 ];
 
 /// The experiments that take options, by name.
