@@ -8,6 +8,7 @@ mod facts;
 mod mirrors;
 mod model;
 mod power;
+mod read_choice;
 mod world;
 
 use common::cases;

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use units::{Extent, Op};
+use units::{Extent, Op, Sectors};
 
 use crate::location::DiskId;
 use crate::pool::flow::change::PendingChange;
+use crate::pool::flow::read_choice::{InFlightCosts, POSITIONING_MAX};
 use crate::pool::flow::relocation::RELOCATIONS_MAX;
 use crate::pool::flow::relocation::Relocation;
 use crate::pool::flow::request::{REQUEST_OPERATIONS_MAX, Request, Stage};
@@ -14,7 +15,7 @@ use crate::pool::flow::snapshot_group::SnapshotGroup;
 use crate::pool::flow::steps::{COPIES_MAX, STEPS_MAX, Steps};
 use crate::pool::flow::values::{
     ChangeId, ChargeTo, CopyPiece, Fault, Output, Owner, PendingOperation, Piece, PieceId,
-    PoolRequestId, Work,
+    PieceInFlight, PoolRequestId, Work,
 };
 use crate::pool::limits::OPERATIONS_MAX;
 use crate::pool::names::{DiskUid, PoolVolumeId};
@@ -40,8 +41,10 @@ pub struct Flow {
     pub(crate) request_operations: usize,
     pub(crate) steps: Steps,
     pub(crate) resync: Resync,
-    /// The pieces in flight, and their disks.
-    pub(crate) pieces: BTreeMap<PieceId, (Owner, DiskId)>,
+    /// The pieces in flight.
+    pub(crate) pieces: BTreeMap<PieceId, PieceInFlight>,
+    /// What they cost their disks.
+    pub(crate) costs: InFlightCosts,
     pub(crate) outputs: VecDeque<Output>,
     /// Whether something has ended for which others may wait.
     pub(crate) dirty: bool,
@@ -74,6 +77,7 @@ impl Flow {
             steps: Steps::default(),
             resync: Resync::default(),
             pieces: BTreeMap::new(),
+            costs: InFlightCosts::default(),
             outputs: VecDeque::new(),
             dirty: true,
             paused: false,
@@ -105,7 +109,7 @@ impl Flow {
 
     /// Whether a piece is in flight at a disk.
     pub fn is_busy(&self, disk: DiskId) -> bool {
-        self.pieces.values().any(|(_, at)| *at == disk)
+        self.pieces.values().any(|piece| piece.disk == disk)
     }
 
     /// The next output. `None`: nothing until a piece completes, or a request or change arrives.
@@ -128,7 +132,9 @@ impl Flow {
     /// # Panics
     /// If the piece is not in flight.
     pub fn done(&mut self, piece: PieceId, end: Result<(), Fault>) {
-        let (owner, disk) = self.pieces.remove(&piece).expect("a piece ends once");
+        let ended = self.pieces.remove(&piece).expect("a piece ends once");
+        let PieceInFlight { owner, disk, cost } = ended;
+        self.costs.remove(disk, cost);
         self.dirty |= self.changes.values().any(|change| change.waits_for(disk));
         match owner {
             Owner::Copy(copy) => self.on_copy_done(copy, end),
@@ -245,7 +251,12 @@ impl Flow {
         let preparing = self.requests.values().filter(|one| matches!(one.stage, Stage::Preparing));
         assert_eq!(preparing.count(), self.request_operations, "their operations are counted");
         assert!(self.request_operations <= REQUEST_OPERATIONS_MAX, "within their limit");
-        for (owner, _) in self.pieces.values() {
+        for disk in self.costs.disks() {
+            let own = self.pieces.values().filter(|piece| piece.disk == disk);
+            let sum = own.fold(Sectors::ZERO, |sum, piece| sum + piece.cost);
+            assert_eq!(self.costs.of(disk), sum, "costs are those of what is in flight");
+        }
+        for PieceInFlight { owner, .. } in self.pieces.values() {
             match owner {
                 Owner::Request(id) | Owner::Copy(CopyPiece { request: id, .. }) => {
                     let in_flight = matches!(self.requests[id].stage, Stage::InFlight { .. });
@@ -281,9 +292,22 @@ impl Flow {
     }
 
     pub(crate) fn issue(&mut self, owner: Owner, disk: DiskId, payer: ChargeTo, work: Work) {
+        let cost = POSITIONING_MAX + work.sectors();
+        self.issue_at((owner, cost), disk, payer, work);
+    }
+
+    /// Issues a piece of a known cost.
+    pub(crate) fn issue_at(
+        &mut self,
+        (owner, cost): (Owner, Sectors),
+        disk: DiskId,
+        payer: ChargeTo,
+        work: Work,
+    ) {
         let id = PieceId(self.piece_numbers);
         self.piece_numbers += 1;
-        let before = self.pieces.insert(id, (owner, disk));
+        let before = self.pieces.insert(id, PieceInFlight { owner, disk, cost });
+        self.costs.add(disk, cost);
         assert!(before.is_none(), "piece numbers are not reused");
         self.outputs.push_back(Output::Issue(Piece { id, disk, payer, work }));
     }

@@ -22,6 +22,7 @@
 
 mod change;
 mod core;
+mod read_choice;
 mod relocation;
 mod request;
 mod resync;

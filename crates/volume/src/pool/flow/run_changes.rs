@@ -335,6 +335,7 @@ impl Flow {
             Operation::RemoveDisk { disk } => {
                 for group in self.groups.values_mut() {
                     group.disks.remove(disk);
+                    group.last.remove(disk);
                 }
             }
             Operation::TakeBack { .. } | Operation::ReplaceDisk { .. } => {
@@ -361,6 +362,9 @@ impl Flow {
     fn end_change(&mut self, id: ChangeId, end: ChangeOutcome) {
         let change = self.changes.remove(&id).expect("a change ends once");
         self.dirty = true;
+        if let (Operation::RemoveDisk { disk }, ChangeOutcome::Done) = (&change.operation, &end) {
+            self.costs.forget(*disk);
+        }
         match (change.relocation, change.operation) {
             (Some(volume), Operation::Move { block, .. }) => self.on_move_done(volume, block, end),
             (None, Operation::Resync { .. }) if change.is_resync => self.on_resync_done(&end),

@@ -7,9 +7,10 @@
 use units::{Extent, Op, Sectors};
 
 use crate::pool::flow::core::Flow;
+use crate::pool::flow::read_choice::{cheapest, home};
 use crate::pool::flow::request::{Located, Next, Request, Stage, blocks};
 use crate::pool::flow::values::{CopyPiece, Fault, PoolRequestId};
-use crate::pool::limits::{BLOCK_SECTORS, REGION_BLOCKS};
+use crate::pool::limits::BLOCK_SECTORS;
 use crate::pool::names::{Blocks, VolumeBlock};
 use crate::pool::operation::kinds::Operation;
 use crate::pool::operation::machine::Failure;
@@ -69,6 +70,8 @@ impl Flow {
         let start = request.operation.extent.start;
         assert!(volume.layout.is_mirror(), "a volume with copies");
         debug_assert!(request.operation.extent.contains(part), "a part of the request");
+        let group = &self.groups[&self.pool.state().group_of(request.volume)];
+        let state = (&self.costs, &group.last);
         let mut pieces = Vec::new();
         if request.operation.op == Op::Trim {
             // What a disk does with it is its own affair: copies would differ.
@@ -89,9 +92,15 @@ impl Flow {
                     return Err(Fault::Disk);
                 }
                 if request.operation.op == Op::Read {
-                    // Neighbours are read from one disk, and all disks take part.
-                    let turn = (number / REGION_BLOCKS) as usize + usize::from(request.retries);
-                    copies = vec![copies[turn % copies.len()]];
+                    let home =
+                        home(copies.len(), block, volume.size) + usize::from(request.retries);
+                    let from = match request.retries {
+                        0 => cheapest(&copies, (skip, piece.len), state, &pieces, home),
+                        // The copy that costs least may be the one that has failed.
+                        _ => home % copies.len(),
+                    };
+                    copies.swap(0, from);
+                    copies.truncate(1);
                 }
                 assert!(at + piece.len <= request.operation.extent.len, "within the request");
                 for copy in copies {

@@ -7,6 +7,7 @@ use units::{Extent, Lba, Op, Sectors};
 
 use crate::location::DiskId;
 use crate::pool::flow::core::Flow;
+use crate::pool::flow::read_choice::POSITIONING_MAX;
 use crate::pool::flow::request::{
     Again, Located, Next, REQUEST_OPERATIONS_MAX, Request, Stage, blocks, whole,
 };
@@ -311,7 +312,12 @@ impl Flow {
             } else {
                 Owner::Request(id)
             };
-            self.issue(owner, disk, ChargeTo::Volume(volume), work);
+            let group = self.groups.get_mut(&group).expect("every group is listed");
+            let cost = match op {
+                Op::Flush => POSITIONING_MAX,
+                _ => group.pass_over(disk, extent),
+            };
+            self.issue_at((owner, cost), disk, ChargeTo::Volume(volume), work);
         }
     }
 

@@ -1,9 +1,12 @@
 //! What the volumes and snapshots of a group share: the disks that they are on, and the freed
 //! blocks that requests in flight may still read (epoch-based reclamation).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use units::{Extent, Lba, Sectors};
 
 use crate::location::DiskId;
+use crate::pool::flow::read_choice::cost;
 use crate::pool::names::PoolVolumeId;
 use crate::pool::operation::machine::{OperationId, Pool};
 
@@ -21,6 +24,8 @@ struct Epoch {
 pub(crate) struct SnapshotGroup {
     /// The disks that their data can be on: a flush goes to each.
     pub(crate) disks: BTreeSet<DiskId>,
+    /// Where the last request ended, by disk.
+    pub(crate) last: BTreeMap<DiskId, Lba>,
     /// The number of the first epoch.
     first: u64,
     /// The last one is the current epoch.
@@ -29,8 +34,9 @@ pub(crate) struct SnapshotGroup {
 
 impl SnapshotGroup {
     pub(crate) fn new(pool: &Pool, id: PoolVolumeId) -> Self {
-        let mut group =
-            Self { disks: BTreeSet::new(), first: 0, epochs: VecDeque::from([Epoch::default()]) };
+        let (disks, last) = (BTreeSet::new(), BTreeMap::new());
+        let epochs = VecDeque::from([Epoch::default()]);
+        let mut group = Self { disks, last, first: 0, epochs };
         group.rescan(pool, id);
         assert!(group.is_idle(), "a new group has no request");
         group
@@ -43,6 +49,13 @@ impl SnapshotGroup {
             self.disks.extend(&volume.disks);
             self.disks.extend(volume.places().map(|place| place.disk));
         }
+        self.last.retain(|disk, _| self.disks.contains(disk));
+    }
+
+    /// A request is issued to a disk. Returns its cost.
+    pub(crate) fn pass_over(&mut self, disk: DiskId, extent: Extent) -> Sectors {
+        let last = self.last.insert(disk, extent.end());
+        cost(last, extent)
     }
 
     /// A request has been mapped; returns its epoch.

@@ -91,6 +91,19 @@ pub enum Work {
     },
 }
 
+impl Work {
+    /// The number of sectors that it reads or writes.
+    pub(crate) fn sectors(&self) -> Sectors {
+        match self {
+            Self::Request { extent, .. }
+            | Self::Metadata { extent, .. }
+            | Self::Load { extent, .. }
+            | Self::Store { extent, .. } => extent.len,
+            Self::Flush | Self::Erase { .. } => Sectors::ZERO,
+        }
+    }
+}
+
 /// One command to one disk. Its completion is reported to [`Flow::done`](crate::pool::Flow::done).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -188,6 +201,16 @@ pub(crate) enum Owner {
     Load(CopyId),
     Store(CopyId),
     Change(ChangeId),
+}
+
+/// A piece in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PieceInFlight {
+    pub(crate) owner: Owner,
+    pub(crate) disk: DiskId,
+    /// The disk time that it is expected to take, in the sectors that the disk could transfer in
+    /// it.
+    pub(crate) cost: Sectors,
 }
 
 /// An operation of the pool that is not released.
