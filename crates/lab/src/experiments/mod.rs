@@ -17,6 +17,7 @@ mod experiment;
 mod insulation;
 mod known_misses;
 mod mclock;
+mod mirror;
 mod models;
 mod sample;
 mod speed;
@@ -37,7 +38,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 39] = [
+pub(crate) const ALL: [Experiment; 40] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -75,6 +76,7 @@ pub(crate) const ALL: [Experiment; 39] = [
     worth::WORTH_GRID,
     worth_clients::WORTH_CLIENTS,
     depth::DEPTH,
+    mirror::MIRROR,
     speed::SPEED,
     mclock::MCLOCK,
 ];
