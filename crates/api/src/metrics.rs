@@ -18,8 +18,8 @@ use std::fmt::Write as _;
 
 use config::{Labels, Plan, priority_name};
 use daemon::{
-    Buckets, DiskState, DiskStatus, Operator, PoolDiskState, PoolView, Status, Traffic,
-    VolumeStatus,
+    Buckets, DiskState, DiskStatus, Operator, PoolDiskState, PoolView, ResyncEstimate, Status,
+    Traffic, VolumeStatus,
 };
 use nbd::{Connections, ExportId, Transport};
 use units::Share;
@@ -251,6 +251,11 @@ const POOL: &[Family<PoolView>] = &[
         Value::Whole(moving.map(|one| one.left.0).sum())
     }),
 ];
+/// Only while copies are being made equal.
+const RESYNC: &[Family<ResyncEstimate>] =
+    &[gauge("resync_left_seconds", "Time until copies are equal; only with progress.", |one| {
+        time(one.time_left)
+    })];
 const VOLUME_PREFIX: &str = "spindle_volume_";
 const POOL_PREFIX: &str = "spindle_pool_";
 const POOL_LABELS: &[&str] = &["pool"];
@@ -282,6 +287,7 @@ pub fn metrics() -> Vec<Metric> {
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, BOUNDED);
     list(&mut all, VOLUME_PREFIX, VOLUME_LABELS, STREAM_BYTES);
     list(&mut all, POOL_PREFIX, POOL_LABELS, POOL);
+    list(&mut all, POOL_PREFIX, POOL_LABELS, RESYNC);
     all
 }
 
@@ -371,6 +377,7 @@ fn render(
     let pools: Vec<Labelled<PoolView>> =
         pool.into_iter().map(|pool| (format!("pool=\"{}\"", pool.uid), pool)).collect();
     text.families(POOL_PREFIX, POOL, &pools, |pool| Some(pool));
+    text.families(POOL_PREFIX, RESYNC, &pools, |pool| pool.resync.estimate.as_ref());
     text.0
 }
 

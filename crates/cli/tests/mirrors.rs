@@ -238,6 +238,45 @@ fn a_spare_takes_the_place_of_a_disk_that_failed_by_itself() {
     each_may_be_missing(&scratch, &["d0", "d4"], &reads);
 }
 
+#[test]
+fn a_rebuild_says_what_is_left_and_when_it_ends() {
+    let scratch = Scratch::new();
+    // So slow that it does not end before it is looked at.
+    let slow = CONFIG
+        .replace("FAULTS", "")
+        .replace("48MiB", "1GiB")
+        .replace("reserve = \"10%\"", "reserve = \"1%\", limit = \"1%\"");
+    scratch.write("plan.toml", slow);
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    // The first start makes the volumes.
+    Server::unix(scratch.path(), "plan.toml").stop();
+    std::fs::remove_file(scratch.join("d1.img")).expect("it was there");
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let before = pool(&scratch);
+    assert_eq!(before["resync"].get("time_left_s"), None, "nothing is made equal: {before}");
+    held(&scratch, &["pool", "replace", "d1", "d3"]);
+    let found = loop {
+        let found = pool(&scratch);
+        if found["resync"].get("time_left_s").is_some() {
+            break found["resync"].clone();
+        }
+        assert!(found["resync"]["left_bytes"].as_u64() > Some(0), "too soon: {found}");
+    };
+    let figure = |name: &str| found[name].as_f64().expect("a number");
+    let (left, rate, time) = (figure("left_bytes"), figure("bytes_per_s"), figure("time_left_s"));
+    // What is left may have fallen since the sample.
+    assert!(time > 0.0 && rate > 0.0 && left <= time * rate * 1.01 + 1.0, "{found}");
+    let text = held(&scratch, &["pool", "status"]).stdout;
+    for said in ["at risk: ", "left: all are equal in ", "/s\n  to do: nothing, but keep all disks"]
+    {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let api = api::Client::new(&scratch.join("spindle-api.sock"));
+    let metrics = api.metrics().expect("an answer");
+    assert!(metrics.contains("\nspindle_pool_resync_left_seconds{pool="), "{metrics}");
+    server.stop();
+}
+
 /// The default number of kills; `make soak` has more.
 fn kills() -> u64 {
     let asked = std::env::var("SPINDLE_KILLS").ok();

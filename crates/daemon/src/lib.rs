@@ -51,6 +51,7 @@ pub use observe::subscribers::{Filter, QUEUED_MAX, SUBSCRIBERS_MAX, Subscriber, 
 pub use observe::traced::{SERVED_MAX, ThrottleReason, Traced, TracedId};
 pub use observe::traffic::{Buckets, Flow, TimeSum, Traffic};
 pub use pool::discovery::{PoolError, random_uid};
+pub use pool::resync_trend::{ResyncEstimate, TREND_WINDOW};
 pub use pool::view::{Moving, PoolDiskState, PoolDiskView, PoolView, PoolVolumeView, ResyncView};
 pub use startup::daemon::{Daemon, Layer};
 pub use startup::error::StartError;

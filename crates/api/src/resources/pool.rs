@@ -62,7 +62,7 @@ pub struct PoolChange {
 }
 
 /// A pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
     /// Its unique identifier of 128 bits.
     pub uid: String,
@@ -112,7 +112,7 @@ pub struct PoolDisk {
 }
 
 /// The resynchronisation of a pool's mirrors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PoolResync {
     /// Whether copies are being made equal.
     pub running: bool,
@@ -125,6 +125,12 @@ pub struct PoolResync {
     pub left_bytes: u64,
     /// What was examined and made equal since the daemon's start.
     pub done_bytes: u64,
+    /// How fast what is left fell in the last 30 s; absent while there is no progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_s: Option<u64>,
+    /// The time until nothing is left at that rate; absent without one, and while `verifying`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_left_s: Option<f64>,
 }
 
 /// A volume or a snapshot of a pool.
@@ -201,13 +207,15 @@ impl From<PoolDiskView> for PoolDisk {
 
 impl From<ResyncView> for PoolResync {
     fn from(resync: ResyncView) -> Self {
-        let ResyncView { is_running, is_stuck, is_verifying, left, done } = resync;
+        let ResyncView { is_running, is_stuck, is_verifying, left, done, estimate } = resync;
         Self {
             running: is_running,
             stuck: is_stuck,
             verifying: is_verifying,
             left_bytes: left.0,
             done_bytes: done.0,
+            bytes_per_s: estimate.map(|estimate| estimate.bytes_per_s),
+            time_left_s: estimate.map(|estimate| estimate.time_left.as_secs_f64()),
         }
     }
 }
@@ -553,4 +561,27 @@ async fn rebalance(State(api): State<Api>) -> Answered<PoolAnswer> {
         Ok(())
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use daemon::ResyncEstimate;
+    use units::{Bytes, Duration};
+
+    use super::*;
+
+    #[test]
+    fn the_time_until_copies_are_equal_is_there_with_progress_alone() {
+        let left = Bytes(90 << 20);
+        let view = ResyncView { is_running: true, left, ..ResyncView::default() };
+        let json = serde_json::to_value(PoolResync::from(view)).expect("numbers");
+        assert_eq!((json.get("time_left_s"), json.get("bytes_per_s")), (None, None), "{json}");
+        let time_left = Duration::from_millis(1_500);
+        let estimate = Some(ResyncEstimate { bytes_per_s: 60 << 20, time_left });
+        let json = serde_json::to_value(PoolResync::from(ResyncView { estimate, ..view }));
+        let json = json.expect("numbers");
+        assert_eq!(json["time_left_s"], json!(1.5));
+        assert_eq!(json["bytes_per_s"], json!(60 << 20));
+        assert_eq!(json["left_bytes"], json!(90 << 20));
+    }
 }

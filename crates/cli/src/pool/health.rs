@@ -78,15 +78,103 @@ fn resync(pool: &Pool) -> Option<String> {
     let (left, done) = (Bytes(resync.left_bytes), Bytes(resync.done_bytes));
     if resync.stuck {
         return Some(format!(
-            "resynchronisation has stopped, {left} are left: a disk cannot be read or written\n"
+            "resynchronisation has stopped, {left} are left: a disk cannot be read or written\n  \
+             to do: `spindle disk ls` shows the failures of each disk; it goes on when a disk \
+             comes back, and with the next start\n"
         ));
     }
     if resync.verifying {
         return Some(format!(
             "resynchronisation: mirrors that could be written to when the daemon ended are made \
-             equal, {done} so far\n"
+             equal, {done} so far\n  to do: nothing, but keep all disks until then\n"
         ));
     }
-    (resync.left_bytes > 0 || resync.running)
-        .then(|| format!("resynchronisation: {done} made equal, {left} left\n"))
+    if resync.left_bytes == 0 && !resync.running {
+        return None;
+    }
+    let when = match (resync.time_left_s, resync.bytes_per_s) {
+        (Some(seconds), Some(rate)) => {
+            format!("all are equal in {} at {}/s", span(seconds), Bytes(rate))
+        }
+        _ => "no progress of late, so that the time left is unknown".to_owned(),
+    };
+    Some(format!(
+        "resynchronisation: {done} made equal, {left} left: {when}\n  to do: nothing, but keep all \
+         disks until then; a larger `[pool] rebuild` makes it faster\n"
+    ))
+}
+
+/// A time in its two largest units.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
+fn span(seconds: f64) -> String {
+    let whole = seconds as u64;
+    let (minutes, hours, days) = (whole / 60, whole / 3_600, whole / 86_400);
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3_600 => format!("{minutes} min {} s", whole % 60),
+        3_600..86_400 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::PoolResync;
+
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn pool(resync: PoolResync) -> Pool {
+        Pool {
+            uid: "0".to_owned(),
+            sequence: 1,
+            writable: true,
+            bytes: GIB,
+            free_bytes: GIB,
+            promised_bytes: 0,
+            alarm: false,
+            format: 2,
+            format_newest: 2,
+            resync,
+            disks: Vec::new(),
+            volumes: Vec::new(),
+        }
+    }
+
+    const QUIET: PoolResync = PoolResync {
+        running: false,
+        stuck: false,
+        verifying: false,
+        left_bytes: 0,
+        done_bytes: 0,
+        bytes_per_s: None,
+        time_left_s: None,
+    };
+
+    #[test]
+    fn a_pool_that_is_well_has_no_line() {
+        assert!(lines(&pool(QUIET)).is_empty());
+    }
+
+    #[test]
+    fn a_rebuild_says_when_it_ends_and_what_to_do_until_then() {
+        let rebuild = PoolResync { running: true, left_bytes: 90 * GIB, done_bytes: GIB, ..QUIET };
+        let known =
+            PoolResync { bytes_per_s: Some(50 << 20), time_left_s: Some(1_843.2), ..rebuild };
+        let text = lines(&pool(known)).concat();
+        for said in ["1GiB made equal, 90GiB left", "equal in 30 min 43 s at 50MiB/s", "to do: "] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+        let text = lines(&pool(rebuild)).concat();
+        assert!(text.contains("the time left is unknown") && text.contains("90GiB left"), "{text}");
+    }
+
+    #[test]
+    fn a_time_has_its_two_largest_units() {
+        let spans = [0.4, 59.9, 60.0, 3_599.0, 3_600.0, 86_399.0, 90_000.0].map(span);
+        let wanted = ["0 s", "59 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "23 h 59 min"];
+        assert_eq!(spans[..6], wanted);
+        assert_eq!(spans[6], "1 d 1 h");
+    }
 }

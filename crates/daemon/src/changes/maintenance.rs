@@ -1,5 +1,6 @@
 //! The maintenance thread: completes relocations, puts spares in the place of disks that the pool
-//! has taken out, and reports the pool's alarm, these disks, and the end of resynchronisation.
+//! has taken out, and reports the pool's alarm, these disks, and the progress and the end of
+//! resynchronisation.
 
 use std::thread;
 use std::time::Duration;
@@ -7,8 +8,8 @@ use std::time::Duration;
 use super::operator::Operator;
 use super::spares::Spares;
 
-/// The interval of checks for completed relocations. Only the contracts on disks that a volume has
-/// left depend on it.
+/// The interval of checks for completed relocations, and of samples of what is left to be made
+/// equal. Of the rest only the contracts on disks that a volume has left depend on it.
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Spawns the thread, which runs until maintenance is stopped.
@@ -35,10 +36,7 @@ pub(crate) fn spawn(operator: Operator) -> std::io::Result<thread::JoinHandle<()
             }
             were_out = out;
             operator.use_spares(&mut spares);
-            let is_behind = pool.inspect(|flow| {
-                let resync = flow.resync();
-                resync.stale > 0 || flow.pool().is_unsynced()
-            });
+            let is_behind = pool.sample_resync(operator.now());
             if was_behind && !is_behind {
                 eprintln!("pool: the copies of its mirrors are equal again");
             }

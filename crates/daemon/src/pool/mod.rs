@@ -21,5 +21,6 @@
 pub(crate) mod accounts;
 mod buffers;
 pub(crate) mod discovery;
+pub(crate) mod resync_trend;
 pub(crate) mod service;
 pub(crate) mod view;

@@ -10,7 +10,7 @@ use config::DiskIndex;
 use engine::VolumeId;
 use nbd::limits::STATUS_SEGMENTS_MAX;
 use nbd::{Allocation, BlockStatusReply, BlockStatusRequest, Errno, Handle, Reply, Segment};
-use units::{Extent, Lba, Op, Sectors};
+use units::{Extent, Instant, Lba, Op, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PieceId, PoolRequestId,
@@ -20,6 +20,8 @@ use volume::pool::{DiskUid, Layout, Operation, Pool, PoolVolumeId};
 
 use super::accounts::{PoolDisk, PoolVolumeAccounts};
 use super::buffers::Buffers;
+use super::resync_trend::ResyncTrend;
+use super::view::bytes;
 use crate::disk::inbox::Inbox;
 use crate::disk::message::Message;
 use crate::disk::request::{DiskRequest, Origin};
@@ -62,6 +64,7 @@ struct Inner {
     disks: BTreeMap<DiskId, PoolDisk>,
     /// A disk that is being added, and has no number in the pool yet or that of another.
     joining: Option<(DiskUid, PoolDisk)>,
+    trend: ResyncTrend,
     accounts: BTreeMap<PoolVolumeId, PoolVolumeAccounts>,
     buffers: Buffers,
     /// The pieces in flight.
@@ -87,6 +90,7 @@ impl PoolService {
             flow: Flow::new(pool),
             disks,
             joining: None,
+            trend: ResyncTrend::default(),
             accounts,
             buffers: Buffers::default(),
             pieces: BTreeMap::new(),
@@ -212,6 +216,20 @@ impl PoolService {
     /// Reads the flow.
     pub(crate) fn inspect<T>(&self, read: impl FnOnce(&Flow) -> T) -> T {
         read(&self.inner().flow)
+    }
+
+    /// Reads the flow and what was left to be made equal of late.
+    pub(crate) fn inspect_with_trend<T>(&self, read: impl FnOnce(&Flow, &ResyncTrend) -> T) -> T {
+        let inner = self.inner();
+        read(&inner.flow, &inner.trend)
+    }
+
+    /// Takes a sample of what is left to be made equal. Returns whether anything is, or may be.
+    pub(crate) fn sample_resync(&self, now: Instant) -> bool {
+        let mut inner = self.inner();
+        let stale = inner.flow.resync().stale;
+        inner.trend.record(now, bytes(stale));
+        stale > 0 || inner.flow.pool().is_unsynced()
     }
 
     /// How the blocks of a volume are placed.

@@ -7,6 +7,8 @@ use volume::DiskId;
 use volume::pool::flow::{ChangeOutcome, Flow, RelocationProgress};
 use volume::pool::{BlockExtent, BlockSet, Blocks, Layout, Pool, PoolUid, Volume, Zone};
 
+use super::resync_trend::{ResyncEstimate, ResyncTrend};
+
 /// The names of the pool's disks that are present.
 pub(crate) type DiskNames = BTreeMap<DiskId, String>;
 
@@ -93,6 +95,9 @@ pub struct ResyncView {
     pub left: Bytes,
     /// What was examined and made equal since the daemon's start.
     pub done: Bytes,
+    /// The time until all copies are equal; `None` while there is no progress, and while copies may
+    /// differ that are not counted in `left`.
+    pub estimate: Option<ResyncEstimate>,
 }
 
 /// A volume or a snapshot of a pool.
@@ -168,7 +173,7 @@ fn disk_state(pool: &Pool, id: DiskId, names: &DiskNames) -> PoolDiskState {
 
 impl PoolView {
     /// A view of the pool whose disks the daemon knows by these names.
-    pub(crate) fn new(flow: &Flow, names: &DiskNames) -> Self {
+    pub(crate) fn new(flow: &Flow, trend: &ResyncTrend, names: &DiskNames) -> Self {
         let (pool, relocations) = (flow.pool(), flow.relocations());
         let (state, status) = (pool.state(), pool.status());
         let name = |id: DiskId| names.get(&id).cloned();
@@ -211,13 +216,14 @@ impl PoolView {
                 moving: progress.map(moving),
             }
         });
-        let resync = flow.resync();
+        let (resync, is_verifying) = (flow.resync(), pool.is_unsynced());
         let resync = ResyncView {
             is_running: resync.is_running,
             is_stuck: resync.is_stuck,
-            is_verifying: pool.is_unsynced(),
+            is_verifying,
             left: bytes(resync.stale),
             done: bytes(resync.done),
+            estimate: trend.estimate().filter(|_| !is_verifying && !resync.is_stuck),
         };
         let (disks, mut volumes): (Vec<_>, Vec<_>) = (disks.collect(), volumes.collect());
         volumes.sort_by(|one, two| one.name.cmp(&two.name));

@@ -13,11 +13,9 @@ function share(part, whole) {
   return whole > 0 ? percent(part / whole) : "–";
 }
 
-/** The bar of something that was `old` done at the answer before, with the time that is left. */
-function progress(label, [done, left], old, uptime) {
-  const seconds = uptime - (before?.uptime ?? uptime);
-  const rate = seconds > 0 && done > old ? (done - old) / seconds : null;
-  const when = rate ? `${span(left / rate)} left at ${bytes(Math.round(rate))}/s` : "";
+/** The bar of something, with the time that is left. */
+function progress(label, [done, left], rate, seconds) {
+  const when = rate ? `${span(seconds)} left at ${bytes(Math.round(rate))}/s` : "";
   return [el("progress", { max: done + left, value: done, "aria-label": label }),
     ` ${bytes(done)} of ${bytes(done + left)} ${when}`];
 }
@@ -25,20 +23,22 @@ function progress(label, [done, left], old, uptime) {
 function relocation(volume, uptime) {
   const { moved_bytes: moved, left_bytes: left, stuck } = volume.moving;
   const old = before?.volumes.get(volume.name)?.moving?.moved_bytes ?? moved;
-  const bar = progress(`relocation of ${volume.name}`, [moved, left], old, uptime);
+  const seconds = uptime - (before?.uptime ?? uptime);
+  const rate = seconds > 0 && moved > old ? (moved - old) / seconds : null;
+  const bar = progress(`relocation of ${volume.name}`, [moved, left], rate, left / rate);
   return el("li", {}, `${volume.name}: `, ...bar, stuck ? ` stuck: ${stuck}` : "");
 }
 
 /** The state of the mirrors' copies. */
-function copies(pool, uptime) {
+function copies(pool) {
   const { running, stuck, verifying, left_bytes: left, done_bytes: done } = pool.resync;
+  const { bytes_per_s: rate, time_left_s: seconds } = pool.resync;
   const degraded = pool.volumes.filter((volume) => volume.degraded_bytes > 0);
   const lines = degraded.map((volume) => el("li", { class: "bad" },
     `${volume.name}: ${bytes(volume.degraded_bytes)} lack a copy` +
     `${volume.lost_bytes > 0 ? `, ${bytes(volume.lost_bytes)} have no whole one` : ""}`));
   if (running) {
-    const old = before?.resync.done_bytes ?? done;
-    const bar = progress("copies made equal", [done, left], old, uptime);
+    const bar = progress("copies made equal", [done, left], rate, seconds);
     lines.push(el("li", {}, "copies are made equal: ", ...bar));
   }
   if (stuck) lines.push(el("li", { class: "bad" }, "some copies cannot be made equal yet"));
@@ -104,8 +104,8 @@ export async function show(pool, uptime) {
         moves.length ? el("ul", {}, ...moves.map((volume) => relocation(volume, uptime)))
           : el("p", {}, "none"),
         ...(pool.volumes.some((volume) => volume.copies)
-          ? [el("h3", {}, "Copies of mirrors"), copies(pool, uptime)] : []),
+          ? [el("h3", {}, "Copies of mirrors"), copies(pool)] : []),
         el("h3", {}, "Volumes and snapshots"), el("ul", {}, ...pool.volumes.map(volumeOf)))));
   const volumes = new Map(pool.volumes.map((volume) => [volume.name, volume]));
-  before = { uptime, volumes, resync: pool.resync };
+  before = { uptime, volumes };
 }
