@@ -7,8 +7,8 @@ use spindle_volume::pool::flow::{
 };
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
-    Blocks, Failure, Layout, NewVolume, Operation, Pool, PoolVolumeId, Refusal, VolumeBlock, Zone,
-    find,
+    Blocks, Copies, Failure, Layout, NewVolume, Operation, Pool, PoolVolumeId, Refusal,
+    VolumeBlock, Zone, find,
 };
 use units::{Extent, Lba, Op, Sectors};
 
@@ -242,6 +242,70 @@ fn moving_says_why_it_is_stuck_and_goes_on_when_there_is_room() {
     let stuck = matches!(progress[0].stuck, Some(ChangeOutcome::Refused(Refusal::NoSpace { .. })));
     assert!(stuck, "{progress:?}");
     done(&mut world, Operation::Remove { volume: full });
+    assert_eq!(world.flow.relocations(), []);
+}
+
+/// A disk fails, and the pool goes on without it.
+fn pull(world: &mut World, disk: u32) {
+    world.dead.insert(usize::try_from(disk).unwrap());
+    assert!(world.flow.fail(DiskId(disk)), "the pool goes on");
+    world.drain();
+    assert!(!world.flow.pool().state().is_in(DiskId(disk)));
+}
+
+fn come_back(world: &mut World, disk: u32) {
+    world.dead.clear();
+    done(world, Operation::TakeBack { disk: DiskId(disk) });
+}
+
+fn mirror(name: &str, disks: &[u32]) -> NewVolume {
+    let layout = Layout::Mirror(Copies::new(2).unwrap());
+    NewVolume { layout, ..plan(name, 4, false, disks) }
+}
+
+/// What is on a disk that is out, and has no copy, waits for the disk: it is read by no attempt.
+#[test]
+fn moving_off_a_disk_that_is_out_says_so_and_goes_on_when_it_is_back() {
+    let mut world = World::new(1, 3);
+    create(&mut world, mirror("mirror", &[1, 2]));
+    let id = create(&mut world, plan("single", 6, false, &[0]));
+    let written = write(&mut world, id, 0, 6);
+    world.drain();
+    pull(&mut world, 0);
+    done(&mut world, Operation::Relocate { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] });
+    let progress = world.flow.relocations();
+    let stuck = Some(ChangeOutcome::Refused(Refusal::Out(DiskId(0))));
+    assert_eq!((progress[0].misplaced, &progress[0].stuck), (6, &stuck));
+    come_back(&mut world, 0);
+    assert_eq!(world.flow.relocations(), []);
+    let read = world.submit(id, units::Operation::read(at(0, 6)), false);
+    world.drain();
+    assert_eq!([written, read].map(|one| answer(&world, one)), [Some(Ok(())); 2]);
+}
+
+/// Some blocks cannot be read, and others have nowhere to go: neither makes the others tried for
+/// ever.
+#[test]
+fn moves_that_fail_do_not_restart_those_that_are_refused_without_end() {
+    let mut world = World::new(1, 3);
+    create(&mut world, mirror("mirror", &[0, 1]));
+    let stripe = NewVolume { layout: Layout::Stripe, ..plan("stripe", 12, false, &[0, 1]) };
+    let id = create(&mut world, stripe);
+    let volume = world.flow.pool().state().volume(id).unwrap();
+    let places = volume.places().filter(|place| place.disk == DiskId(0));
+    let bad = places.flat_map(|place| place.block..place.end()).map(|block| (0, block.into()));
+    world.bad = bad.collect();
+    world.flow.pause_relocation(true);
+    let disks = vec![DiskId(1), DiskId(2)];
+    done(&mut world, Operation::Relocate { volume: id, zone: Zone::Any, disks });
+    pull(&mut world, 2);
+    world.flow.pause_relocation(false);
+    world.drain();
+    let progress = world.flow.relocations();
+    assert_eq!(progress[0].misplaced, 12);
+    assert!(progress[0].stuck.is_some(), "{progress:?}");
+    world.bad.clear();
+    come_back(&mut world, 2);
     assert_eq!(world.flow.relocations(), []);
 }
 

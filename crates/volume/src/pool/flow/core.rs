@@ -207,7 +207,7 @@ impl Flow {
             self.pool.release(operation_id);
             self.operation_ids.remove(&operation_id);
             if end.is_err() {
-                self.retry_stuck();
+                self.retry_stuck_after_failure();
             }
         }
         match pending.owner {

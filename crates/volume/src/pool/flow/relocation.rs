@@ -5,6 +5,9 @@ use crate::pool::flow::values::ChangeOutcome;
 /// The number of blocks that are moved at a time.
 pub const RELOCATIONS_MAX: usize = 2;
 
+/// The passes in a row without a moved block that follow each other because an operation failed.
+pub(crate) const RELOCATION_RETRIES_MAX: u8 = 4;
+
 /// The relocation of one volume's blocks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Relocation {
@@ -19,12 +22,29 @@ pub(crate) struct Relocation {
     pub(crate) why: Option<ChangeOutcome>,
     /// No block can be moved until something has changed.
     pub(crate) stuck: bool,
+    /// Passes that began since a block was moved, because an operation failed.
+    pub(crate) retries: u8,
 }
 
 impl Relocation {
+    /// Whether it is stuck because moves were refused.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.stuck && matches!(self.why, Some(ChangeOutcome::Refused(_)))
+    }
+
     pub(crate) fn restart(&mut self) {
         assert!(self.running <= RELOCATIONS_MAX, "moves are within their limit");
         assert!(!self.stuck || self.why.is_some(), "a stuck relocation has a reason");
         (self.cursor, self.failures, self.why, self.stuck) = (0, 0, None, false);
+        self.retries = 0;
+    }
+
+    /// Restarts because an operation failed. That may have been a move, and moves that fail would
+    /// restart each other without end.
+    pub(crate) fn retry(&mut self) {
+        let retries = self.retries + 1;
+        assert!(retries <= RELOCATION_RETRIES_MAX, "retries are within their limit");
+        self.restart();
+        self.retries = retries;
     }
 }

@@ -5,8 +5,7 @@
 
 use crate::pool::flow::change::PendingChange;
 use crate::pool::flow::core::Flow;
-use crate::pool::flow::relocation::RELOCATIONS_MAX;
-use crate::pool::flow::relocation::Relocation;
+use crate::pool::flow::relocation::{RELOCATION_RETRIES_MAX, RELOCATIONS_MAX, Relocation};
 use crate::pool::flow::values::ChangeOutcome;
 use crate::pool::flow::values::RelocationProgress;
 use crate::pool::names::{PoolVolumeId, VolumeBlock};
@@ -40,9 +39,17 @@ impl Flow {
 
     /// Retries relocations that lacked space: some may have been freed.
     pub(crate) fn retry_stuck(&mut self) {
-        for relocation in self.relocations.values_mut().filter(|relocation| relocation.stuck) {
-            if matches!(relocation.why, Some(ChangeOutcome::Refused(_))) {
-                relocation.restart();
+        for relocation in self.relocations.values_mut().filter(|one| one.is_refused()) {
+            relocation.restart();
+            self.dirty = true;
+        }
+    }
+
+    /// The same after an operation failed, which frees the blocks that it held.
+    pub(crate) fn retry_stuck_after_failure(&mut self) {
+        for relocation in self.relocations.values_mut().filter(|one| one.is_refused()) {
+            if relocation.retries < RELOCATION_RETRIES_MAX {
+                relocation.retry();
                 self.dirty = true;
             }
         }
@@ -121,7 +128,7 @@ impl Flow {
         relocation.running -= 1;
         if end == ChangeOutcome::Done {
             relocation.moved += 1;
-            relocation.failures = 0;
+            (relocation.failures, relocation.retries) = (0, 0);
             return;
         }
         relocation.failures += 1;

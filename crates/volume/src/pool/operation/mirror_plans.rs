@@ -72,6 +72,9 @@ impl Pool {
         assert_eq!(from.len, run.place.len, "as many blocks as are copied");
         assert!(column < volume.columns.len(), "a column of the volume");
         if !volume.layout.is_mirror() {
+            if !self.state.is_in(from.disk) {
+                return Err(Refusal::Out(from.disk));
+            }
             new.actions.push(Action::Copy { from: placed(from), to: placed(run.place) });
             return Ok(new);
         }
