@@ -309,6 +309,25 @@ fn moves_that_fail_do_not_restart_those_that_are_refused_without_end() {
     assert_eq!(world.flow.relocations(), []);
 }
 
+/// The disk that is to stay fails while the last other one leaves: no disk would be left, so the
+/// pool stops, and has one of its states when it is opened again.
+#[test]
+fn the_last_disk_that_stays_is_not_taken_out() {
+    let mut world = World::new(1, 3);
+    create(&mut world, mirror("mirror", &[0, 1]));
+    pull(&mut world, 0);
+    let change = world.change(Operation::RemoveDisk { disk: DiskId(2) });
+    assert!(!world.running.is_empty(), "it is being committed");
+    world.dead.insert(1);
+    world.drain();
+    assert_eq!(world.ends.last(), Some(&(change, ChangeOutcome::Failed(Failure::Unknown))));
+    assert!(world.flow.pool().is_poisoned());
+    world.dead.remove(&1);
+    world.restart();
+    world.drain();
+    assert!(world.flow.pool().is_live(DiskId(1)));
+}
+
 /// A disk is emptied and goes, with its volumes in use; then nothing is asked of it any more.
 #[test]
 fn a_disk_is_emptied_and_goes_while_clients_flush() {

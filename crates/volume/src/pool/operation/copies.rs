@@ -7,7 +7,7 @@ use crate::location::DiskId;
 use crate::pool::format::fields::VERSION_FIRST;
 use crate::pool::limits::STALE_RUNS_MAX;
 use crate::pool::names::{BlockExtent, PoolVolumeId, VolumeBlock};
-use crate::pool::operation::machine::Pool;
+use crate::pool::operation::machine::{Kind, Pool};
 use crate::pool::state::block_set::BlockSet;
 use crate::pool::state::change::Change;
 use crate::pool::state::extent_map::Mapping;
@@ -120,10 +120,26 @@ impl Pool {
         }
         let mut members: BTreeSet<DiskId> = self.state.disks_in().collect();
         members.extend(self.commit.iter().flat_map(|commit| &commit.coming));
-        let stays = |id: &&DiskId| **id != disk && !self.redundancy.failing.contains(*id);
+        let leaving = self.leaving();
+        let stays = |id: &&DiskId| {
+            **id != disk && !self.redundancy.failing.contains(*id) && !leaving.contains(*id)
+        };
         let staying = members.iter().filter(stays).count();
         assert!(staying <= members.len(), "a part of the members");
         members.contains(&disk) && staying > 0 && staying * 2 >= members.len()
+    }
+
+    /// The disks that the commit in progress removes.
+    fn leaving(&self) -> BTreeSet<DiskId> {
+        let kind = self.commit.as_ref().map(|commit| &commit.kind);
+        let Some(Kind::Images { operation_ids }) = kind else { return BTreeSet::new() };
+        let pending = operation_ids.iter().filter_map(|id| self.pending.get(id));
+        let changes = pending.flat_map(|one| &one.changes);
+        let removed = |change: &Change| match change {
+            Change::RemoveDisk { number } => Some(*number),
+            _ => None,
+        };
+        changes.filter_map(removed).collect()
     }
 
     /// The changes that take the failed disks out, or `None` if they do not fit the metadata.
