@@ -37,8 +37,8 @@ pub use contract::{
     Priority, RateContract, RateRequirement, Refusal, StreamContract, Tokens, VolumeId, Weight,
 };
 pub use engine::{
-    BEST_EFFORT_TASK, CommandPieces, Engine, IdleReason, LongestCommand, RESERVES_TASK,
-    latency_task, reserve_task, volume_of_task,
+    BEST_EFFORT_TASK, CommandPieces, Engine, FreeblockStats, IdleReason, LongestCommand,
+    RESERVES_TASK, latency_task, reserve_task, volume_of_task,
 };
 pub use policy::{ContractUnit, Feature, PolicyName, UnknownPolicy, WorstCase};
 pub use preempt::{

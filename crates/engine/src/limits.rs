@@ -22,6 +22,16 @@ pub const FEEDING_AGE_MAX: Duration = Duration::from_secs(1);
 /// The requests of a volume among which the next one is chosen: those at the front of its queue.
 pub const CANDIDATES_MAX: usize = 512;
 
+/// The queued reads among which one is looked for that fits into a rotational wait.
+pub const FREEBLOCK_CANDIDATES_MAX: usize = 512;
+
+/// The volumes whose reads are looked at for one rotational wait.
+pub const FREEBLOCK_VOLUMES_MAX: usize = 64;
+
+/// The longest read that is carried out in a rotational wait: a quarter of a revolution of a fast
+/// zone.
+pub const FREEBLOCK_READ_MAX: Sectors = Sectors(512);
+
 /// The most that one command reads or writes; a longer request becomes several commands, with a
 /// decision between any two. 1 MiB keeps a slow disk busy for about 50 ms: the longest time without
 /// preemption.
@@ -123,6 +133,7 @@ pub const READ_AHEAD_MEMORY_MAX: Sectors = Sectors(4 << 21);
 
 const _: () = assert!(COMMAND_MAX.0 <= TRIM_MAX.0);
 const _: () = assert!(MERGED_MAX.0 <= COMMAND_MAX.0);
+const _: () = assert!(FREEBLOCK_READ_MAX.0 <= COMMAND_MAX.0);
 const _: () = assert!(MERGE_CANDIDATES_MAX <= CANDIDATES_MAX);
 /// The memory for the write buffers of a disk, by default.
 pub const WRITE_BUFFER_MEMORY: Sectors = Sectors(256 << 11);

@@ -41,6 +41,10 @@ pub struct Settings {
     /// policy that [keeps](PolicyName::keeps) [`Feature::Chooser`](crate::Feature::Chooser), and
     /// requests that are executed whole.
     pub chooser: ChooserName,
+    /// Whether reads of volumes without a guarantee are carried out in the rotational waits of
+    /// other volumes' commands (OSDI 2000). Needs [`ChooserName::Predicted`], and does nothing
+    /// without a profile or while a volume of the disk has a guarantee by deadlines.
+    pub freeblock: bool,
     /// How requests become commands.
     pub execution: Execution,
     /// The parameters of policies [with deadlines](PolicyName::has_deadlines).
@@ -125,6 +129,7 @@ impl Default for Settings {
             nominal_cost: Self::NOMINAL_DEFAULT,
             command_max: COMMAND_MAX,
             chooser: ChooserName::Arrival,
+            freeblock: false,
             execution: Execution::Whole { split: None },
             deadlines: Deadlines::default(),
         }
@@ -153,7 +158,9 @@ impl Settings {
         let period = (limits::PERIOD_MIN..=limits::PERIOD_MAX).contains(&self.period);
         let arrival = self.chooser == ChooserName::Arrival;
         let whole = self.execution == Execution::Whole { split: None };
+        let predicts = self.chooser == ChooserName::Predicted;
         let checks = [
+            (predicts || !self.freeblock, "a chooser that predicts, for freeblock scheduling"),
             (arrival || self.policy.keeps(Feature::Chooser), "a policy that lets requests reorder"),
             (arrival || whole, "requests that are executed whole if they are reordered"),
             ((1..=limits::DEPTH_MAX).contains(&self.depth), "a depth from 1 to 256"),

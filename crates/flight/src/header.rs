@@ -18,7 +18,7 @@ use crate::code::{Coded, FormatError, Source, choices, fields};
 /// The first bytes of a record.
 pub const MAGIC: [u8; 8] = *b"SPFLIGHT";
 /// The version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The initial state of one disk's engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ fields! {
     Header { program, disk, config, settings, profile, started_at }
     Settings {
         policy, depth, charging, period, batch, linger, deferred_writes, estimates, headroom,
-        nominal_cost, command_max, chooser, execution, deadlines,
+        nominal_cost, command_max, chooser, freeblock, execution, deadlines,
     }
     DeferredWrites { sequential, random }
     StoreRate { time, sectors }

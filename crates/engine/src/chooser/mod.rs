@@ -25,7 +25,7 @@
 use std::sync::Arc;
 
 use drive_profile::Profile;
-use units::{DiskTime, Instant, Lba, Op, Operation};
+use units::{DiskTime, Extent, Instant, Lba, Op, Operation};
 
 use self::predictor::{Predictor, Pricing, Target};
 use crate::VolumeId;
@@ -40,6 +40,7 @@ mod seek_times;
 
 pub use name::{ChooserName, UnknownChooser};
 pub use predictor::PredictionStats;
+pub(crate) use predictor::RotationalWait;
 
 /// Of its age a request's price is less by one part in the square of the queue's length divided by
 /// this. So a request that has waited for as long as the order of arrival makes it wait counts
@@ -106,6 +107,8 @@ pub(crate) struct Chooser {
     backlogs: Vec<Backlog>,
     predictor: Option<Predictor>,
     wants_profile: bool,
+    /// Whether rotational waits are used.
+    freeblock: bool,
     /// The volume of the last command.
     last: Option<VolumeId>,
 }
@@ -223,10 +226,11 @@ pub(crate) fn conflicts(one: &Operation, other: &Operation) -> bool {
 
 impl Chooser {
     /// The chooser of this name; `None` for the order of arrival, which needs none.
-    pub(crate) fn new(name: ChooserName) -> Option<Box<Self>> {
+    pub(crate) fn new(name: ChooserName, freeblock: bool) -> Option<Box<Self>> {
         let wants_profile = name == ChooserName::Predicted;
         let (notes, backlogs) = (Vec::new(), Vec::new());
-        let chooser = Self { notes, backlogs, predictor: None, wants_profile, last: None };
+        let (predictor, last) = (None, None);
+        let chooser = Self { notes, backlogs, predictor, wants_profile, freeblock, last };
         debug_assert!(chooser.predictor.is_none(), "nothing is known of the drive yet");
         (name != ChooserName::Arrival).then(|| Box::new(chooser))
     }
@@ -234,6 +238,9 @@ impl Chooser {
     pub(crate) fn set_profile(&mut self, profile: &Arc<Profile>) {
         debug_assert!(self.last.is_none(), "a profile is set before the first command");
         self.predictor = self.wants_profile.then(|| Predictor::new(Arc::clone(profile)));
+        if let Some(predictor) = self.predictor.as_mut().filter(|_| self.freeblock) {
+            predictor.follow_read_buffer();
+        }
     }
 
     /// Whether positioning times are predicted, and how far that is trusted; `None` for a sweep.
@@ -331,6 +338,28 @@ impl Chooser {
         if let Some(predictor) = &mut self.predictor {
             predictor.completed(id, now);
         }
+    }
+
+    /// The rotational wait of a command that would go now; `None` where it is not predicted.
+    pub(crate) fn rotational_wait(
+        &self,
+        operation: &Operation,
+        now: Instant,
+    ) -> Option<RotationalWait<'_>> {
+        debug_assert!(operation.op != Op::Seek, "no request is a seek");
+        self.predictor.as_ref().and_then(|predictor| predictor.rotational_wait(operation, now))
+    }
+
+    /// When the read in `slot`, of `extent`, has completed if it is carried out in `wait`; `None`
+    /// if it does not fit.
+    pub(crate) fn fits(
+        &self,
+        wait: &RotationalWait<'_>,
+        slot: Slot,
+        extent: Extent,
+    ) -> Option<Instant> {
+        debug_assert!((slot as usize) < self.notes.len(), "a queued request has a note");
+        wait.fits(self.notes[slot as usize].target, extent)
     }
 
     /// The commands that the drive gets at a time, of at most `depth`: while predictions are

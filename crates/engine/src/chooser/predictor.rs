@@ -23,8 +23,12 @@ use units::{Angle, Duration, Instant, Op, Operation};
 use super::odds;
 use super::seek_times::SeekTimes;
 use crate::limits::DEPTH_MAX;
-use crate::preempt::{Arm, RotationTracker, continues_run};
+use crate::preempt::{Arm, ReadSegments, RotationTracker, continues_run};
 use crate::request::CommandId;
+
+mod rotational_wait;
+
+pub(crate) use rotational_wait::RotationalWait;
 
 /// The outcomes of predictions that are evaluated together.
 const OUTCOMES: u32 = 64;
@@ -55,7 +59,7 @@ const _: () = assert!(OUTCOMES <= u64::BITS && OUTCOMES <= TRIAL_MAX && TRIAL_MA
 
 /// Where a request begins on the disk: looked up once, when it arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Target {
+pub(crate) struct Target {
     cylinder: u32,
     angle: Angle,
     surface: u16,
@@ -90,7 +94,18 @@ struct InDrive {
     id: CommandId,
     operation: Operation,
     issued: Instant,
+    /// Whether the drive's read buffer serves it, as far as that is followed.
+    is_hit: bool,
     prediction: Option<Prediction>,
+}
+
+impl InDrive {
+    /// Whether the drive's memory serves it, so that the arm stays where it is: not the read-ahead
+    /// that follows it.
+    fn keeps_arm(&self, arm: Option<Arm>) -> bool {
+        debug_assert!(!self.is_hit || self.operation.op == Op::Read, "the buffer serves reads");
+        self.is_hit && !arm.is_some_and(|arm| continues_run(&arm, &self.operation))
+    }
 }
 
 /// What one decision prices its candidates by.
@@ -111,6 +126,13 @@ pub(super) struct Pricing<'a> {
 impl Pricing<'_> {
     /// The expected time in ns until the first sector of a request passes under the head.
     pub(super) fn cost(&self, target: Target, writes: bool) -> i64 {
+        let (arrives, wait) = self.arrival(target, writes);
+        arrives.cast_signed() + odds::expected_wait(wait, self.deviation, self.period)
+    }
+
+    /// The time in ns until the heads are on the track of a request, and from then until its first
+    /// sector passes.
+    fn arrival(&self, target: Target, writes: bool) -> (u64, u64) {
         let (table, (ready, angle)) =
             if writes { (self.writes, self.write) } else { (self.reads, self.read) };
         let distance = self.cylinder.abs_diff(target.cylinder);
@@ -118,7 +140,7 @@ impl Pricing<'_> {
         let wait = (target.angle - (angle + swept(travel, self.turn_rate))).0;
         let wait = (u64::from(wait) * self.period) >> 32;
         debug_assert!(wait <= self.period, "a sector passes once in each revolution");
-        (ready + travel).cast_signed() + odds::expected_wait(wait, self.deviation, self.period)
+        (ready + travel, wait)
     }
 }
 
@@ -159,6 +181,8 @@ pub(super) struct Predictor {
     free: Instant,
     in_drive: Vec<InDrive>,
     buffered: Option<Instant>,
+    /// What the drive's read buffer holds; `None`: it is not followed.
+    segments: Option<ReadSegments>,
     deviation: u64,
     trust: Trust,
     /// The last outcomes, one bit each, set for a failure; and their number.
@@ -185,6 +209,7 @@ impl Predictor {
             free: Instant::ZERO,
             in_drive: Vec::with_capacity(DEPTH_MAX as usize),
             buffered: None,
+            segments: None,
             deviation: first.as_nanos(),
             trust: Trust::Trusted,
             failed: 0,
@@ -192,6 +217,13 @@ impl Predictor {
             stats: PredictionStats::default(),
             profile,
         }
+    }
+
+    /// Follows what the drive's read buffer holds: runs of which others are read in between.
+    pub(super) fn follow_read_buffer(&mut self) {
+        debug_assert!(self.in_drive.is_empty(), "it is followed from the first command on");
+        debug_assert!(self.segments.is_none(), "it is followed once");
+        self.segments = Some(ReadSegments::new(&self.profile));
     }
 
     pub(super) fn stats(&self) -> PredictionStats {
@@ -252,7 +284,9 @@ impl Predictor {
 
     /// A command goes to the drive.
     pub(super) fn issued(&mut self, id: CommandId, operation: &Operation, now: Instant) {
-        let mut command = InDrive { id, operation: *operation, issued: now, prediction: None };
+        let is_hit = self.is_hit(operation, now);
+        let (operation, prediction) = (*operation, None);
+        let mut command = InDrive { id, operation, issued: now, is_hit, prediction };
         if self.in_drive.len() < ORDERED {
             self.predict(&mut command);
         } else {
@@ -276,7 +310,10 @@ impl Predictor {
         if let Some(prediction) = command.prediction {
             self.learn(&prediction, now);
         }
-        self.now_at = self.after(self.now_at, &command.operation);
+        self.update_segments(&command, now);
+        if !command.keeps_arm(self.now_at) {
+            self.now_at = self.after(self.now_at, &command.operation);
+        }
         (self.then_at, self.free) = (self.now_at, now);
         match self.in_drive.len() {
             0 => {}
@@ -310,12 +347,22 @@ impl Predictor {
         operation.op == Op::Write && self.profile.write_cache && !operation.fua
     }
 
+    /// Whether the drive may be destaging a write at `now`.
+    fn is_dirty(&self, now: Instant) -> bool {
+        debug_assert!(self.buffered.is_none() || self.profile.write_cache, "it buffers writes");
+        self.buffered.is_some_and(|at| now.saturating_since(at) < DESTAGED_AFTER)
+    }
+
     /// Predicts a command that begins when those before it have ended, and where the arm is then.
     fn predict(&mut self, command: &mut InDrive) {
         let (operation, from) = (command.operation, self.then_at);
         command.prediction = None;
-        self.then_at = self.after(from, &operation);
         let begins = self.free.max(command.issued);
+        if command.keeps_arm(from) {
+            self.free = begins;
+            return;
+        }
+        self.then_at = self.after(from, &operation);
         let Some(arm) = from.filter(|_| self.then_at.is_some()) else {
             self.free = begins;
             return;
@@ -336,8 +383,7 @@ impl Predictor {
         let (media, bus) = (profile.transfer_time(extent), profile.bus_sector * extent.len.0);
         let lag = lag + bus.saturating_sub(media);
         let arrives = (command.issued + overhead).max(self.free) + travel;
-        let is_dirty =
-            self.buffered.is_some_and(|at| command.issued.saturating_since(at) < DESTAGED_AFTER);
+        let is_dirty = self.is_dirty(command.issued);
         let passes = self.phase.next(start.angle, arrives).filter(|_| !is_dirty);
         let soonest = begins + travel / 2 + media / 2;
         self.free = passes.unwrap_or(arrives) + media + lag;

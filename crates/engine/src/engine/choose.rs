@@ -102,7 +102,7 @@ impl Engine {
     }
 
     /// Moves the request in `slot`, which follows the one in `before`, to the front of the queue.
-    fn make_head(&mut self, volume: VolumeId, (before, slot): (Slot, Slot)) {
+    pub(super) fn make_head(&mut self, volume: VolumeId, (before, slot): (Slot, Slot)) {
         let first = self.volumes[volume.0 as usize].first;
         assert_ne!(first, slot, "another one was the head");
         let operation = self.pending(first).request.operation;

@@ -5,7 +5,7 @@ use units::{Instant, Op, Operation, Sectors};
 use super::pending::Slot;
 use super::{ActiveRequest, Engine, Issued, NO_SLOT, Selection};
 use crate::limits::PREEMPTIONS_MAX;
-use crate::policy::Pick;
+use crate::policy::{Dispatch, DispatchRecord, Pick};
 use crate::preempt::Step;
 use crate::request::Command;
 use crate::{Execution, Purpose, VolumeId};
@@ -98,6 +98,9 @@ impl Engine {
             if self.line_up(selection.volume) {
                 return None;
             }
+            if let Some(command) = self.issue_freeblock(selection, now) {
+                return Some(command);
+            }
             let slot = self.volumes[selection.volume.0 as usize].first;
             if self.pending(slot).owes_flush {
                 self.set_active_request(selection.volume, slot);
@@ -129,6 +132,60 @@ impl Engine {
                 Some(self.issue_auxiliary(slot, Operation::read(extent), Purpose::Prefetch, now))
             }
         }
+    }
+
+    /// Issues the next command of the selected volume.
+    fn issue(&mut self, selection: Selection, now: Instant) -> Command {
+        let slot = self.volumes[selection.volume.0 as usize].first;
+        assert_ne!(slot, NO_SLOT, "a selected volume has a head");
+        let gathered = self.gather(selection.volume, slot);
+        self.issue_piece(selection, gathered, None, now)
+    }
+
+    /// Issues this command of the selected volume, for the first `covered` requests of its queue;
+    /// in the rotational wait of a command of `lender`, if there is one.
+    pub(super) fn issue_piece(
+        &mut self,
+        Selection { volume, urgent }: Selection,
+        (operation, covered): (Operation, u32),
+        lender: Option<VolumeId>,
+        now: Instant,
+    ) -> Command {
+        let slot = self.volumes[volume.0 as usize].first;
+        assert_ne!(slot, NO_SLOT, "a selected volume has a head");
+        debug_assert!(
+            self.issued.len() < self.settings.depth as usize,
+            "the drive takes a command"
+        );
+        let id = self.next_command();
+        let purpose = Purpose::Transfer;
+        let pending = self.pending(slot);
+        let (request, offset) = (pending.request, pending.issued);
+        let command = Command { id, request: request.id, volume, operation, offset, purpose };
+        debug_assert_eq!(request.volume, volume, "a head is its volume's");
+        let issued = Issued { id, slot, covered, offset, operation, purpose, record: None };
+        let (ended, next) = self.start(&issued, now);
+        self.meter.issued(id, now);
+        if let Some(chooser) = &mut self.chooser {
+            chooser.issued((id, volume), &operation, now);
+        }
+        if let Some(executor) = &mut self.executor {
+            executor.issued(&operation, purpose, now);
+        }
+        let (ends_request, next) = (ended > 0, next.as_ref());
+        let dispatch = Dispatch { volume, command: &operation, ends_request, ended, next, urgent };
+        let holds = self.active.is_some_and(|active| self.is_non_preemptible(active.slot));
+        let record = match lender {
+            None => self.policy.dispatched(dispatch, now),
+            Some(_) => self.policy.dispatched_freeblock(dispatch, now),
+        };
+        let record = DispatchRecord { holds, lender, ..record };
+        self.note_freeblock(&issued, lender);
+        self.share_estimate(&issued, record.estimate);
+        self.issued.push(Issued { record: Some(record), ..issued });
+        assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
+        debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
+        command
     }
 
     /// Notes that the disk is held for the request in `slot`. If it was held for another that has

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
+use self::lent::Freeblock;
 use self::pending::{BesideDeadlines, Pending, Pieces, Retry, Slot};
 use crate::accounting::deferred::DeferredCharges;
 use crate::accounting::meter::Meter;
 use crate::chooser::Chooser;
 use crate::limits::{FEEDING_AGE_MAX, REQUESTS_MAX};
-use crate::policy::{self, Dispatch, DispatchRecord, Policy};
+use crate::policy::{self, DispatchRecord, Policy};
 use crate::preempt::Executor;
-use crate::request::{Action, Command, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
+use crate::request::{Action, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
 use crate::stream::Granularity;
 use crate::{
     Admission, Charging, Contract, PreemptionStats, Priority, Purpose, Settings, VolumeId,
@@ -24,8 +25,10 @@ mod ahead;
 mod choose;
 mod deadlines;
 mod dispatch;
+mod freeblock;
 mod gather;
 mod idle;
+mod lent;
 mod merge;
 pub(crate) mod pending;
 mod tasks;
@@ -33,6 +36,7 @@ mod volumes;
 
 pub use gather::CommandPieces;
 pub use idle::IdleReason;
+pub use lent::FreeblockStats;
 pub use tasks::{
     BEST_EFFORT_TASK, LongestCommand, RESERVES_TASK, latency_task, reserve_task, volume_of_task,
 };
@@ -116,6 +120,8 @@ pub struct Engine {
     executor: Option<Box<Executor>>,
     /// The choice among a volume's requests; `None`: they go in the order of arrival.
     chooser: Option<Box<Chooser>>,
+    /// Reads in rotational waits; `None`: there are none.
+    freeblock: Option<Box<Freeblock>>,
     active: Option<ActiveRequest>,
     /// Whether requests have deadlines.
     guarded: bool,
@@ -158,7 +164,8 @@ impl Engine {
             slack: Vec::new(),
             total_slack: DiskTime::ZERO,
             executor: None,
-            chooser: Chooser::new(settings.chooser),
+            chooser: Chooser::new(settings.chooser, settings.freeblock),
+            freeblock: settings.freeblock.then(Box::default),
             active: None,
             guarded: settings.policy.has_deadlines(),
             granularity: Granularity::Chunks,
@@ -337,6 +344,7 @@ impl Engine {
         if self.issued.is_empty() && waits.is_none() {
             let charged: DiskTime = self.volumes.iter().map(|v| v.account.disk_time).sum();
             let charged = charged + self.removed_volumes_charged + self.policy.uncharged();
+            let charged = charged - self.credit();
             assert_eq!(charged, self.busy(), "what is charged, or will be, is the busy time");
         }
         assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
@@ -478,41 +486,6 @@ impl Engine {
         pending.remainder().piece(&self.pieces(pending.request.volume))
     }
 
-    fn issue(&mut self, selection: Selection, now: Instant) -> Command {
-        let Selection { volume, urgent } = selection;
-        let slot = self.volumes[volume.0 as usize].first;
-        assert_ne!(slot, NO_SLOT, "a selected volume has a head");
-        debug_assert!(
-            self.issued.len() < self.settings.depth as usize,
-            "the drive takes a command"
-        );
-        let (operation, covered) = self.gather(volume, slot);
-        let id = self.next_command();
-        let purpose = Purpose::Transfer;
-        let pending = self.pending(slot);
-        let (request, offset) = (pending.request, pending.issued);
-        let command = Command { id, request: request.id, volume, operation, offset, purpose };
-        debug_assert_eq!(request.volume, volume, "a head is its volume's");
-        let issued = Issued { id, slot, covered, offset, operation, purpose, record: None };
-        let (ended, next) = self.start(&issued, now);
-        self.meter.issued(id, now);
-        if let Some(chooser) = &mut self.chooser {
-            chooser.issued((id, volume), &operation, now);
-        }
-        if let Some(executor) = &mut self.executor {
-            executor.issued(&operation, purpose, now);
-        }
-        let (ends_request, next) = (ended > 0, next.as_ref());
-        let dispatch = Dispatch { volume, command: &operation, ends_request, ended, next, urgent };
-        let holds = self.active.is_some_and(|active| self.is_non_preemptible(active.slot));
-        let record = DispatchRecord { holds, ..self.policy.dispatched(dispatch, now) };
-        self.share_estimate(&issued, record.estimate);
-        self.issued.push(Issued { record: Some(record), ..issued });
-        assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
-        debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
-        command
-    }
-
     /// The first request of `volume`'s queue needs no more commands.
     fn end(&mut self, (volume, urgent): (VolumeId, bool), next_in_queue: Option<Slot>) {
         self.advance(volume, next_in_queue);
@@ -561,7 +534,7 @@ impl Engine {
         self.share_service(&issued, charge, if is_retried { Outcome::Done } else { outcome });
         let slack = issued.record.as_ref().is_some_and(|record| record.from_slack);
         let charge = if let Some(record) = issued.record {
-            self.policy.completed(volume, record, charge, now)
+            self.charge((command, volume), record, charge, now)
         } else {
             self.policy.idle_charged(volume, charge, now);
             charge

@@ -152,6 +152,7 @@ impl Engine {
             tasks.release(volume);
         }
         self.policy.reset_volume(volume, Contract::BEST_EFFORT, now);
+        self.forget_lender(volume);
         self.update_guarded(now);
         self.vacant.push(volume);
         debug_assert!(self.vacant.len() <= self.volumes.len(), "a vacant number was a volume's");

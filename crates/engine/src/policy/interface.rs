@@ -41,6 +41,9 @@ pub(crate) struct DispatchRecord {
     /// Whether the disk is held for the rest of its request: no other volume is served before.
     /// The engine says so.
     pub(crate) holds: bool,
+    /// The volume in whose command's rotational wait it is carried out, if it is. The engine says
+    /// so.
+    pub(crate) lender: Option<VolumeId>,
 }
 
 /// What a command is to the guarantees by deadlines of `spindle`.
@@ -62,7 +65,8 @@ impl DispatchRecord {
         let (class, positioning) = (Class::default(), Positioning::OwnCost);
         let guarded = GuardedAs::Nothing;
         let at = Instant::ZERO;
-        Self { estimate, from_slack, class, positioning, guarded, at, holds: false }
+        let (holds, lender) = (false, None);
+        Self { estimate, from_slack, class, positioning, guarded, at, holds, lender }
     }
 }
 
@@ -179,6 +183,33 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         took: DiskTime,
         now: Instant,
     ) -> DiskTime;
+
+    /// Whether a read of another volume, one without a reserve, may be carried out in the
+    /// rotational wait of the next command of `volume`, which was picked: freeblock scheduling.
+    fn lends_wait(&self, volume: VolumeId, urgent: bool) -> bool {
+        let _ = (volume, urgent);
+        false
+    }
+
+    /// Whether what was carried out in the waits of `volume` counts as part of the time of its
+    /// command that completes: [`Policy::completed`] is told so.
+    fn counts_lent(&self, volume: VolumeId) -> bool {
+        let _ = volume;
+        false
+    }
+
+    /// The head of a volume that is eligible goes to the drive in the rotational wait of another
+    /// volume's command.
+    fn dispatched_freeblock(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
+        let _ = now;
+        unreachable!("no wait is lent to {:?}", dispatch.volume)
+    }
+
+    /// Such a command of `volume` has completed. The volume is charged `took`.
+    fn completed_freeblock(&mut self, volume: VolumeId, took: DiskTime, now: Instant) {
+        let _ = now;
+        unreachable!("no wait was lent to {volume:?} for {took}")
+    }
 
     /// What commands took and no volume has been charged yet.
     fn uncharged(&self) -> DiskTime {

@@ -23,5 +23,5 @@ mod utilization;
 pub use deadline::WorstCase;
 pub(crate) use factory::make;
 pub use features::Feature;
-pub(crate) use interface::{Dispatch, DispatchRecord, Pick, Policy};
+pub(crate) use interface::{Dispatch, DispatchRecord, GuardedAs, Pick, Policy};
 pub use name::{ContractUnit, PolicyName, UnknownPolicy};

@@ -204,6 +204,14 @@ impl ShareAccount {
         self.reserve.take(took, now);
     }
 
+    /// Debits what a volume without a reserve took in the rotational waits of others.
+    pub(super) fn take_of_limit(&mut self, took: DiskTime, now: Instant) {
+        debug_assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
+        if let Some(limit) = &mut self.limit {
+            limit.take(took, now);
+        }
+    }
+
     /// Debits an estimate from both buckets.
     pub(super) fn debit(&mut self, estimate: DiskTime, now: Instant) {
         debug_assert!(estimate >= DiskTime::ZERO, "an estimate is not negative: {estimate}");

@@ -12,7 +12,7 @@ pub(crate) struct Arm {
     pub(super) arrived: Option<Lba>,
     /// The last sequential run that was read, prefetched sectors included, if the last transfer was
     /// a read.
-    pub(super) read: Extent,
+    pub(crate) read: Extent,
     /// Where a sequential write would continue.
     pub(super) written: Option<Lba>,
 }

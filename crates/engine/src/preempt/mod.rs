@@ -28,4 +28,5 @@ pub use execution::{
     Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,
 };
 pub(crate) use executor::{Executor, Step};
+pub(crate) use read_segments::ReadSegments;
 pub(crate) use rotation::RotationTracker;

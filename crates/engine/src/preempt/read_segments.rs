@@ -37,7 +37,7 @@ struct Growth {
 
 /// The predicted contents of the drive's read buffer.
 #[derive(Debug)]
-pub(super) struct ReadSegments {
+pub(crate) struct ReadSegments {
     segments: Vec<Segment>,
     growth: Option<Growth>,
     reads: u64,
@@ -45,7 +45,7 @@ pub(super) struct ReadSegments {
 
 impl ReadSegments {
     /// An empty buffer.
-    pub(super) fn new(profile: &Profile) -> Self {
+    pub(crate) fn new(profile: &Profile) -> Self {
         let buffer = profile.read_buffer;
         let count = if buffer.segment > Sectors::ZERO { buffer.segments } else { 0 };
         let empty = Segment { start: Lba(0), end: Lba(0), used: 0 };
@@ -56,7 +56,7 @@ impl ReadSegments {
 
     /// The first sector of a read of `extent` that needs the media; `None` if the buffer holds all
     /// of it, or the read-ahead is about to.
-    pub(super) fn missing(&self, profile: &Profile, extent: Extent, now: Instant) -> Option<Lba> {
+    pub(crate) fn missing(&self, profile: &Profile, extent: Extent, now: Instant) -> Option<Lba> {
         debug_assert!(!extent.is_empty(), "a read has sectors");
         let mut missing = extent.start;
         for (index, segment) in self.segments.iter().enumerate() {
@@ -75,7 +75,7 @@ impl ReadSegments {
     }
 
     /// Another command moves the arm at `now`: the read-ahead ends.
-    pub(super) fn stop(&mut self, profile: &Profile, now: Instant) {
+    pub(crate) fn stop(&mut self, profile: &Profile, now: Instant) {
         let Some(growth) = self.growth.take() else { return };
         let segment = &mut self.segments[growth.segment];
         segment.end = growth.reached(profile, now);
@@ -84,7 +84,7 @@ impl ReadSegments {
     }
 
     /// A read of `extent` has completed at `now`; `is_hit`: without the media.
-    pub(super) fn read(&mut self, profile: &Profile, extent: Extent, is_hit: bool, now: Instant) {
+    pub(crate) fn read(&mut self, profile: &Profile, extent: Extent, is_hit: bool, now: Instant) {
         if self.segments.is_empty() {
             return;
         }
@@ -131,7 +131,7 @@ impl ReadSegments {
     }
 
     /// The sectors of `extent` are written: none is held any more.
-    pub(super) fn written(&mut self, extent: Extent) {
+    pub(crate) fn written(&mut self, extent: Extent) {
         for segment in &mut self.segments {
             if segment.start < extent.end() && extent.start < segment.end {
                 segment.end = extent.start.max(segment.start);

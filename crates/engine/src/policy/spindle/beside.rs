@@ -77,6 +77,21 @@ impl Spindle {
         self.places.on_arrival(volume, outstanding, now);
     }
 
+    /// A command of `volume` has left the drive, and is charged.
+    pub(super) fn leave_drive(&mut self, volume: VolumeId, now: Instant) {
+        let own_part = self.ledger.own_part();
+        let entry = self.volume(volume);
+        assert!(entry.running > 0, "a completed command was dispatched");
+        entry.update_quantum(own_part);
+        entry.running -= 1;
+        debug_assert!(now >= entry.last_completion, "completions are in order");
+        entry.last_completion = now;
+        if entry.outstanding() == 0 {
+            entry.idle_level = entry.account.reserve_level(now);
+            self.places.on_idle(volume, now);
+        }
+    }
+
     /// A command of `volume` leaves the drive, which had it for `time`.
     pub(super) fn note_time(&mut self, volume: VolumeId, time: Duration, now: Instant) {
         if !self.divides() || self.guard.has_promise(volume) {

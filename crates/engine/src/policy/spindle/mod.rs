@@ -58,6 +58,7 @@ mod activity;
 mod beside;
 mod byte_blocks;
 mod drain;
+mod freeblock;
 mod guard;
 mod guarded;
 mod holds;

@@ -219,21 +219,6 @@ impl Spindle {
         }
     }
 
-    /// A command of `volume` has left the drive, and is charged.
-    pub(super) fn leave_drive(&mut self, volume: VolumeId, now: Instant) {
-        let own_part = self.ledger.own_part();
-        let entry = self.volume(volume);
-        assert!(entry.running > 0, "a completed command was dispatched");
-        entry.update_quantum(own_part);
-        entry.running -= 1;
-        debug_assert!(now >= entry.last_completion, "completions are in order");
-        entry.last_completion = now;
-        if entry.outstanding() == 0 {
-            entry.idle_level = entry.account.reserve_level(now);
-            self.places.on_idle(volume, now);
-        }
-    }
-
     /// The selector: the volume that goes next, as far as shares are concerned.
     pub(super) fn select(&mut self, running: usize, now: Instant) -> Pick {
         self.scale_back(now);
@@ -529,6 +514,22 @@ impl Policy for Spindle {
         let paid = paid.map_or(DiskTime::ZERO, |(_, paid)| paid);
         self.ledger.reported(paid);
         actual + paid
+    }
+
+    fn lends_wait(&self, volume: VolumeId, urgent: bool) -> bool {
+        self.may_lend(volume, urgent)
+    }
+
+    fn counts_lent(&self, volume: VolumeId) -> bool {
+        self.is_unswitched(volume)
+    }
+
+    fn dispatched_freeblock(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
+        self.dispatch_freeblock(dispatch, now)
+    }
+
+    fn completed_freeblock(&mut self, volume: VolumeId, took: DiskTime, now: Instant) {
+        self.complete_freeblock(volume, took, now);
     }
 
     fn uncharged(&self) -> DiskTime {
