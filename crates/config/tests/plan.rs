@@ -40,6 +40,7 @@ fn disks() -> Vec<Disk> {
         depth: 1,
         depth_source: spindle_config::DepthSource::Queue,
         chooser: engine::ChooserName::Predicted,
+        freeblock: false,
         period: Duration::from_secs(1),
         batch: Duration::from_millis(250),
         linger: Duration::from_millis(8),

@@ -41,6 +41,7 @@ impl Disk {
                     .map(|table| slowed_table(&table, self.slowed)),
             },
             chooser: self.chooser,
+            freeblock: self.freeblock,
             execution: self.execution,
             nominal_cost: self.nominal.interval.into(),
             headroom: self.reserve_headroom,

@@ -106,6 +106,17 @@ fn chooser() -> Key {
     .or("\"auto\"")
 }
 
+fn freeblock() -> Key {
+    Key::new(
+        "freeblock",
+        "true or false",
+        "Whether reads of volumes without a guarantee are carried out in the rotational waits of \
+         other volumes' commands (freeblock scheduling), with chooser = \"predicted\". While a \
+         volume of the disk has a stream or a bounded latency, they are not.",
+    )
+    .or("false")
+}
+
 fn disk_schedule() -> Vec<Key> {
     vec![
         Key::new(
@@ -269,6 +280,7 @@ fn disk_execution() -> Vec<Key> {
     let piece = || format!("a size up to {}", size_text(engine::limits::COMMAND_MAX.bytes()));
     vec![
         chooser(),
+        freeblock(),
         Key::new(
             "execution",
             "\"whole\" or \"preemptible\"",

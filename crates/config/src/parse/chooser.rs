@@ -1,4 +1,5 @@
-//! `chooser` of a `[[disk]]` table: which of a volume's requests goes next.
+//! `chooser` of a `[[disk]]` table: which of a volume's requests goes next; and `freeblock`, what
+//! goes in the rotational wait of the one that goes next.
 
 use drive::AnyModel;
 use engine::{ChooserName, Execution, Feature, PolicyName};
@@ -33,6 +34,21 @@ pub(crate) fn check(
         }
         _ => Ok(chooser),
     }
+}
+
+/// `freeblock`: whether best effort's reads are carried out in rotational waits, which the chooser
+/// has to predict.
+pub(crate) fn freeblock(table: &Table<'_>, chooser: ChooserName) -> Result<bool, InputError> {
+    let Some(value) = table.value("freeblock") else { return Ok(false) };
+    let is_on = value.boolean()?;
+    if is_on && chooser != ChooserName::Predicted {
+        let (chooser, predicted) = (chooser.as_str(), ChooserName::Predicted.as_str());
+        return Err(value.refuse(format_args!(
+            "false: rotational waits are predicted under chooser = \"{predicted}\" alone, from a \
+             profile or a drive file, and the chooser is \"{chooser}\""
+        )));
+    }
+    Ok(is_on)
 }
 
 /// What keeps the requests of a volume in the order of their arrival.

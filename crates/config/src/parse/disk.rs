@@ -110,6 +110,7 @@ fn disk(
         depth,
         depth_source,
         chooser,
+        freeblock: chooser::freeblock(table, chooser)?,
         period,
         batch,
         linger,

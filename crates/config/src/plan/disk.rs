@@ -47,6 +47,9 @@ pub struct Disk {
     pub depth_source: DepthSource,
     /// Which of a volume's requests goes next.
     pub chooser: ChooserName,
+    /// Whether reads of volumes without a guarantee are carried out in the rotational waits of
+    /// other volumes' commands.
+    pub freeblock: bool,
     /// The accounting period, in which each reserve is guaranteed (RTAS 2008's `p`).
     pub period: Duration,
     /// Disk time for which a sequential run is served before other volumes are; at most `period`.
@@ -98,7 +101,7 @@ impl Disk {
     pub fn set_policy(&mut self, policy: PolicyName) {
         self.policy = policy;
         if !policy.keeps(Feature::Chooser) {
-            self.chooser = ChooserName::Arrival;
+            (self.chooser, self.freeblock) = (ChooserName::Arrival, false);
         }
         if self.depth_source != DepthSource::Config && !policy.has_exclusive_quanta() {
             (self.depth, self.depth_source) = (1, DepthSource::Policy);

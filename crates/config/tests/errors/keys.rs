@@ -25,7 +25,7 @@ fn an_unknown_key_of_a_disk() {
          `write_buffer_log`, `nominal_rate`, `reserve_headroom`, \
          `worst_case`, `host_lateness`, \
          `best_effort`, `slack_range`, `faults` \
-         and 9 more"
+         and 10 more"
     );
 }
 

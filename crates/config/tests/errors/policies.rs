@@ -114,3 +114,27 @@ fn a_pool_on_a_disk_that_keeps_no_reserves_has_none_of_its_own() {
          \"lst\", \"delta-l\", \"delta-star\", \"spindle\" do)"
     );
 }
+
+#[test]
+fn reads_in_rotational_waits_need_a_chooser_that_predicts() {
+    let with = |keys: &str| {
+        let text =
+            format!("[[disk]]\nname = \"d0\"\ndrive = \"hgst-7k8\"\nfreeblock = true\n{keys}");
+        Plan::parse(&format!("{text}{VOLUME}"), "plan.toml", Path::new(""))
+    };
+    let plan = with("").expect("the chooser predicts by default");
+    assert!(plan.disks[0].freeblock && plan.disks[0].settings().freeblock);
+    for (keys, chooser) in [
+        ("chooser = \"sweep\"\n", "sweep"),
+        ("policy = \"fcfs\"\n", "arrival"),
+        ("execution = \"preemptible\"\n", "arrival"),
+    ] {
+        let said = with(keys).expect_err("nothing predicts").to_string();
+        let expected = format!(
+            "plan.toml:4: [[disk]] \"d0\": field `freeblock`: found `true`, expected false: \
+             rotational waits are predicted under chooser = \"predicted\" alone, from a profile or \
+             a drive file, and the chooser is \"{chooser}\""
+        );
+        assert_eq!(said, expected);
+    }
+}

@@ -95,7 +95,8 @@ impl ReserveOracle {
 fn received(engine: &Engine, volume: VolumeId, settings: &Settings) -> DiskTime {
     let usage = engine.usage(volume);
     match settings.policy.contract_unit() {
-        ContractUnit::DiskTime => usage.disk_time,
+        // It is served as if its commands had waited.
+        ContractUnit::DiskTime => usage.disk_time + engine.lent(volume),
         ContractUnit::NominalRate => {
             let requests = i64::try_from(usage.requests).unwrap_or(i64::MAX);
             DiskTime::from_nanos(settings.nominal_cost.as_nanos().saturating_mul(requests))

@@ -44,6 +44,16 @@ impl Simulation {
         self.disks[disk.0].engine.preemption_stats()
     }
 
+    /// What freeblock scheduling has done on a disk of the plan, if it is on.
+    pub fn freeblock(&self, disk: config::DiskIndex) -> Option<engine::FreeblockStats> {
+        self.disks[disk.0].engine.freeblock_stats()
+    }
+
+    /// The predictions of positioning times on a disk of the plan, if there are any.
+    pub fn predictions(&self, disk: config::DiskIndex) -> Option<engine::PredictionStats> {
+        self.disks[disk.0].engine.chooser().1
+    }
+
     /// The report of the run so far.
     #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
     pub fn report(&self) -> Report {
