@@ -66,7 +66,6 @@ fn disk(
     let chooser = chooser::check(table, policy(table)?, (&drive.model, execution))?;
     let period = table.duration("period", PERIOD_MIN..=PERIOD_MAX, "", defaults::PERIOD)?;
     let up_to_period = " (the period)";
-    let batches = Duration::ZERO..=period;
     let (batch, linger, sequential, random) = match drive.model {
         _ if drive.model.rotational() => {
             let (sequential, random) = (defaults::ESTIMATE_SEQUENTIAL, defaults::ESTIMATE_RANDOM);
@@ -79,7 +78,7 @@ fn disk(
             (Duration::ZERO, Duration::ZERO, estimate, estimate)
         }
     };
-    let batch = table.duration("batch", batches, up_to_period, batch)?;
+    let batch = table.duration("batch", Duration::ZERO..=period, up_to_period, batch)?;
     let terms = DepthTerms::of((&drive.model, &backing), (policy(table)?, execution, batch));
     let QueueDepth { commands: depth, from: depth_source } = depth(table, terms)?;
     let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;

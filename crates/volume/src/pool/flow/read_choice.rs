@@ -71,7 +71,9 @@ impl InFlightCosts {
 pub(crate) fn home(copies: usize, block: VolumeBlock, size: Blocks) -> usize {
     assert!(block.0 < size.0, "a block of the volume");
     let home = u64::from(block.0) * copies as u64 / u64::from(size.0);
-    usize::try_from(home).expect("fewer than copies")
+    let home = usize::try_from(home).expect("fewer than copies");
+    assert!(home < copies, "the home is one of the copies");
+    home
 }
 
 /// The position in `copies` of the copy that costs least, where `skip` and `len` are the part of it

@@ -91,6 +91,7 @@ impl Flow {
     /// Ends a pass.
     fn finish_pass(&mut self, volume: PoolVolumeId) {
         let relocation = self.relocations.get_mut(&volume).expect("it is listed");
+        assert_eq!(relocation.running, 0, "no move of the pass is in progress");
         if relocation.why.is_some() {
             relocation.stuck = true;
             return;
