@@ -120,13 +120,15 @@ impl Pool {
         }
         let mut members: BTreeSet<DiskId> = self.state.disks_in().collect();
         members.extend(self.commit.iter().flat_map(|commit| &commit.coming));
-        let leaving = self.leaving();
-        let stays = |id: &&DiskId| {
-            **id != disk && !self.redundancy.failing.contains(*id) && !leaving.contains(*id)
+        let stays = |id: &&DiskId| **id != disk && !self.redundancy.failing.contains(*id);
+        let is_enough = |members: &BTreeSet<DiskId>| {
+            let staying = members.iter().filter(stays).count();
+            assert!(staying <= members.len(), "a part of the members");
+            staying > 0 && staying * 2 >= members.len()
         };
-        let staying = members.iter().filter(stays).count();
-        assert!(staying <= members.len(), "a part of the members");
-        members.contains(&disk) && staying > 0 && staying * 2 >= members.len()
+        // Before the commit in progress, and after it.
+        let rest: BTreeSet<DiskId> = members.difference(&self.leaving()).copied().collect();
+        members.contains(&disk) && is_enough(&members) && is_enough(&rest)
     }
 
     /// The disks that the commit in progress removes.
