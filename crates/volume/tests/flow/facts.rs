@@ -309,6 +309,30 @@ fn moves_that_fail_do_not_restart_those_that_are_refused_without_end() {
     assert_eq!(world.flow.relocations(), []);
 }
 
+/// A block whose only copy cannot be read is not said to be equal, nor examined for ever; when the
+/// other disk is back, and it can be read, it is.
+#[test]
+fn an_only_copy_that_cannot_be_read_is_not_said_to_be_equal() {
+    let mut world = World::new(1, 2);
+    let id = create(&mut world, mirror("mirror", &[0, 1]));
+    pull(&mut world, 1);
+    let written = write(&mut world, id, 0, 4);
+    world.drain();
+    let state = world.flow.pool().state();
+    let copies = state.volume(id).unwrap().places().filter(|place| place.disk == DiskId(0));
+    world.bad = copies.map(|place| (0, place.block.into())).collect();
+    let read = world.submit(id, units::Operation::read(at(0, 1)), false);
+    world.drain();
+    assert_eq!(
+        (answer(&world, written), answer(&world, read)),
+        (Some(Ok(())), Some(Err(Fault::Disk)))
+    );
+    assert!(world.flow.resync().is_stuck, "{:?}", world.flow.resync());
+    world.bad.clear();
+    come_back(&mut world, 1);
+    assert!(world.flow.pool().is_redundant() && !world.flow.resync().is_stuck);
+}
+
 /// The disk that is to stay fails while the last other one leaves: no disk would be left, so the
 /// pool stops, and has one of its states when it is opened again.
 #[test]

@@ -231,6 +231,13 @@ impl Pool {
                 };
                 let mut whole = self.whole_copies(volume, block);
                 let unsynced = whole.any(|one| self.redundancy.is_unsynced(one));
+                let mut others = volume.copies(block).filter(|to| *to != source);
+                // A copy that cannot be read, with none to write it from, stays what it is.
+                let is_only = !others.any(|to| self.is_live(to.disk));
+                if is_only && self.redundancy.is_unreadable(source) {
+                    lost += 1;
+                    continue;
+                }
                 for (to, own) in volume.copies(block).zip(&mut own) {
                     let behind =
                         unsynced || self.state.is_stale(to) || self.redundancy.is_unreadable(to);
