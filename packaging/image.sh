@@ -60,7 +60,7 @@ fill() {
   shift 2
   install -d "$root/usr/share/doc/spindle" "$root/usr/bin" "$root/tmp"
   chmod 1777 "$root/tmp"
-  strip -o "$root/usr/bin/$binary" "$binaries/$binary"
+  bash packaging/shipped.sh "$binaries/$binary" "$root/usr/bin/$binary"
   chmod 0755 "$root/usr/bin/$binary"
   cp LICENSE-APACHE LICENSE-MIT "$stage/third-party-notices.txt" "$root/usr/share/doc/spindle/"
   libraries "$binaries/$binary" "$root"

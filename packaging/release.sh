@@ -20,7 +20,7 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 name=spindle-$version-$(uname -m)-static
 mkdir "$stage/$name"
-strip -o "$stage/$name/spindle" "$binary"
+bash packaging/shipped.sh "$binary" "$stage/$name/spindle"
 cp README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$stage/$name/"
 cp "$out/third-party-notices.txt" "$stage/$name/"
 cp contrib/spindle.service contrib/spindle.socket "contrib/spindle-attach@.service" "$stage/$name/"
