@@ -310,8 +310,8 @@ DIST_CARGO = $(DIST_ENV) RUSTFLAGS="$(DIST_FLAGS)" $(CARGO) build --release --lo
 dist:
 	$(DIST_CARGO) --target $(TRIPLE) -p spindle -p spindle-lab -p spindle-csi
 
-# Builds the same commit in another directory, and compares what is shipped of the binaries: about as
-# long as two releases.
+# Builds the same commit in another directory, and compares what is shipped of the binaries: about
+# as long as two releases.
 .PHONY: reproducible
 reproducible: dist
 	copy=$$(mktemp -d); git clone --quiet . $$copy; \
