@@ -11,7 +11,7 @@ fn main() {
         std::process::exit(2);
     };
     let scratch = tempfile::TempDir::new().expect("a scratch directory");
-    let (mut answered, mut promises) = (0, 0);
+    let (mut answered, mut promises, mut worths) = (0, 0, 0);
     for seed in from..from.saturating_add(count) {
         let run = std::panic::catch_unwind(|| seeds::run(seed, scratch.path()));
         let Ok(report) = run else {
@@ -21,12 +21,13 @@ fn main() {
         };
         answered += report.oracles.answered;
         promises += report.oracles.promises_checked;
+        worths += report.oracles.worths_checked;
         for (name, _) in seeds::scenario(seed).traces {
             std::fs::remove_file(scratch.path().join(name)).expect("it was written");
         }
     }
     println!(
         "{count} scenarios from seed {from} on: {answered} requests, {promises} checks of \
-         reserves, every oracle held"
+         reserves, {worths} of them of clients that had paused, every oracle held"
     );
 }

@@ -13,6 +13,8 @@
 //! - Reserve kept: a volume that was backlogged for two periods or more, with as many requests as
 //!   the drive takes at a time, received its reserve, less a stated bound; beside streams, less
 //!   what those may take at once.
+//! - Worth: under `spindle` the same holds of a client that keeps one request, and of one that
+//!   pauses, as long as a disk with the reserve's part of the time would not have been idle.
 //! - Deadlines met: under a policy that never misses, no block and no byte of an admitted stream is
 //!   late.
 //! - Accounting: charged disk time equals busy time, and reserves add up (checked by the engine).
@@ -31,7 +33,7 @@ mod pool;
 mod reserve;
 
 pub(crate) use pool::{Content, PoolOracle, Written};
-pub(crate) use reserve::{ReserveOracle, ReserveTerms, burst};
+pub(crate) use reserve::{ReserveOracle, ReserveTerms, burst, least_requests};
 
 /// The data oracle watches one sector in each stretch of this length.
 const WATCH_STRIDE: u64 = 64;
@@ -47,6 +49,8 @@ pub struct OracleCounts {
     pub rests_checked: u64,
     /// Checks of volumes with a reserve that had been backlogged for two periods or more.
     pub promises_checked: u64,
+    /// Those of them of volumes whose client had paused in between.
+    pub worths_checked: u64,
     /// Blocks of streams under a policy that never misses; none was late.
     pub deadlines_checked: u64,
 }

@@ -365,7 +365,11 @@ impl Case {
         let id = RequestId(self.sent.len() as u64);
         let (volume, operation) = (self.clients[index].volume, Operation::read(extent));
         self.sent.push((index, self.now, due));
-        self.clients[index].outstanding += 1;
+        let client = &mut self.clients[index];
+        client.outstanding += 1;
+        if let Some(shares) = self.shares.as_ref().filter(|_| client.outstanding == 1) {
+            client.reserve.on_request(&self.engine, volume, &shares.settings, self.now);
+        }
         self.engine.handle(Event::Submit(Request { id, volume, operation }), self.now);
     }
 
@@ -421,7 +425,9 @@ impl Case {
         }
         let client = &mut self.clients[number];
         if client.outstanding == 0 {
-            client.reserve.on_idle();
+            if let Some(shares) = &self.shares {
+                client.reserve.on_idle(&shares.settings);
+            }
             if client.leaves {
                 self.remove(number);
             }

@@ -20,7 +20,7 @@ use crate::event_queue::EventQueue;
 use crate::non_preemptible::NonPreemptible;
 use crate::oracle::{
     DataOracle, OracleCounts, ReserveOracle, ReserveTerms, Watched, assert_deadlines_kept,
-    assert_idle_is_justified,
+    assert_idle_is_justified, least_requests,
 };
 use crate::slab::Slab;
 
@@ -493,7 +493,8 @@ impl Simulation {
                 burst: disk.burst,
                 now: self.now,
             };
-            let is_backlogged = disk.engaged[volume.id.0 as usize].1 >= disk.settings.depth;
+            let engaged = disk.engaged[volume.id.0 as usize].1;
+            let is_backlogged = engaged >= least_requests(&disk.settings);
             volume.reserve_oracle.check(&mut disk.engine, volume.id, is_backlogged, terms);
         }
     }

@@ -29,6 +29,7 @@ fn every_oracle_holds_over_scenarios_that_once_failed() {
 fn every_oracle_holds_over_generated_scenarios() {
     let scratch = TempDir::new().expect("a scratch directory");
     let (mut reads, mut rests, mut promises, mut replayed, mut deadlines) = (0, 0, 0, 0, 0);
+    let mut worths = 0;
     for seed in 0..60 {
         let run = std::panic::catch_unwind(|| seeds::run(seed, scratch.path()));
         let report = run.unwrap_or_else(|_| {
@@ -40,11 +41,13 @@ fn every_oracle_holds_over_generated_scenarios() {
         reads += report.oracles.reads_checked;
         rests += report.oracles.rests_checked;
         promises += report.oracles.promises_checked;
+        worths += report.oracles.worths_checked;
         deadlines += report.oracles.deadlines_checked;
         replayed += report.traces.iter().map(|trace| trace.sent).sum::<u64>();
     }
     // An oracle that checked nothing has shown nothing.
     assert!(reads > 100 && rests > 1_000 && promises > 100, "{reads} {rests} {promises}");
+    assert!(worths > 0, "no client with a reserve paused");
     assert!(replayed > 1_000 && deadlines > 20, "{replayed} {deadlines}");
 }
 
@@ -110,5 +113,23 @@ fn reserves_are_checked_at_every_depth_under_each_policy_that_keeps_them() {
             let checked = report.oracles.promises_checked;
             assert!(checked >= 40, "{policy}, depth {depth}: {checked} checks");
         }
+    }
+}
+
+#[test]
+fn the_worth_of_a_reserve_is_checked_of_clients_that_pause() {
+    for think in ["100us", "500us", "1ms"] {
+        let text = format!(
+            "duration = \"20s\"\n[[disk]]\nname = \"d\"\ndrive = \"hgst-7k8\"\n\
+             [[volume]]\nname = \"a\"\ndisk = \"d\"\nsize = \"1TiB\"\nreserve = \"20%\"\n\
+             [[volume]]\nname = \"b\"\ndisk = \"d\"\nsize = \"1TiB\"\nreserve = \"80%\"\n\
+             [[workload]]\nvolume = \"a\"\nop = \"read\"\naccess = \"random\"\n\
+             block = \"4KiB\"\noutstanding = 1\nthink = {{ exponential = \"{think}\" }}\n\
+             [[workload]]\nvolume = \"b\"\nop = \"read\"\naccess = \"random\"\n\
+             block = \"4KiB\"\noutstanding = 16\n"
+        );
+        let report = seeds::run_text(&text, &[], "think", std::path::Path::new("."));
+        println!("think {think}: {} checks", report.oracles.worths_checked);
+        assert!(report.oracles.worths_checked >= 10, "{think}: {:?}", report.oracles);
     }
 }

@@ -101,6 +101,19 @@ fn bursts_and_several_outstanding_requests_have_their_worth() {
     }
 }
 
+/// Each of the four would else wait until the reserve pays for a quantum that is as long as that of
+/// a client which keeps one: 1.8 times the latency of the slowed drive.
+#[test]
+fn four_requests_that_come_apart_wait_hardly_longer_than_on_the_slowed_drive() {
+    let few = "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 4\n\
+               think = { exponential = \"50ms\" }";
+    let half = "reserve = \"50%\"";
+    let few = worths(&plan(60, "spindle", &[(half, few), (half, BACKLOG)]))[0];
+    let (own, slowed) = (few.latency_ms.p99, few.reference_latency_ms.p99);
+    assert!(own <= 1.6 * slowed, "{own} ms, {slowed} ms on the slowed drive: {few:?}");
+    assert!(few.value >= 0.9, "{few:?}");
+}
+
 #[test]
 fn few_requests_of_a_small_reserve_are_hardly_passed_over_for_nearer_ones() {
     let few =

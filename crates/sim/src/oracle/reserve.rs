@@ -1,6 +1,12 @@
-//! Checks that a volume received its reserve.
+//! Checks that a volume received its reserve, and under `spindle` that it is worth what it is to a
+//! client that pauses.
+//!
+//! A client that pauses is compared with the same requests on a disk of its own that serves it with
+//! its reserve alone, as a guaranteed-rate server is (Goyal, Lam and Vin, 1995): as long as that
+//! disk would not have been idle, the volume has received the reserve's part of the time, less the
+//! bound. What the volume had received when its client paused says how long that disk is busy.
 
-use engine::{Contract, ContractUnit, Engine, Execution, Settings, VolumeId};
+use engine::{Contract, ContractUnit, Engine, Execution, PolicyName, Settings, VolumeId};
 use units::{DiskTime, Duration, Instant, Share};
 
 /// Checks one volume's reserve: of disk time, or of a nominal rate, in which each command counts as
@@ -10,10 +16,15 @@ pub(crate) struct ReserveOracle {
     reserve: Share,
     /// The stretch of time that is checked.
     since: Option<Stretch>,
+    /// Whether the volume has no request in the engine, so that the stretch may be over.
+    pauses: bool,
     pub(crate) checked: u64,
+    /// The checks of stretches in which the client paused.
+    pub(crate) checked_pausing: u64,
 }
 
-/// A stretch of time in which a volume always had a request, up to now.
+/// A stretch of time in which a disk that serves the volume with its reserve alone would always
+/// have had a request, up to now.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     from: Instant,
@@ -22,22 +33,49 @@ struct Stretch {
     /// The debt of its bucket then beyond one period's worth: time that it used before its
     /// reserve was lowered, or its period.
     debt: DiskTime,
+    /// Whether the volume had no request in between.
+    paused: bool,
 }
 
 impl ReserveOracle {
     /// The checks start again with the volume's present contract.
     pub(crate) fn restart(&mut self, engine: &Engine, volume: VolumeId) {
         self.reserve = engine.contract(volume).reserve;
-        self.since = None;
+        (self.since, self.pauses) = (None, false);
     }
 
-    /// Records that the volume has no request in the engine.
-    pub(crate) fn on_idle(&mut self) {
-        self.since = None;
+    /// Records that the volume has fewer requests in the engine than [`least_requests`].
+    pub(crate) fn on_idle(&mut self, settings: &Settings) {
+        if is_kept_to_pausing(settings) {
+            self.pauses = true;
+        } else {
+            self.since = None;
+        }
     }
 
-    /// Checks the volume at `terms.now`. `backlogged` states whether it has as many requests as the
-    /// drive takes at a time: with fewer it cannot fill its share of the depth.
+    /// Records that the volume has [`least_requests`] in the engine again, before the engine is
+    /// given the last of them.
+    pub(crate) fn on_request(
+        &mut self,
+        engine: &Engine,
+        volume: VolumeId,
+        settings: &Settings,
+        now: Instant,
+    ) {
+        if !core::mem::take(&mut self.pauses) {
+            return;
+        }
+        let Some(stretch) = &mut self.since else { return };
+        let served = received(engine, volume, settings) - stretch.received;
+        if served >= self.reserve.of(now.since(stretch.from)) {
+            stretch.paused = true;
+        } else {
+            self.since = None;
+        }
+    }
+
+    /// Checks the volume at `terms.now`. `backlogged` states whether it has at least
+    /// [`least_requests`].
     ///
     /// # Panics
     /// When the volume received less than its reserve by more than the bound.
@@ -50,14 +88,17 @@ impl ReserveOracle {
     ) {
         let ReserveTerms { settings, longest, now, .. } = terms;
         let received = received(engine, volume, settings);
+        if self.pauses {
+            return;
+        }
         if !backlogged || self.reserve.is_none() {
             self.since = None;
             return;
         }
-        let Some(Stretch { from, received: received_then, debt }) = self.since else {
+        let Some(Stretch { from, received: received_then, debt, paused }) = self.since else {
             let level = engine.balance(volume, now).unwrap_or_default();
             let debt = (-level - self.reserve.of(settings.period)).max(DiskTime::ZERO);
-            self.since = Some(Stretch { from: now, received, debt });
+            self.since = Some(Stretch { from: now, received, debt, paused: false });
             return;
         };
         let stretch = now.since(from);
@@ -65,6 +106,7 @@ impl ReserveOracle {
             return;
         }
         self.checked += 1;
+        self.checked_pausing += u64::from(paused);
         // Two periods' worth may be missing: the volume's debt when the stretch began, and its
         // credit now. The bound adds what the reserve earns while each other volume has one batch
         // (no batch takes a bucket further than one period's worth below zero, so all of them
@@ -89,6 +131,19 @@ impl ReserveOracle {
             received - received_then,
         );
     }
+}
+
+/// Whether a reserve is kept to a client that pauses: the volume has quanta of its own, and what it
+/// is owed is not lost with a pause.
+fn is_kept_to_pausing(settings: &Settings) -> bool {
+    settings.policy == PolicyName::Spindle && settings.batch > Duration::ZERO
+}
+
+/// With how many requests a volume is served as its reserve says: with one where it has quanta of
+/// its own, else with as many as the drive takes at a time, as with fewer it cannot fill its share
+/// of the places.
+pub(crate) fn least_requests(settings: &Settings) -> u32 {
+    if is_kept_to_pausing(settings) { 1 } else { settings.depth }
 }
 
 /// What the volume has received in the unit of its contract.

@@ -5,10 +5,11 @@ use engine::{
     Buffering, Contract, Event, Outcome, ReadAheadAction, Reply, Request, ServedBy, VolumeId,
 };
 use stats::ReadAheadReport;
-use units::{Duration, Extent, Instant, Operation};
+use units::{Duration, Extent, Operation};
 
 use super::write_buffer::from_memory;
 use super::{Disk, Entry, Sender, Sent, Simulation};
+use crate::oracle::least_requests;
 
 impl Disk {
     /// A volume whose requests have deadlines is not read ahead, and its writes are not buffered.
@@ -25,12 +26,6 @@ impl Disk {
         }
     }
 
-    /// Gives a request to the engine.
-    fn submit(&mut self, request: Request, now: Instant) {
-        self.engaged[request.volume.0 as usize].1 += 1;
-        self.engine.handle(Event::Submit(request), now);
-    }
-
     /// What was read ahead for a volume, if anything was.
     pub(super) fn read_ahead_of(&self, volume: VolumeId) -> Option<ReadAheadReport> {
         ReadAheadReport::of(self.ahead.as_ref()?.ahead.usage(volume))
@@ -38,14 +33,26 @@ impl Disk {
 }
 
 impl Simulation {
+    /// Gives a request to the engine of a disk.
+    fn submit_to_engine(&mut self, index: usize, request: Request) {
+        let disk = &mut self.disks[index];
+        let (place, engaged) = &mut disk.engaged[request.volume.0 as usize];
+        *engaged += 1;
+        if *engaged == least_requests(&disk.settings) {
+            let oracle = &mut self.volumes[*place].reserve_oracle;
+            oracle.on_request(&disk.engine, request.volume, &disk.settings, self.now);
+        }
+        disk.engine.handle(Event::Submit(request), self.now);
+    }
+
     /// Gives a request to the memory of the read-ahead or to the engine of its disk.
     pub(super) fn submit_below(&mut self, disk: usize, request: Request, bounds: Option<Extent>) {
         let now = self.now;
         let Some(ahead) = &mut self.disks[disk].ahead else {
-            return self.disks[disk].submit(request, now);
+            return self.submit_to_engine(disk, request);
         };
         match ahead.ahead.submit(&request, bounds, now) {
-            ServedBy::Disk => self.disks[disk].submit(request, now),
+            ServedBy::Disk => self.submit_to_engine(disk, request),
             ServedBy::Pending => {}
             ServedBy::Memory => {
                 let sent = self.sent.get_mut(request.id).expect("the request was just sent");
@@ -72,7 +79,7 @@ impl Simulation {
                     let place = self.disks[index].engaged[volume.0 as usize].0;
                     let sent = Sent { by, volume: place, at: now, operation, watched };
                     let id = self.sent.insert(sent);
-                    self.disks[index].submit(Request { id, volume, operation }, now);
+                    self.submit_to_engine(index, Request { id, volume, operation });
                 }
                 ReadAheadAction::Drop(segment) => drop(ahead.held.remove(&segment)),
                 ReadAheadAction::Answer(id) => {
@@ -86,7 +93,7 @@ impl Simulation {
                 }
                 ReadAheadAction::Submit(id) => {
                     let request = self.request(id);
-                    self.disks[index].submit(request, now);
+                    self.submit_to_engine(index, request);
                 }
             }
         }
@@ -125,8 +132,8 @@ impl Simulation {
         }
         let Disk { engaged, settings, .. } = &self.disks[index];
         let (place, engaged) = engaged[volume];
-        if engaged < settings.depth {
-            self.volumes[place].reserve_oracle.on_idle();
+        if engaged < least_requests(settings) {
+            self.volumes[place].reserve_oracle.on_idle(settings);
         }
     }
 }

@@ -115,6 +115,11 @@ impl Simulation {
                 + self.pool.as_ref().map_or(0, SimulatedPool::checked),
             deadlines_checked: self.volumes.iter().map(|volume| self.deadlines_met(volume)).sum(),
             promises_checked: self.volumes.iter().map(|volume| volume.reserve_oracle.checked).sum(),
+            worths_checked: self
+                .volumes
+                .iter()
+                .map(|volume| volume.reserve_oracle.checked_pausing)
+                .sum(),
             ..self.counts
         }
     }
