@@ -21,9 +21,6 @@ pub(super) struct KnownMiss {
 const WRITES: &str = "500 kB are written in 28 ms where FAST 2003 took 36.5, a revolution more, \
                       and a forced last chunk costs one revolution where it seems to cost up to \
                       two; FAST 2003 gives no reason for which the firmware loses them";
-const FOUR: &str = "only with pauses of 50 ms: of four requests that come apart each waits until \
-                    the reserve pays for a quantum of all, while the neighbour has its own; \
-                    serving the first at once would mend it, at a switch for each";
 const MIRRORED: &str = "one disk has a write buffer in the host, and a mirror's writes go to both \
                         disks before they are answered; without the buffer it has as many as one \
                         disk; a write buffer over all copies would mend it";
@@ -35,7 +32,7 @@ const fn miss(
     KnownMiss { check, bound, entered, reason }
 }
 
-const KNOWN_MISSES: [KnownMiss; 14] = [
+const KNOWN_MISSES: [KnownMiss; 11] = [
     miss(
         ("vdisk-fig2", "runs of 1024: maximum ÷ reservable"),
         (100.0, 69.404),
@@ -90,25 +87,6 @@ const KNOWN_MISSES: [KnownMiss; 14] = [
         (1.0, 2.166),
         "EDF delays best effort by the real-time requests released with it, LST serves it within \
          the slack, so that EDF is worse here; RTAS 2000 does not say how LST loses there",
-    ),
-    miss(
-        (
-            "worth-grid",
-            "nearline-20t: 10 %, think 20 to 50 ms: least worth to the client that pauses",
-        ),
-        (1.0, 0.988),
-        "a small reserve's single requests pay a switch over the whole disk each, which is not \
-         its neighbour's; charging both for it would mend it, at a cost to the neighbour",
-    ),
-    miss(
-        ("worth-clients", "hgst-7k8: 4 outstanding, 50 %: p99 of the first client"),
-        (1.6, 1.806),
-        FOUR,
-    ),
-    miss(
-        ("worth-clients", "nearline-20t: 4 outstanding, 50 %: p99 of the first client"),
-        (1.6, 1.907),
-        FOUR,
     ),
     miss(("mirror", "random writes, 32: least rate ÷ that of one disk"), (0.9, 0.369), MIRRORED),
     miss(

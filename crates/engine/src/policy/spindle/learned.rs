@@ -13,6 +13,8 @@ const THINK_DIVISOR: i64 = 8;
 pub(super) const QUANTUM_DIVISOR: i64 = 4;
 /// The longest think time that is learned. A longer one is the end of a phase.
 const THINK_MAX: Duration = Duration::from_secs(1);
+/// The EWMA divisor of the requests that a client keeps.
+const KEPT_DIVISOR: i64 = 128;
 /// One, as a probability.
 const CERTAIN: i64 = 1 << 16;
 
@@ -107,6 +109,24 @@ impl ServiceTimes {
     pub(super) fn learn_quantum(&mut self, spent: DiskTime) {
         assert!(spent >= DiskTime::ZERO, "a quantum spends no less than nothing: {spent}");
         self.quantum.learn(spent, QUANTUM_DIVISOR);
+    }
+}
+
+/// The requests that a client keeps: those of its volume that are outstanding with each that it
+/// sends.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct KeptRequests(Mean);
+
+impl KeptRequests {
+    /// A request is sent, and with it this many are outstanding.
+    pub(super) fn learn(&mut self, outstanding: u32) {
+        debug_assert!(outstanding > 0, "the request that is sent is outstanding");
+        self.0.learn_value(i64::from(outstanding) * CERTAIN, KEPT_DIVISOR);
+    }
+
+    /// Whether they are more than two, in the mean.
+    pub(super) fn are_several(self) -> bool {
+        self.0.value().is_some_and(|mean| mean > 2 * CERTAIN)
     }
 }
 

@@ -434,6 +434,7 @@ impl Policy for Spindle {
         let was_idle = entry.outstanding() == 0;
         let depth = entry.depth;
         entry.queued += 1;
+        entry.kept.learn(entry.outstanding());
         if was_idle && entry.last_completion > Instant::ZERO {
             debug_assert!(now >= entry.last_completion, "no completion is in the future");
             entry.note_pause(now.since(entry.last_completion), linger);

@@ -3,7 +3,7 @@
 use units::{DiskTime, Duration, Instant, Lba, Op, Operation, Share};
 
 use super::drain::DrainTimes;
-use super::learned::{Mean, QUANTUM_DIVISOR, ServiceTimes, ThinkTime};
+use super::learned::{KeptRequests, Mean, QUANTUM_DIVISOR, ServiceTimes, ThinkTime};
 use super::positioning::Base;
 use super::switches::SHARED;
 use crate::accounting::bucket::SignedInstant;
@@ -23,7 +23,10 @@ const RUN_THINK_SHORT: Duration = Duration::from_micros(250);
 const RUN_THINK_LONG: Duration = Duration::from_millis(1);
 /// Of the disk's time, what the switches of a shallow volume that uses all of its reserve may cost:
 /// one part in this number.
-const SWITCH_PART: i64 = 15;
+const SWITCH_PART: i64 = 13;
+/// The same of one whose client keeps several requests. A quantum then has no pauses, and loses
+/// less by being shorter, while each request waits until the reserve pays for all of it.
+const SWITCH_PART_SEVERAL: i64 = 10;
 /// A small reserve's quantum is at least this many times what it pays itself of a switch, ...
 const LEAST_PART: i64 = 4;
 /// ... but at most this many requests long.
@@ -83,6 +86,7 @@ pub(super) struct Volume {
     pub(super) drains: DrainTimes,
     pub(super) base: Base,
     pub(super) think: ThinkTime,
+    pub(super) kept: KeptRequests,
     /// What its requests have demanded, and the pauses of its client up to the last request.
     pub(super) demand: ServiceDemand,
     /// As long as a quantum of it is while it is shallow.
@@ -119,6 +123,7 @@ impl Volume {
             drains: DrainTimes::default(),
             base: Base::default(),
             think: ThinkTime::default(),
+            kept: KeptRequests::default(),
             demand: ServiceDemand::default(),
             shallow_quantum: DiskTime::ZERO,
             idle_level: DiskTime::ZERO,
@@ -257,7 +262,8 @@ impl Volume {
     /// counted.
     pub(super) fn update_quantum(&mut self, own_part: DiskTime) {
         let switch = self.times.switch();
-        let round = DiskTime::from_nanos(switch.as_nanos() * SWITCH_PART).max(ROUND_MIN);
+        let part = if self.kept.are_several() { SWITCH_PART_SEVERAL } else { SWITCH_PART };
+        let round = DiskTime::from_nanos(switch.as_nanos() * part).max(ROUND_MIN);
         let quantum = self.account.reserved_of(round);
         let service = self.times.service().unwrap_or_default();
         let least = DiskTime::from_nanos(own_part.as_nanos() * LEAST_PART)
