@@ -19,7 +19,7 @@ pub(super) const INSULATION: Experiment = Experiment {
 };
 
 const SCENARIO: &str = include_str!("../../experiments/vdisk-insulation.toml");
-const DRIVES: [&str; 2] = ["deskstar-34gxp", "hgst-7k8"];
+pub(super) const DRIVES: [&str; 2] = ["deskstar-34gxp", "hgst-7k8"];
 /// The names of the scenario's workloads, in order.
 const KINDS: [&str; 6] = ["seq 4K", "seq 1M", "rand 4K", "rand 64K", "bursts", "mix"];
 const BURSTS: usize = 4;
@@ -103,11 +103,17 @@ pub(super) fn measure(plan: &Plan) -> [NeighbourFigures; 2] {
 const COLUMNS: [&str; 6] =
     ["first", "second", "reserve", "kept_first", "kept_second", "window_error_points"];
 
-/// The plan on a drive of the library.
-pub(super) fn on(drive: &str) -> Plan {
+/// The scenario's name, and its text for a drive of the library.
+pub(super) fn scenario_on(drive: &str) -> (&'static str, String) {
     let text = SCENARIO.replace("deskstar-34gxp", drive);
     let size = if drive == DRIVES[0] { "9GiB" } else { "3000GiB" };
-    scenario("vdisk-insulation.toml", &text.replace("9GiB", size))
+    ("vdisk-insulation.toml", text.replace("9GiB", size))
+}
+
+/// The plan on a drive of the library.
+pub(super) fn on(drive: &str) -> Plan {
+    let (name, text) = scenario_on(drive);
+    scenario(name, &text)
 }
 
 /// The matrix on one drive: one row per pair of workloads and split.
@@ -143,9 +149,8 @@ fn insulation(on_progress: &mut dyn FnMut(f64)) -> Findings {
         let offset = f64::from(index) / 2.0;
         let plan = on(drive);
         let series = matrix(&plan, drive, &mut |part| on_progress(offset + part / 2.0));
-        let kept = || series.rows.iter().flat_map(|row| [(row, row[3]), (row, row[4])]);
-        let (row, least) = kept().min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are pairs");
-        let name = format!("{drive}: least of throughput ÷ (share × alone) ({})", named(row));
+        let (least, pair) = least_kept(&series);
+        let name = format!("{drive}: least of throughput ÷ (share × alone) ({pair})");
         checks.push(Check::at_least(name, least, THROUGHPUT_RATIO_MIN, "ratio"));
         checks.extend(window_checks(&series));
         checks.extend(changing_checks(&plan));
@@ -153,6 +158,13 @@ fn insulation(on_progress: &mut dyn FnMut(f64)) -> Findings {
         all.push(series);
     }
     Findings { checks, series: all, plots }
+}
+
+/// The least throughput ÷ (share × alone) of a drive's matrix, and the pair that has it.
+pub(super) fn least_kept(series: &Series) -> (f64, String) {
+    let kept = series.rows.iter().flat_map(|row| [(row, row[3]), (row, row[4])]);
+    let (row, least) = kept.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are pairs");
+    (least, named(row))
 }
 
 /// The largest errors of shares in windows of two seconds.

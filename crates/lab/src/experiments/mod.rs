@@ -19,6 +19,7 @@ mod known_misses;
 mod mclock;
 mod mirror;
 mod models;
+mod one_scheduler;
 mod sample;
 mod speed;
 mod spio;
@@ -38,7 +39,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 40] = [
+pub(crate) const ALL: [Experiment; 41] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -50,6 +51,7 @@ pub(crate) const ALL: [Experiment; 40] = [
     throughput::FIG10,
     vdisk::FIG11,
     insulation::INSULATION,
+    one_scheduler::ONE_SCHEDULER,
     starvation::NCQ_STARVATION,
     spio::EXAMPLE,
     spio::FIG5,

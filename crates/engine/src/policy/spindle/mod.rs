@@ -42,7 +42,7 @@ use self::learned::WaitTerms;
 use self::places::Places;
 use self::positioning::{Distance, PositioningCosts};
 use self::quantum::{End, Quantum, Switch};
-use self::switches::{Prepaid, SwitchLedger};
+use self::switches::{Prepaid, RETURNS_SPREAD, SwitchLedger};
 use self::volume::{Depth, Volume};
 use super::deadline::WorstCase;
 use super::indexed_heap::IndexedHeap;
@@ -76,6 +76,7 @@ mod volume;
 /// of a disk alternate twice a second: half of that costs two sequential readers on hgst-7k8
 /// another 5 % of their throughput, twice of that makes their 99th percentile half a second.
 const DEEP_QUANTUM_MAX: DiskTime = DiskTime::from_millis(250);
+const _: () = assert!(DEEP_QUANTUM_MAX.as_nanos() * 2 == RETURNS_SPREAD * 1_000_000);
 /// A deep quantum on the reserve is as long as the period's worth where emptying the drive costs
 /// more than this part of [`DEEP_QUANTUM_MAX`].
 const DRAIN_PARTS: i64 = 32;

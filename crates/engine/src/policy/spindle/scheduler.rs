@@ -194,7 +194,7 @@ impl Spindle {
         }
         if switch.shared && switch.departure.is_none() {
             let cost = excess.max(DiskTime::ZERO).min(charged);
-            charged = charged - cost + self.ledger.share(cost);
+            charged = charged - cost + self.ledger.share_return(cost);
         }
         charged
     }

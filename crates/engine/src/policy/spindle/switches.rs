@@ -7,7 +7,8 @@
 //! it.
 //!
 //! A deep volume's return to the disk after a quantum of another deep volume is shared by all
-//! (Zygaria, RTAS 2008 §2.2).
+//! (Zygaria, RTAS 2008 §2.2). Deep quanta are long: of a cost that is spread over less than a round
+//! of them the returning volume would pay most, in its own quantum.
 //!
 //! Invariants: what is charged, and [`SwitchLedger::uncharged`], add up to what commands took; the
 //! shared cost that is not charged yet is at most one period's worth, of either sign.
@@ -24,6 +25,8 @@ pub(super) const SHARED: Share = Share::from_ppb(Share::ALL.ppb() / SHARED_DIVIS
 const ALLOWANCE_MAX: DiskTime = DiskTime::from_millis(40);
 /// The time constant with which shared costs are charged: 100 ms, in µs² a nanosecond.
 const SPREAD: i64 = 100;
+/// The same of the returns of deep volumes: a round of two of their longest quanta.
+pub(super) const RETURNS_SPREAD: i64 = 500;
 
 /// The most that is paid for one positioning: with two of them, half of the shortest period.
 const POSITIONING_MAX: DiskTime = DiskTime::from_millis(25);
@@ -39,6 +42,8 @@ pub(super) struct Prepaid(DiskTime);
 pub(super) struct SwitchLedger {
     /// Costs that all volumes are to be charged; negative if they were charged too much.
     shared: DiskTime,
+    /// The costs of deep volumes' returns that all volumes are to be charged; not negative.
+    returns: DiskTime,
     /// The sum of all [`Prepaid`].
     prepaid: DiskTime,
     /// What volumes have paid and were not reported to have been charged.
@@ -55,6 +60,7 @@ impl SwitchLedger {
         assert!(period > Duration::ZERO, "costs are spread over a period");
         Self {
             shared: DiskTime::ZERO,
+            returns: DiskTime::ZERO,
             prepaid: DiskTime::ZERO,
             unreported: DiskTime::ZERO,
             allowance: ALLOWANCE_MAX,
@@ -66,14 +72,14 @@ impl SwitchLedger {
 
     pub(super) fn change_period(&mut self, period: Duration) {
         assert!(period > Duration::ZERO, "costs are spread over a period");
-        self.shared_max = self.shared.max(-self.shared).max(period.into());
+        self.shared_max = self.shared.max(-self.shared).max(self.returns).max(period.into());
         assert!(self.shared_max >= period.into(), "at least a period's worth is shared");
     }
 
     /// What commands took and no volume has been reported to be charged yet; negative if more was
     /// reported.
     pub(super) fn uncharged(&self) -> DiskTime {
-        self.shared - self.prepaid + self.unreported
+        self.shared + self.returns - self.prepaid + self.unreported
     }
 
     /// What all volumes pay of the next switch.
@@ -142,11 +148,13 @@ impl SwitchLedger {
         debug_assert_eq!(rest, DiskTime::ZERO, "nothing is charged for nothing");
     }
 
-    /// All volumes pay `cost`, up to what one period holds. Returns the rest.
-    pub(super) fn share(&mut self, cost: DiskTime) -> DiskTime {
+    /// All volumes pay the `cost` of a deep volume's return, up to what one period holds beside
+    /// other shared costs. Returns the rest.
+    pub(super) fn share_return(&mut self, cost: DiskTime) -> DiskTime {
         assert!(cost >= DiskTime::ZERO, "a switch gives no disk time");
-        let by_all = cost.min((self.shared_max - self.shared).max(DiskTime::ZERO));
-        self.shared += by_all;
+        let room = self.shared_max - self.returns - self.shared.max(DiskTime::ZERO);
+        let by_all = cost.min(room.max(DiskTime::ZERO));
+        self.returns += by_all;
         debug_assert!(by_all <= cost, "no more than the cost is shared");
         cost - by_all
     }
@@ -155,9 +163,7 @@ impl SwitchLedger {
     /// shared costs, in proportion.
     pub(super) fn charge(&mut self, own: DiskTime) -> DiskTime {
         assert!(own >= DiskTime::ZERO, "a service time is not negative: {own}");
-        // Both are at most some seconds: in microseconds their product fits.
-        let part = own.as_nanos() / 1_000 * (self.shared.as_nanos() / 1_000) / SPREAD;
-        let part = DiskTime::from_nanos(part);
+        let part = part_of(own, self.shared, SPREAD);
         // At most all of it, and at most what the command is worth.
         let part = if self.shared >= DiskTime::ZERO {
             part.min(self.shared)
@@ -165,14 +171,26 @@ impl SwitchLedger {
             part.max(self.shared).max(-own)
         };
         self.shared -= part;
+        let returns = part_of(own, self.returns, RETURNS_SPREAD).min(self.returns);
+        self.returns -= returns;
+        let part = part + returns;
         assert!(own + part >= DiskTime::ZERO, "a charge is not negative");
         own + part
     }
 
     pub(super) fn invariants(&self) {
+        assert!(self.returns >= DiskTime::ZERO, "a return costs no less than nothing");
+        assert!(self.returns <= self.shared_max, "returns are at most a period's worth");
         assert!(self.prepaid >= DiskTime::ZERO, "a prepaid cost is not negative");
         assert!(self.unreported >= DiskTime::ZERO, "nor is what was paid");
         assert!(self.shared <= self.shared_max, "shared costs are at most a period's worth");
         assert!(self.shared >= -self.shared_max, "of either sign");
     }
+}
+
+/// The part of a shared cost that a command of `own` is charged: in microseconds their product
+/// fits, as both are at most some seconds.
+fn part_of(own: DiskTime, shared: DiskTime, spread: i64) -> DiskTime {
+    debug_assert!(spread > 0, "a cost is spread over a time");
+    DiskTime::from_nanos(own.as_nanos() / 1_000 * (shared.as_nanos() / 1_000) / spread)
 }

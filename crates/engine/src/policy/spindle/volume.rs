@@ -24,8 +24,8 @@ const RUN_THINK_LONG: Duration = Duration::from_millis(1);
 /// Of the disk's time, what the switches of a shallow volume that uses all of its reserve may cost:
 /// one part in this number.
 const SWITCH_PART: i64 = 13;
-/// The same of one whose client keeps several requests. A quantum then has no pauses, and loses
-/// less by being shorter, while each request waits until the reserve pays for all of it.
+/// The same of one whose client keeps several requests, and pauses. A quantum of several has no
+/// pauses, and loses less by being shorter, while each waits until the reserve pays for all of it.
 const SWITCH_PART_SEVERAL: i64 = 10;
 /// A small reserve's quantum is at least this many times what it pays itself of a switch, ...
 const LEAST_PART: i64 = 4;
@@ -262,7 +262,9 @@ impl Volume {
     /// counted.
     pub(super) fn update_quantum(&mut self, own_part: DiskTime) {
         let switch = self.times.switch();
-        let part = if self.kept.are_several() { SWITCH_PART_SEVERAL } else { SWITCH_PART };
+        // The requests of a client that never pauses do not come apart.
+        let come_apart = self.kept.are_several() && self.think.mean().is_some();
+        let part = if come_apart { SWITCH_PART_SEVERAL } else { SWITCH_PART };
         let round = DiskTime::from_nanos(switch.as_nanos() * part).max(ROUND_MIN);
         let quantum = self.account.reserved_of(round);
         let service = self.times.service().unwrap_or_default();

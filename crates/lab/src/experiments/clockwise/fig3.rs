@@ -89,6 +89,37 @@ fn fig3(on_progress: &mut dyn FnMut(f64)) -> Findings {
     Findings { checks, series: all.iter().map(Curves::table).collect(), plots }
 }
 
+/// Best effort beside the streams of a layout, under `spindle` and under `delta-star`.
+pub(crate) struct Beside {
+    pub(crate) layout: &'static str,
+    /// The load of the streams.
+    pub(crate) mb_per_s: f64,
+    /// The mean latency of best effort.
+    pub(crate) spindle_ms: f64,
+    pub(crate) delta_star_ms: f64,
+    /// The blocks that were late under `spindle`.
+    pub(crate) late: f64,
+}
+
+/// Best effort of CELLO's busiest minutes beside the highest load that each layout admits.
+pub(crate) fn beside_the_highest_loads() -> Vec<Beside> {
+    let profile = profile();
+    let busiest = BestEffort::of_the_day(Cello::busiest());
+    let beside = |(layout, name): (Layout, &'static str)| {
+        let load = Allocation::new(layout, &profile, SEED).loads().pop().expect("some fit");
+        let load = Load::new(load, &busiest);
+        let (spindle, delta_star) = (load.under_spindle(), load.under(PolicyName::DeltaStar));
+        Beside {
+            layout: name,
+            mb_per_s: load.mb_per_s,
+            spindle_ms: spindle.mean_ms,
+            delta_star_ms: delta_star.mean_ms,
+            late: count(spindle.misses),
+        }
+    };
+    LAYOUTS.into_iter().map(beside).collect()
+}
+
 impl Curves {
     fn table(&self) -> Series {
         let columns = ["load_mb_per_s", "edf_ms", "lst_ms", "delta_l_ms", "delta_star_ms"];

@@ -22,5 +22,5 @@ mod point;
 mod settings;
 
 pub(super) use fig2::FIG2;
-pub(super) use fig3::FIG3;
+pub(super) use fig3::{Beside, FIG3, beside_the_highest_loads};
 pub(crate) use point::OneDisk;

@@ -79,11 +79,23 @@ impl Load {
         Self { plan, mb_per_s: allocation.load() }
     }
 
-    /// Runs the load under a policy.
+    /// Runs the load under a policy of RTAS 2000, and otherwise as its disks were.
     pub(super) fn under(&self, policy: PolicyName) -> Measured {
         let mut plan = self.plan.clone();
         plan.disks.iter_mut().for_each(|disk| disk.set_policy(policy));
-        let mut simulation = Simulation::new(&plan);
+        Self::measure(&plan)
+    }
+
+    /// Runs the load under `spindle`, with its default settings.
+    pub(super) fn under_spindle(&self) -> Measured {
+        let text = SCENARIO.replace("policy = \"fcfs\"", "policy = \"spindle\"");
+        assert_ne!(text, SCENARIO, "the scenario names its policy");
+        let disks = scenario("clockwise.toml", &text).disks;
+        Self::measure(&Plan { disks, ..self.plan.clone() })
+    }
+
+    fn measure(plan: &Plan) -> Measured {
+        let mut simulation = Simulation::new(plan);
         simulation.run_until(Instant::ZERO + plan.duration.expect("`new` sets it"));
         let report = simulation.report();
         let (best_effort, streams) = report.volumes.split_at(DISKS);
