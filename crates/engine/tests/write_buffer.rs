@@ -461,6 +461,36 @@ fn what_the_disk_could_not_write_fails_one_flush() {
     }
 }
 
+/// What a flush of the drive makes durable need not be forced, while nothing else uses the disk.
+#[test]
+fn a_write_past_the_buffer_is_forced_unless_its_volume_flushes_the_drive_and_no_other_uses_it() {
+    let [client, internal, limited] = [0, 1, 2].map(VolumeId);
+    let mut buffer = WriteBuffer::new(WriteBufferSettings::default());
+    for volume in [client, internal, limited] {
+        buffer.add_volume(volume, Sectors::ZERO);
+        buffer.set_buffering(volume, Buffering::HostAndDrive);
+    }
+    buffer.set_buffering(limited, Buffering::Host);
+    buffer.pass_flushes(internal);
+    buffer.pass_flushes(limited);
+    let extent = Extent::new(Lba(0), Sectors(8));
+    let request = |volume, operation| Request { id: RequestId(0), volume, operation };
+    let write = |volume| request(volume, Operation::write(extent));
+    let start = Instant::ZERO;
+    assert!(buffer.forces(&write(client), start), "its flush is answered without the drive");
+    assert!(!buffer.forces(&write(internal), start), "a flush of the drive follows");
+    assert!(buffer.forces(&write(limited), start), "the drive would write it without a charge");
+    assert!(!buffer.forces(&request(internal, Operation::flush()), start), "only writes are");
+    buffer.submit(&request(client, Operation::read(extent)), start);
+    assert!(buffer.forces(&write(internal), start), "another volume uses the disk");
+    let later = start + DEFER_AFTER;
+    assert!(!buffer.forces(&write(internal), later), "it did");
+    buffer.submit(&request(internal, Operation::read(extent)), later);
+    assert!(!buffer.forces(&write(internal), later), "it may use it itself");
+    buffer.set_buffering(client, Buffering::Off);
+    assert!(buffer.forces(&write(internal), later), "another volume has deadlines");
+}
+
 #[test]
 fn a_full_buffer_makes_its_own_client_wait_and_no_other() {
     let mut client = Client::new();

@@ -69,6 +69,11 @@ impl HostWriteBuffer {
         }
     }
 
+    /// Whether a request that goes past the buffer has to be forced.
+    pub(crate) fn forces(&self, request: &Request, now: Instant) -> bool {
+        self.buffer.forces(request, now)
+    }
+
     pub(crate) fn remove_volume(&mut self, volume: VolumeId) {
         self.buffer.remove_volume(volume);
     }

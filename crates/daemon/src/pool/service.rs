@@ -367,10 +367,9 @@ impl Inner {
             Work::Flush => (plain(Op::Flush, nowhere, false), Purpose::Other),
             Work::Erase { extent } => (plain(Op::Trim, extent, false), Purpose::Other),
             Work::Load { copy, extent } => (plain(Op::Read, extent, false), Purpose::Load(copy)),
-            Work::Store { copy, extent } => {
+            Work::Store { copy, extent, fua } => {
                 data = self.buffers.remove_copy(copy);
-                // The metadata that names the copy is written when it is durable.
-                (plain(Op::Write, extent, true), Purpose::Other)
+                (plain(Op::Write, extent, fua), Purpose::Other)
             }
         };
         let previous = self.pieces.insert(id, purpose);

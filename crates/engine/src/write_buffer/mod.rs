@@ -22,7 +22,9 @@
 //! A request waits until what other volumes have buffered of its sectors is on the medium.
 //!
 //! The writes of a volume without a buffer, or whose buffer is disabled, go to the disk as forced
-//! ones, so that its flushes have nothing to wait for.
+//! ones, so that its flushes have nothing to wait for. Those of a volume all of whose flushes go to
+//! the drive ([`WriteBuffer::pass_flushes`]) go there as they are while no other volume uses the
+//! disk.
 //!
 //! Invariants:
 //! - A flush is answered when all that its volume was answered before it is on the medium, and
@@ -51,6 +53,7 @@ use crate::request::{Outcome, Request, RequestId};
 mod interface;
 mod order;
 mod parts;
+mod queries;
 mod volume;
 
 pub use interface::{
@@ -91,6 +94,8 @@ pub struct WriteBuffer {
     starved: Vec<VolumeId>,
     /// The volume of the last request, and when another one's was the last.
     user: Option<(VolumeId, Instant)>,
+    /// The last request of a volume whose flushes do not all go to the drive.
+    client_at: Option<Instant>,
     next: u64,
 }
 
@@ -116,6 +121,7 @@ impl WriteBuffer {
             polled: Instant::ZERO,
             starved: Vec::new(),
             user: None,
+            client_at: None,
             next: 0,
         }
     }
@@ -170,38 +176,6 @@ impl WriteBuffer {
         }
     }
 
-    /// The memory in use.
-    pub fn used(&self) -> Sectors {
-        debug_assert!(self.used <= self.settings.memory, "the memory is bounded");
-        self.used
-    }
-
-    /// What was done for a volume so far.
-    pub fn usage(&self, volume: VolumeId) -> WriteBufferUsage {
-        let there = self.volumes.get(volume.0 as usize).and_then(Option::as_ref);
-        there.map_or_else(WriteBufferUsage::default, |there| there.usage)
-    }
-
-    /// What was done for all volumes so far, removed ones included.
-    pub fn total(&self) -> WriteBufferUsage {
-        let present = self.volumes.iter().flatten().map(|there| there.usage);
-        let total = present.fold(self.removed, |sum, usage| sum + usage);
-        debug_assert_eq!(total.used, self.used, "the memory is the volumes'");
-        total
-    }
-
-    /// The memory of all volumes.
-    pub fn memory(&self) -> Sectors {
-        debug_assert!(self.used <= self.settings.memory, "the memory is bounded");
-        self.settings.memory
-    }
-
-    /// Whether nothing of a volume is buffered, in the engine, or waiting.
-    pub fn is_empty(&self, volume: VolumeId) -> bool {
-        let there = self.volumes.get(volume.0 as usize).and_then(Option::as_ref);
-        there.is_none_or(Volume::is_empty)
-    }
-
     /// When [`Self::poll`] is to be called at the latest, if nothing happens before.
     pub fn next_wakeup(&self) -> Option<Instant> {
         let (oldest, _) = self.ages.first()?;
@@ -217,6 +191,9 @@ impl WriteBuffer {
     pub fn submit(&mut self, request: &Request, now: Instant) -> Handling {
         let Request { id, volume, operation } = *request;
         self.note_user(volume, now);
+        if self.volume(volume).flushes != DriveFlush::Always {
+            self.client_at = Some(now);
+        }
         if let Some(other) = self.dirty_elsewhere(volume, operation.extent) {
             self.volume(other).wait_for(id, operation.extent, Then::Again);
             if operation.op.writes() {
@@ -267,18 +244,6 @@ impl WriteBuffer {
         let found = dirty.find(|(_, there)| there.is_dirty(extent));
         debug_assert!(found.is_none_or(|(_, there)| !there.is_empty()), "it has data");
         found.map(|(other, _)| other)
-    }
-
-    /// Whether any volume has buffered some of these sectors.
-    pub fn is_dirty(&self, extent: Extent) -> bool {
-        debug_assert!(!extent.is_empty(), "a sector is asked for");
-        self.volumes.iter().flatten().any(|there| there.is_dirty(extent))
-    }
-
-    /// Whether nothing is buffered, in the engine, or waiting.
-    pub fn is_clean(&self) -> bool {
-        debug_assert!(self.used <= self.settings.memory, "the memory is bounded");
-        self.volumes.iter().flatten().all(Volume::is_empty)
     }
 
     /// From now on all flushes of a volume go to the disk.
@@ -404,24 +369,6 @@ impl WriteBuffer {
         if !core::mem::replace(&mut there.is_listed, true) {
             self.listed.push_back(volume);
         }
-    }
-
-    /// What the buffer holds of an extent of a volume, in order: the parts that a read copies, or
-    /// the whole of a destage that [`Self::poll`] has just returned.
-    pub fn parts(&self, volume: VolumeId, extent: Extent) -> impl Iterator<Item = BufferedPart> {
-        let there = self.volumes.get(volume.0 as usize).and_then(Option::as_ref);
-        let parts = there.into_iter().flat_map(move |there| there.parts.within(extent));
-        parts.map(|Part { piece, offset, extent, .. }| BufferedPart { piece, offset, extent })
-    }
-
-    /// What all volumes' buffers hold, volume by volume.
-    pub fn held(&self) -> impl Iterator<Item = BufferedPart> {
-        debug_assert!(self.used <= self.settings.memory, "the memory is bounded");
-        let parts = self.volumes.iter().flatten().flat_map(|there| there.parts.from(0));
-        parts.map(|part| {
-            let Part { piece, offset, extent, .. } = *part;
-            BufferedPart { piece, offset, extent }
-        })
     }
 
     /// The next action; the engine has this many requests, destages among them.

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use config::{DiskIndex, Plan, PoolAction, PoolPlan, PoolVolumeIndex};
 use engine::{Contract, Outcome, Request};
 use units::{Bytes, Extent, Instant, Lba, Op, Operation, Sectors};
-use volume::pool::Operation as PoolOperation;
 use volume::pool::flow::{ChangeId, ChangeOutcome, Fault, Output, Piece, PieceId, PoolRequestId};
+use volume::pool::{DiskUid, Operation as PoolOperation};
 use volume::{DiskExtent, DiskId};
 
 use super::disks::Terms;
@@ -278,6 +278,31 @@ impl Simulation {
         self.after_answer(load);
     }
 
+    /// A disk of the pool fails, and an empty one takes its place: what mirrors had there is made
+    /// equal from now on.
+    ///
+    /// # Panics
+    /// If the plan has no pool, or the pool does not go on without the disk.
+    pub fn replace_disk(&mut self, disk: DiskIndex) {
+        let pool = self.pool.as_mut().expect("the disk is of a pool");
+        let member = pool.members.iter().find(|(_, member)| member.disk == disk.0);
+        let number = *member.expect("the disk is the pool's").0;
+        assert!(pool.flow.fail(number), "the pool goes on without it");
+        let old = pool.flow.pool().state().disk(number).expect("it is the pool's");
+        let uid = DiskUid(old.uid.0.map(|byte| !byte));
+        let replace = PoolOperation::ReplaceDisk { disk: number, uid, blocks: old.blocks };
+        pool.flow.change(replace);
+    }
+
+    /// The blocks of the pool's disks that are still to be made equal.
+    ///
+    /// # Panics
+    /// If the plan has no pool.
+    pub fn stale_blocks(&self) -> u64 {
+        let resync = self.pool.as_ref().expect("the plan has a pool").flow.resync();
+        resync.stale + resync.stale_out
+    }
+
     /// Begins a change of the plan.
     pub(super) fn change_pool(&mut self, index: usize) {
         let pool = self.pool.as_mut().expect("it has the change");
@@ -300,7 +325,10 @@ impl Simulation {
     fn change_ended(&mut self, id: ChangeId, outcome: ChangeOutcome) {
         let now = self.now;
         let pool = self.pool.as_mut().expect("it made the change");
-        let index = pool.running.remove(&id).expect("a change ends once");
+        let Some(index) = pool.running.remove(&id) else {
+            assert_eq!(outcome, ChangeOutcome::Done, "an empty disk takes a place");
+            return;
+        };
         let change = &mut pool.changes[index];
         change.ended = Some(now);
         match outcome {

@@ -166,10 +166,9 @@ impl SimulatedPool {
             Work::Load { copy, extent } => {
                 (plain(Op::Read, extent, false), Purpose::Load(copy), None)
             }
-            // The metadata that names the copy is written when it is durable.
-            Work::Store { copy, extent } => {
+            Work::Store { copy, extent, fua } => {
                 let written = Written::Copy { copy, at: extent.start };
-                (plain(Op::Write, extent, true), Purpose::Store, Some(written))
+                (plain(Op::Write, extent, fua), Purpose::Store, Some(written))
             }
         }
     }

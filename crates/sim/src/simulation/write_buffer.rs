@@ -3,7 +3,7 @@
 
 use engine::{Destage, Handling, Outcome, Reply, Request, RequestId, WriteBufferAction};
 use stats::WriteBufferReport;
-use units::{DiskTime, Duration, Extent, Instant, Op};
+use units::{DiskTime, Duration, Extent, Instant};
 
 use super::{Disk, Entry, Sender, Sent, Simulation};
 
@@ -47,9 +47,16 @@ impl Simulation {
                 buffer.copy(volume, operation.extent, &mut sent.watched);
                 self.submit_below(disk, request, bounds);
             }
-            Handling::Disk => self.submit_below(disk, forced(request), bounds),
+            Handling::Disk => self.submit_past(disk, request, bounds),
             Handling::Flushed(outcome) => self.answer_from_memory(&request, outcome),
         }
+    }
+
+    /// A request goes past the buffer.
+    fn submit_past(&mut self, disk: usize, mut request: Request, bounds: Option<Extent>) {
+        let buffer = self.disks[disk].buffer.as_ref().expect("it goes past the buffer");
+        request.operation.fua |= buffer.buffer.forces(&request, self.now);
+        self.submit_below(disk, request, bounds);
     }
 
     fn answer_from_memory(&mut self, request: &Request, outcome: Outcome) {
@@ -82,8 +89,7 @@ impl Simulation {
                     self.submit_below(index, request, Some(operation.extent));
                 }
                 WriteBufferAction::Submit(id) => {
-                    let request = forced(self.request(id));
-                    self.submit_below(index, request, self.bounds(id));
+                    self.submit_past(index, self.request(id), self.bounds(id));
                 }
                 WriteBufferAction::Again(id) => {
                     self.submit(index, self.request(id), self.bounds(id));
@@ -126,13 +132,6 @@ impl Simulation {
         let buffer = disk.buffer.as_mut().expect("it sent the destage");
         buffer.buffer.destaged(destage, reply.outcome);
     }
-}
-
-/// A write that goes past the buffer is forced, so that no flush has to wait for the drive's own.
-fn forced(mut request: Request) -> Request {
-    let writes = matches!(request.operation.op, Op::Write | Op::WriteZeroes);
-    request.operation.fua |= writes;
-    request
 }
 
 /// The reply to a request that the host answers.

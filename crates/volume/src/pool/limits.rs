@@ -42,8 +42,12 @@ pub const STALE_RUNS_MAX: usize = 1 << 18;
 /// the writes beside it need no change of their own.
 pub const REGION_BLOCKS: u32 = 64;
 
-/// Blocks that are brought up to date at a time: their writes wait meanwhile.
-pub const RESYNC_BLOCKS_MAX: u32 = 8;
+/// Blocks that are made equal together: all are written, then flushed and recorded once, which
+/// takes a small part of the time.
+pub const RESYNC_BLOCKS_MAX: u32 = 128;
+
+/// The same where clients write: writes to the blocks wait meanwhile.
+pub const RESYNC_SHORT_BLOCKS: u32 = 8;
 
 /// Units of a slot's image, at least: one disk and a few volumes.
 pub const IMAGE_UNITS_MIN: u32 = 4;
@@ -77,7 +81,8 @@ const _: () = assert!(EXTENTS_MAX < u32::MAX as usize);
 const _: () = assert!(IMAGE_UNITS_MIN < IMAGE_UNITS_MAX);
 const _: () = assert!(LOG_UNITS_MIN < LOG_UNITS_MAX);
 const _: () = assert!(STALE_RUNS_MAX < u32::MAX as usize);
-const _: () = assert!(RESYNC_BLOCKS_MAX <= REGION_BLOCKS);
+const _: () = assert!(RESYNC_SHORT_BLOCKS <= REGION_BLOCKS);
+const _: () = assert!(RESYNC_SHORT_BLOCKS > 0 && RESYNC_SHORT_BLOCKS < RESYNC_BLOCKS_MAX);
 const _: () = assert!(RESYNC_BLOCKS_MAX > 0 && REGION_BLOCKS.is_power_of_two());
 const _: () = assert!(REGION_BLOCKS < DISK_BLOCKS_MAX);
 const _: () = assert!(VOLUME_BLOCKS_MAX.checked_add(REGION_BLOCKS).is_some());

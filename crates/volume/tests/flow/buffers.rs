@@ -246,10 +246,12 @@ impl Buffers {
         let Open { operation, volume, erases, .. } = self.open[&id];
         let Operation { op, extent, .. } = operation;
         let mut seen = None;
+        let request = Request { id: RequestId(id), volume, operation };
+        let is_forced = operation.fua || self.buffer.forces(&request, self.now);
         match op {
             Op::Read => seen = Some(self.read(id, &disk.moved(extent, extent.start))),
-            // What goes past the buffer is forced.
-            Op::Write => disk.enter_forced(extent, &self.open[&id].contents),
+            Op::Write if is_forced => disk.enter_forced(extent, &self.open[&id].contents),
+            Op::Write => disk.enter(extent, self.open[&id].contents.clone()),
             Op::WriteZeroes => disk.enter_forced(extent, &Contents::new()),
             Op::Trim if erases || rng.below(2) == 0 => disk.erase(extent),
             Op::Flush => disk.flush(),

@@ -9,6 +9,7 @@ mod mirrors;
 mod model;
 mod power;
 mod read_choice;
+mod resyncs;
 mod world;
 
 use common::cases;

@@ -419,10 +419,10 @@ impl World {
             Work::Flush => (units::Operation::flush(), none, false),
             Work::Erase { extent } => (plain(Op::Trim, *extent, false), none, true),
             Work::Load { extent, .. } => (plain(Op::Read, *extent, false), none, false),
-            Work::Store { copy, extent } => {
+            Work::Store { copy, extent, fua } => {
                 let (_, contents) = self.copies.remove(copy).expect("it was loaded");
                 let contents = contents.into_iter().map(|(at, bytes)| (at + extent.start.0, bytes));
-                (plain(Op::Write, *extent, true), contents.collect(), false)
+                (plain(Op::Write, *extent, *fua), contents.collect(), false)
             }
         }
     }
@@ -525,7 +525,7 @@ impl World {
                 let before = self.copies.insert(*copy, (*extent, disk.moved(*extent, Lba(0))));
                 assert!(before.is_none() && self.copies.len() <= 8, "few copies at a time");
             }
-            Work::Store { copy, extent } => {
+            Work::Store { copy, extent, .. } => {
                 let (from, contents) = &self.copies[copy];
                 assert_eq!(from.len, extent.len, "what was read is written");
                 let contents =

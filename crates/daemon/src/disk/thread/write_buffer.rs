@@ -36,11 +36,11 @@ impl DiskThread {
         }
     }
 
-    /// A request goes past the buffer: a write is forced, so that no flush has to wait for the
-    /// drive's own buffer.
+    /// A request goes past the buffer.
     fn serve_past(&mut self, id: RequestId, within: Option<Extent>, now: Instant) {
-        let operation = &mut self.requests.get_mut(id.0).request.operation;
-        operation.fua |= matches!(operation.op, Op::Write | Op::WriteZeroes);
+        let request = self.request(id);
+        let buffer = self.scheduler.write_buffer.as_ref().expect("it goes past the buffer");
+        self.requests.get_mut(id.0).request.operation.fua |= buffer.forces(&request, now);
         self.serve_below(self.request(id), within, now);
     }
 

@@ -184,6 +184,7 @@ impl Flow {
             }
             progressed |= self.advance_changes();
             progressed |= self.retry_held();
+            progressed |= self.yield_resyncs();
             progressed |= self.issue_moves();
             progressed |= self.issue_resyncs();
             progressed |= self.issue_steps();

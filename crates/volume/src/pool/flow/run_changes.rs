@@ -228,7 +228,7 @@ impl Flow {
             && !self.is_unequal(volume, first, count)
         {
             self.changes.remove(&id);
-            self.on_resync_done(&ChangeOutcome::Done);
+            self.on_resync_done((volume, first, count), &ChangeOutcome::Done);
             return true;
         }
         if let Operation::Move { volume, block } = operation
@@ -359,7 +359,7 @@ impl Flow {
         self.retry_stuck();
     }
 
-    fn end_change(&mut self, id: ChangeId, end: ChangeOutcome) {
+    pub(crate) fn end_change(&mut self, id: ChangeId, end: ChangeOutcome) {
         let change = self.changes.remove(&id).expect("a change ends once");
         self.dirty = true;
         if let (Operation::RemoveDisk { disk }, ChangeOutcome::Done) = (&change.operation, &end) {
@@ -367,7 +367,9 @@ impl Flow {
         }
         match (change.relocation, change.operation) {
             (Some(volume), Operation::Move { block, .. }) => self.on_move_done(volume, block, end),
-            (None, Operation::Resync { .. }) if change.is_resync => self.on_resync_done(&end),
+            (None, Operation::Resync { volume, first, count }) if change.is_resync => {
+                self.on_resync_done((volume, first, count), &end);
+            }
             (None, Operation::ForgetStale { .. }) if change.is_resync => {}
             _ => self.outputs.push_back(Output::Ended(id, end)),
         }

@@ -3,16 +3,23 @@
 //! What is to be done is not stored here: the pool knows which copies are stale, unreadable or
 //! unsynced. A pass goes over all mirrors; one that found nothing, or only what cannot be mended
 //! now, is followed by the next when a disk has come back or another copy fell behind.
+//!
+//! An operation copies all of its blocks, then flushes the disks that it wrote to, once, and then
+//! one record says that they are equal. Writes to its blocks wait meanwhile. The first that waits
+//! ends an operation that is not short: nothing of it is recorded, and the next few are short.
+//! After one that failed its blocks are made equal one by one.
 
 use crate::location::DiskId;
-use crate::pool::flow::change::PendingChange;
+use crate::pool::flow::change::{PendingChange, Stage};
 use crate::pool::flow::core::Flow;
-use crate::pool::flow::resync::RESYNCS_MAX;
+use crate::pool::flow::request::blocks;
+use crate::pool::flow::resync::{RESYNC_SHORTS_MAX, RESYNCS_MAX};
 use crate::pool::flow::run_mirrors::RETRIES_MAX;
-use crate::pool::flow::values::{ChangeOutcome, ResyncProgress};
-use crate::pool::limits::RESYNC_BLOCKS_MAX;
+use crate::pool::flow::values::{ChangeId, ChangeOutcome, ResyncProgress};
+use crate::pool::limits::{RESYNC_BLOCKS_MAX, RESYNC_SHORT_BLOCKS};
 use crate::pool::names::{Blocks, PoolVolumeId, VolumeBlock};
-use crate::pool::operation::kinds::Operation;
+use crate::pool::operation::kinds::{Lock, Operation};
+use crate::pool::operation::machine::Failure;
 use crate::pool::state::block_set::BlockSet;
 
 impl Flow {
@@ -20,6 +27,13 @@ impl Flow {
     pub fn pause_resync(&mut self, paused: bool) {
         self.resync_paused = paused;
         self.wake_resync();
+        if paused {
+            let resyncs = self.changes.iter().filter(|(_, change)| change.is_resync);
+            let resyncs: Vec<ChangeId> = resyncs.map(|(id, _)| *id).collect();
+            for id in resyncs {
+                self.end_early(id);
+            }
+        }
     }
 
     /// What is to be made equal, and what was.
@@ -65,10 +79,12 @@ impl Flow {
                 }
                 break;
             };
-            let count = self.pool.resync_count(volume, first);
+            let longest = self.resync.blocks_max(volume, first);
+            let count = self.pool.resync_count(volume, first, longest);
+            self.resync.short = self.resync.short.saturating_sub(1);
             assert!(self.resync.running < RESYNCS_MAX, "operations are within their limit");
             assert!(count.0 > 0, "the block is within its volume");
-            self.resync.cursor = Some((volume, VolumeBlock(first.0 + count.0)));
+            self.resync.pass(volume, VolumeBlock(first.0 + count.0));
             self.resync.running += 1;
             progressed = true;
             let id = self.number_change();
@@ -76,6 +92,68 @@ impl Flow {
             self.changes.insert(id, PendingChange::of_resync(operation));
         }
         progressed
+    }
+
+    /// Ends operations for which a write or an operator's change waits, unless they are short.
+    /// Returns whether any was ended.
+    pub(crate) fn yield_resyncs(&mut self) -> bool {
+        if self.resync.running == 0 || (self.held.is_empty() && !self.has_waiting_change()) {
+            return false;
+        }
+        let resyncs = self.changes.iter().filter(|(_, change)| change.is_resync);
+        let resyncs = resyncs.filter(|(_, change)| self.is_waited_for(&change.locks));
+        let resyncs: Vec<ChangeId> = resyncs.map(|(id, _)| *id).collect();
+        assert!(self.resync.running <= RESYNCS_MAX, "operations are within their limit");
+        let mut ended = false;
+        for id in resyncs {
+            self.resync.short = RESYNC_SHORTS_MAX;
+            ended |= self.end_early(id);
+        }
+        ended
+    }
+
+    fn has_waiting_change(&self) -> bool {
+        let waits = |change: &PendingChange| !change.has_quiesced() && change.is_asked_for();
+        self.changes.values().any(waits)
+    }
+
+    /// Whether a request that writes or an operator's change waits for blocks with these locks.
+    fn is_waited_for(&self, locks: &[Lock]) -> bool {
+        debug_assert!(self.resync.running > 0, "copies are made equal");
+        let conflicts = |wanted: &Lock| locks.iter().any(|lock| lock.conflicts_with(wanted));
+        let held = self.held.values().map(|id| &self.requests[id]);
+        let mut writes = held.filter(|request| request.operation.op.writes());
+        let is_held = writes.any(|request| {
+            let over = request.blocks.clone().unwrap_or_else(|| blocks(request.part()));
+            let group = self.pool.state().group_of(request.volume);
+            conflicts(&Lock::Blocks(group, over))
+        });
+        let is_waiting = |one: &&PendingChange| !one.has_quiesced() && one.is_asked_for();
+        let waiting = self.changes.values().filter(is_waiting);
+        is_held || waiting.flat_map(|change| &change.locks).any(conflicts)
+    }
+
+    /// Ends an operation that is not short before all of it is copied. Nothing of it is recorded:
+    /// it is copied again. Returns whether it was ended.
+    fn end_early(&mut self, id: ChangeId) -> bool {
+        let PendingChange { operation, stage, .. } = &self.changes[&id];
+        let Operation::Resync { count, .. } = operation else { return false };
+        assert!(count.0 <= RESYNC_BLOCKS_MAX, "operations have few blocks");
+        if count.0 <= RESYNC_SHORT_BLOCKS {
+            return false;
+        }
+        match *stage {
+            Stage::Waiting | Stage::Quiescing(_) => {
+                self.end_change(id, ChangeOutcome::Failed(Failure::Cancelled));
+                true
+            }
+            Stage::Begun(operation_id) if self.has_copies_to_start(operation_id) => {
+                self.pool.cancel(operation_id);
+                self.abandon_copies(operation_id);
+                true
+            }
+            Stage::Begun(_) | Stage::Leaving(_) => false,
+        }
     }
 
     /// The next blocks of this pass.
@@ -94,6 +172,7 @@ impl Flow {
     fn finish_resync_pass(&mut self) -> bool {
         assert_eq!(self.resync.running, 0, "a pass ends with its last operation");
         let began = self.resync.cursor.take().is_some();
+        self.resync.singly.clear();
         assert!(self.resync.cursor.is_none(), "the next pass begins at the front");
         if self.resync.failures > 0 {
             self.resync.tries += 1;
@@ -119,12 +198,22 @@ impl Flow {
     }
 
     /// An operation that makes copies equal has ended.
-    pub(crate) fn on_resync_done(&mut self, end: &ChangeOutcome) {
+    pub(crate) fn on_resync_done(
+        &mut self,
+        (volume, first, count): (PoolVolumeId, VolumeBlock, Blocks),
+        end: &ChangeOutcome,
+    ) {
         assert!(self.resync.running > 0, "one was in progress");
         self.resync.running -= 1;
         assert!(self.resync.running < RESYNCS_MAX, "operations are within their limit");
         match end {
-            ChangeOutcome::Done => self.resync.done += u64::from(RESYNC_BLOCKS_MAX),
+            ChangeOutcome::Done => self.resync.done += u64::from(count.0),
+            // The pass goes on with its blocks, in short operations.
+            ChangeOutcome::Failed(Failure::Cancelled) => self.resync.go_back_to(volume, first),
+            ChangeOutcome::Failed(Failure::Disk) if count.0 > 1 => {
+                self.resync.singly.push((volume, first.0..first.0 + count.0));
+                self.resync.go_back_to(volume, first);
+            }
             ChangeOutcome::Refused(_) | ChangeOutcome::Failed(_) => self.resync.failures += 1,
         }
     }

@@ -13,6 +13,7 @@ use crate::pool::flow::values::Fault;
 use crate::pool::flow::values::Owner;
 use crate::pool::flow::values::Work;
 use crate::pool::limits::BLOCK_SECTORS;
+use crate::pool::operation::machine::OperationId;
 use crate::pool::operation::script::{Action, StepId};
 
 impl Flow {
@@ -33,8 +34,9 @@ impl Flow {
                     self.issue(owner, disk, ChargeTo::Metadata, Work::Metadata { extent, bytes });
                 }
                 Action::Flush { disk, of } => {
-                    let payer = of.map_or(ChargeTo::Metadata, ChargeTo::Volume);
-                    self.issue(owner, disk, payer, Work::Flush);
+                    // It makes durable what was written to make copies equal.
+                    let own = if payer == ChargeTo::Rebuild { payer } else { ChargeTo::Metadata };
+                    self.issue(owner, disk, of.map_or(own, ChargeTo::Volume), Work::Flush);
                 }
                 Action::Erase { placed } => {
                     self.issue(owner, placed.disk, payer, Work::Erase { extent: placed.extent });
@@ -53,10 +55,11 @@ impl Flow {
         progressed
     }
 
-    /// Starts copies, up to the limit; each job has one in progress before any has two.
+    /// Starts copies, up to the limit; each job has one in progress before any has two, except
+    /// those that make copies equal.
     fn copy(&mut self) {
         while self.steps.copies.len() < COPIES_MAX
-            && let Some(step) = self.steps.waiting.pop_front()
+            && let Some(step) = self.steps.next_job()
         {
             let Some(job) = self.steps.jobs.get_mut(&step) else { continue };
             let (from, more) = job.from.split_at(BLOCK_SECTORS);
@@ -66,7 +69,9 @@ impl Flow {
             assert_eq!(from.len, to.len, "a copy is as long as its source");
             job.running += 1;
             let (source, payer) = (job.source, job.payer);
-            if !more.is_empty() {
+            if !more.is_empty() && payer == ChargeTo::Rebuild {
+                self.steps.waiting.push_front(step);
+            } else if !more.is_empty() {
                 self.steps.waiting.push_back(step);
             }
             let copy = CopyId(self.steps.numbers);
@@ -92,7 +97,9 @@ impl Flow {
             }
             return self.end_copy(id, Err(fault));
         }
-        self.issue(Owner::Store(id), target, payer, Work::Store { copy: id, extent: to });
+        // A volume's buffer is flushed by that volume alone.
+        let fua = payer != ChargeTo::Rebuild;
+        self.issue(Owner::Store(id), target, payer, Work::Store { copy: id, extent: to, fua });
     }
 
     /// The store of a copy has ended.
@@ -112,11 +119,7 @@ impl Flow {
         assert!(job.running > 0, "a copy of the job was in progress");
         job.running -= 1;
         if let Err(fault) = end {
-            job.ok = false;
-            // The copies that are not started are dropped.
-            (job.from, _) = job.from.split_at(units::Sectors::ZERO);
-            (job.to, _) = job.to.split_at(units::Sectors::ZERO);
-            assert!(job.from.is_empty() && job.to.is_empty(), "nothing is left to start");
+            job.abandon();
             self.steps.waiting.retain(|other| *other != step);
             self.record_fault(step, fault);
         }
@@ -127,6 +130,29 @@ impl Flow {
             self.end_step(step, ok);
         }
         self.copy();
+    }
+
+    /// Whether copies of an operation are not started yet.
+    pub(crate) fn has_copies_to_start(&self, operation_id: OperationId) -> bool {
+        debug_assert!(self.operation_ids.contains_key(&operation_id), "it is in progress");
+        let mut jobs = self.steps.jobs.iter().filter(|(_, job)| !job.from.is_empty());
+        jobs.any(|(step, _)| self.steps.owners[step] == Some(operation_id))
+    }
+
+    /// Drops the copies of an operation that are not started. It was cancelled.
+    pub(crate) fn abandon_copies(&mut self, operation_id: OperationId) {
+        let owners = self.steps.owners.iter().filter(|(_, owner)| **owner == Some(operation_id));
+        for step in owners.map(|(step, _)| *step).collect::<Vec<_>>() {
+            let Some(job) = self.steps.jobs.get_mut(&step) else { continue };
+            job.abandon();
+            let is_ended = job.running == 0;
+            self.steps.waiting.retain(|other| *other != step);
+            if is_ended {
+                self.steps.jobs.remove(&step);
+                self.end_step(step, false);
+            }
+        }
+        assert!(!self.has_copies_to_start(operation_id), "none is left to start");
     }
 
     /// A step of one piece has ended.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use units::Extent;
+use units::{Extent, Sectors};
 
 use crate::location::DiskId;
 use crate::pool::flow::values::{ChargeTo, CopyId};
@@ -28,6 +28,16 @@ pub(crate) struct CopyJob {
     pub(crate) ok: bool,
 }
 
+impl CopyJob {
+    /// Drops the copies that are not started: the job fails.
+    pub(crate) fn abandon(&mut self) {
+        self.ok = false;
+        (self.from, _) = self.from.split_at(Sectors::ZERO);
+        (self.to, _) = self.to.split_at(Sectors::ZERO);
+        assert!(self.from.is_empty() && self.to.is_empty(), "nothing is left to start");
+    }
+}
+
 /// A copy that is being loaded or stored.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockCopy {
@@ -46,4 +56,17 @@ pub(crate) struct Steps {
     pub(crate) waiting: VecDeque<StepId>,
     pub(crate) copies: BTreeMap<CopyId, BlockCopy>,
     pub(crate) numbers: u64,
+}
+
+impl Steps {
+    /// The job that starts the next copy. Those that make copies equal come one after the other, so
+    /// that their disks read and write in order, and behind others but for one copy.
+    pub(crate) fn next_job(&mut self) -> Option<StepId> {
+        let is_resync =
+            |step: &StepId| self.jobs.get(step).is_some_and(|job| job.payer == ChargeTo::Rebuild);
+        let has_one = self.copies.values().any(|copy| is_resync(&copy.step));
+        let next = self.waiting.iter().position(|step| is_resync(step) != has_one);
+        debug_assert!(self.copies.len() < COPIES_MAX, "there is room for a copy");
+        self.waiting.remove(next.unwrap_or(0))
+    }
 }

@@ -88,6 +88,8 @@ pub enum Work {
         copy: CopyId,
         /// Where to; as long as the load.
         extent: Extent,
+        /// Completes only when durable. If not, a flush follows the last store of its operation.
+        fua: bool,
     },
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::location::{DiskExtent, DiskId};
 use crate::pool::format::fields::VERSION_FIRST;
 use crate::pool::format::structures::VERSION;
-use crate::pool::limits::{REGION_BLOCKS, RESYNC_BLOCKS_MAX};
+use crate::pool::limits::REGION_BLOCKS;
 use crate::pool::names::{BlockExtent, Blocks, DiskUid, PoolVolumeId, VolumeBlock};
 use crate::pool::operation::copies::stale_changes;
 use crate::pool::operation::machine::Pool;
@@ -203,11 +203,16 @@ impl Pool {
         Ok(Plan::of(stale.iter().flat_map(new).collect()))
     }
 
-    /// The blocks from `first` on that are made equal together.
-    pub(crate) fn resync_count(&self, id: PoolVolumeId, first: VolumeBlock) -> Blocks {
+    /// The blocks from `first` on that are made equal together, `longest` at most.
+    pub(crate) fn resync_count(
+        &self,
+        id: PoolVolumeId,
+        first: VolumeBlock,
+        longest: Blocks,
+    ) -> Blocks {
         let size = self.state.volume(id).map_or(0, |volume| volume.size.0);
         assert!(first.0 < size, "a block of the volume");
-        Blocks(RESYNC_BLOCKS_MAX.min(size - first.0))
+        Blocks(longest.0.min(size - first.0))
     }
 
     pub(crate) fn plan_resync(

@@ -1,0 +1,100 @@
+//! How fast the copies of a mirror are made equal.
+
+use std::path::Path;
+
+use config::{DiskIndex, Plan};
+use spindle_sim::Simulation;
+use units::{Duration, Instant};
+
+const DISKS: &str = "duration = \"24s\"\n[[disk]]\nname = \"d0\"\ndrive = \"hgst-7k8\"\n\
+                     [[disk]]\nname = \"d1\"\ndrive = \"hgst-7k8\"\n\
+                     [[disk]]\nname = \"d2\"\ndrive = \"hgst-7k8\"\n\
+                     [pool]\ndisks = [\"d0\", \"d1\", \"d2\"]\n";
+
+fn plan(rest: &str) -> Plan {
+    let plan = Plan::parse(&format!("{DISKS}{rest}"), "plan.toml", Path::new(""));
+    plan.and_then(Plan::for_sim).expect("a sound scenario")
+}
+
+const MIRROR: &str = "rebuild = { reserve = \"20%\" }\n[[pool.volume]]\nname = \"v\"\n\
+                      size = \"4GiB\"\nlayout = \"mirror\"\ndisks = [\"d0\", \"d1\"]\n";
+/// A neighbour that sends a request, and then none for a long time.
+const IDLE: &str = "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\n\
+                    block = \"4KiB\"\noutstanding = 1\nthink = \"1000s\"\n";
+const SINGLE: &str = "[[pool.volume]]\nname = \"v\"\nsize = \"64GiB\"\ndisks = [\"d0\"]\n";
+
+const GIBIBYTES: u32 = 4;
+const READS: &str = "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"sequential\"\n\
+                     block = \"1MiB\"\noutstanding = 4\n";
+
+/// The blocks of 1 MiB that one disk reads in order in a second.
+fn sequential() -> f64 {
+    let mut simulation = Simulation::new(&plan(&format!("{SINGLE}{READS}")));
+    let mut answered = |seconds: u32| {
+        simulation.run_until(Instant::ZERO + Duration::from_secs(u64::from(seconds)));
+        f64::from(u32::try_from(simulation.report().volumes[0].requests).unwrap())
+    };
+    let before = answered(2);
+    (answered(12) - before) / 10.0
+}
+
+/// The blocks that are made equal in a second, of a whole disk that takes another's place.
+fn rebuilt(text: &str) -> f64 {
+    let mut simulation = Simulation::new(&plan(text));
+    let begin = Instant::ZERO + Duration::from_secs(1);
+    simulation.run_until(begin);
+    simulation.replace_disk(DiskIndex(1));
+    let mut now = begin;
+    let mut run_while = |is_stale: bool| {
+        while (simulation.stale_blocks() > 0) == is_stale {
+            now += Duration::from_millis(10);
+            simulation.run_until(now);
+        }
+        now
+    };
+    let begin = run_while(false);
+    let now = run_while(true);
+    f64::from(GIBIBYTES) * 1024.0 / now.since(begin).as_secs_f64()
+}
+
+const RANDOM: &str = "[[workload]]\nvolume = \"n\"\nop = \"read\"\naccess = \"random\"\n\
+                      block = \"4KiB\"\noutstanding = 16\n";
+
+/// The requests in each second of a neighbour on the disk that takes another's place, and on one
+/// that stays.
+fn neighbours(is_rebuilding: bool) -> Vec<u32> {
+    let neighbour = "[[pool.volume]]\nname = \"n\"\nsize = \"256MiB\"\nlayout = \"mirror\"\n\
+                     disks = [\"d1\", \"d2\"]\nreserve = \"60%\"\n[[pool.volume]]\n";
+    let mirror = MIRROR.replace("4GiB", "64GiB").replacen("[[pool.volume]]\n", neighbour, 1);
+    let mut simulation = Simulation::new(&plan(&format!("{mirror}{RANDOM}")));
+    simulation.run_until(Instant::ZERO + Duration::from_secs(1));
+    if is_rebuilding {
+        simulation.replace_disk(DiskIndex(1));
+    }
+    // Its own copies are equal by then.
+    let answered = (6..24_u32).map(|second| {
+        simulation.run_until(Instant::ZERO + Duration::from_secs(u64::from(second)));
+        u32::try_from(simulation.report().volumes[0].requests).unwrap()
+    });
+    let answered: Vec<u32> = answered.collect();
+    assert!(!is_rebuilding || simulation.stale_blocks() > 0, "it is still rebuilding");
+    answered.windows(2).map(|two| two[1] - two[0]).collect()
+}
+
+#[test]
+fn a_rebuild_leaves_its_neighbours_their_reserves() {
+    let (alone, beside) = (neighbours(false), neighbours(true));
+    println!("{alone:?}, and beside the rebuild {beside:?}");
+    let mean =
+        f64::from(alone.iter().sum::<u32>()) / f64::from(u32::try_from(alone.len()).unwrap());
+    for second in beside {
+        assert!(f64::from(second) >= 0.6 * mean, "{second} of {mean}");
+    }
+}
+
+#[test]
+fn a_rebuild_beside_idle_neighbours_runs_at_nine_tenths_of_the_sequential_rate() {
+    let (sequential, rebuilt) = (sequential(), rebuilt(&format!("{MIRROR}{IDLE}")));
+    println!("{rebuilt} of {sequential} MiB/s: {}", rebuilt / sequential);
+    assert!(rebuilt / sequential >= 0.9, "{}", rebuilt / sequential);
+}
