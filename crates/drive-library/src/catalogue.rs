@@ -75,6 +75,25 @@ mod tests {
         count * 1_000_000_000_000 / now.as_nanos()
     }
 
+    #[test]
+    fn the_cheapest_way_past_a_write_buffer_is_known_of_each_mechanical_drive() {
+        for name in names() {
+            let Some(spec) = find_mechanical(name) else { continue };
+            let model = Arc::new(spec.check().expect("a drive"));
+            let Some(costs) = drive::DurableCosts::of(&model) else {
+                println!("{name}: no write buffer");
+                continue;
+            };
+            let order = costs.order();
+            for way in order {
+                let drive::DurableCost { short, batch, long } = costs.way(way);
+                println!("{name} {way:?}: {short}, {batch}, {long}");
+            }
+            println!("{name}: {order:?} {:?}", order.map(|way| costs.relative(way)));
+            assert!(costs.relative(order[0]) <= 1_000, "{name}");
+        }
+    }
+
     /// Thousandths of a request a second, at random over the whole disk.
     fn random(model: &Arc<Model>) -> u64 {
         let mut rng = 1_u64;

@@ -65,6 +65,7 @@ mod device_firmware_tests;
 mod device_properties;
 #[cfg(test)]
 mod device_tests;
+mod durable;
 mod firmware;
 mod flash;
 mod in_progress;
@@ -89,6 +90,7 @@ pub use any::{AnyDevice, AnyModel, AnySpec, Unmeasured};
 pub use check::{Field, SpecError};
 pub use completion::{Done, Parts, Tag};
 pub use device::Device;
+pub use durable::{CHEAPER_BY, CacheBypass, DurableCost, DurableCosts};
 pub use firmware::{
     Bus, DestageBeforeRead, ExtraDisconnect, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead,
     WriteAhead,

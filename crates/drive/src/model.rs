@@ -3,8 +3,11 @@
 //! A [`Model`] never changes and holds no state, so that one serves any number of devices behind an
 //! `Arc`.
 
+use std::sync::{Arc, OnceLock};
+
 use units::{Angle, Bytes, Duration, Extent, FULL_REVOLUTION, Lba, SECTOR_BYTES, Sectors};
 
+use crate::durable::DurableCosts;
 use crate::firmware::Firmware;
 use crate::layout::{Layout, Place, Position, ZoneTable};
 use crate::rotation::{Rotation, Sweep};
@@ -21,6 +24,8 @@ pub struct Model {
     seek: SeekTable,
     /// None where reads and writes share a curve.
     seek_write: Option<SeekTable>,
+    /// Worked out when it is asked for.
+    durable: OnceLock<Option<DurableCosts>>,
 }
 
 /// The properties of one zone.
@@ -56,7 +61,14 @@ impl Model {
             seek_write: spec.seek_write.as_ref().map(|curve| SeekTable::of(curve, cylinders)),
             layout,
             spec,
+            durable: OnceLock::new(),
         }
+    }
+
+    /// What writes cost that are to be durable; `None` if it has no write buffer. The first call
+    /// takes some milliseconds.
+    pub fn durable_costs(self: &Arc<Self>) -> Option<DurableCosts> {
+        *self.durable.get_or_init(|| DurableCosts::of(self))
     }
 
     /// The description that it was made of.
