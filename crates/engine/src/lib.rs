@@ -49,7 +49,7 @@ pub use request::{
     Action, Command, CommandId, DeadlineStats, Event, Outcome, Reply, Request, RequestId,
     ServiceDemand, StreamBytes, VolumeUsage,
 };
-pub use settings::{BestEffortServer, Charging, CommandBound, Deadlines, Settings};
+pub use settings::{BestEffortServer, Charging, CommandBound, Deadlines, ForcedWrites, Settings};
 pub use write_buffer::{
     BufferedPart, Buffering, Destage, DestageId, Handling, PieceId, WriteBuffer, WriteBufferAction,
     WriteBufferSettings, WriteBufferUsage,

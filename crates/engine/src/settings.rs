@@ -45,6 +45,9 @@ pub struct Settings {
     /// other volumes' commands (OSDI 2000). Needs [`ChooserName::Predicted`], and does nothing
     /// without a profile or while a volume of the disk has a guarantee by deadlines.
     pub freeblock: bool,
+    /// How forced writes reach the medium. All but [`ForcedWrites::Fua`] need requests that are
+    /// executed whole; beside guarantees by deadlines writes stay forced.
+    pub forced_writes: ForcedWrites,
     /// How requests become commands.
     pub execution: Execution,
     /// The parameters of policies [with deadlines](PolicyName::has_deadlines).
@@ -62,6 +65,21 @@ pub enum Charging {
     /// From one completion to the next, to the command that completes: a drive with one actuator,
     /// which positions for one command at a time.
     Completions,
+}
+
+/// How forced writes reach the medium. With a flush they go to the drive's own buffer first, and the
+/// flush is in the time of the volume that wrote, before another volume is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForcedWrites {
+    /// By the drive's FUA, or by what the backend does for it.
+    #[default]
+    Fua,
+    /// A flush follows each where the [chooser](crate::ChooserName::Predicted) predicts positioning
+    /// times, as that order is better than the drive's; else one follows those of a volume. For a
+    /// drive that does a write and a flush in about the time of a forced write.
+    FlushedInPairs,
+    /// One flush follows those of a volume: for a drive to which each flush costs more.
+    FlushedTogether,
 }
 
 /// What is known of a disk whose requests have deadlines, and how its slack is given away.
@@ -130,6 +148,7 @@ impl Default for Settings {
             command_max: COMMAND_MAX,
             chooser: ChooserName::Arrival,
             freeblock: false,
+            forced_writes: ForcedWrites::Fua,
             execution: Execution::Whole { split: None },
             deadlines: Deadlines::default(),
         }
@@ -158,11 +177,13 @@ impl Settings {
         let period = (limits::PERIOD_MIN..=limits::PERIOD_MAX).contains(&self.period);
         let arrival = self.chooser == ChooserName::Arrival;
         let whole = self.execution == Execution::Whole { split: None };
+        let fua = self.forced_writes == ForcedWrites::Fua;
         let predicts = self.chooser == ChooserName::Predicted;
         let checks = [
             (predicts || !self.freeblock, "a chooser that predicts, for freeblock scheduling"),
             (arrival || self.policy.keeps(Feature::Chooser), "a policy that lets requests reorder"),
             (arrival || whole, "requests that are executed whole if they are reordered"),
+            (whole || fua, "requests that are executed whole, or forced writes by FUA"),
             ((1..=limits::DEPTH_MAX).contains(&self.depth), "a depth from 1 to 256"),
             (period, "a period from 100 ms to 10 s"),
             (self.batch <= self.period, "a batch that lasts at most a period"),

@@ -8,8 +8,8 @@ use drive_profile::{
 use engine::stream::SlackRange;
 use engine::{
     Approach, BestEffortServer, Charging, ChooserName, CommandBound, Deadlines, DeferredWrites,
-    DriveTable, Engine, Estimates, EstimatorName, Execution, Jit, Preemptible, SeekSplit, Settings,
-    StoreRate,
+    DriveTable, Engine, Estimates, EstimatorName, Execution, ForcedWrites, Jit, Preemptible,
+    SeekSplit, Settings, StoreRate,
 };
 use units::Instant;
 
@@ -18,7 +18,7 @@ use crate::code::{Coded, FormatError, Source, choices, fields};
 /// The first bytes of a record.
 pub const MAGIC: [u8; 8] = *b"SPFLIGHT";
 /// The version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The initial state of one disk's engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,8 @@ fields! {
     Header { program, disk, config, settings, profile, started_at }
     Settings {
         policy, depth, charging, period, batch, linger, deferred_writes, estimates, headroom,
-        nominal_cost, command_max, chooser, freeblock, execution, deadlines,
+        nominal_cost, command_max, chooser, freeblock, forced_writes, execution,
+        deadlines,
     }
     DeferredWrites { sequential, random }
     StoreRate { time, sectors }
@@ -71,6 +72,9 @@ fields! {
 choices! {
     EstimatorName as "an estimator" {
         EstimatorName::Constants, EstimatorName::Profile, EstimatorName::Learned,
+    }
+    ForcedWrites as "a way of forced writes" {
+        ForcedWrites::Fua, ForcedWrites::FlushedInPairs, ForcedWrites::FlushedTogether,
     }
     Charging as "a division of busy time" { Charging::EqualParts, Charging::Completions }
     ChooserName as "a chooser" {

@@ -250,6 +250,13 @@ impl Chooser {
         stats
     }
 
+    /// Whether positioning times are predicted and trusted, or on trial.
+    pub(crate) fn predicts(&self) -> bool {
+        let predicts = self.predictor.as_ref().is_some_and(Predictor::predicts);
+        debug_assert!(!predicts || self.wants_profile, "a sweep predicts nothing");
+        predicts
+    }
+
     /// The number of `volume` is given to another, or to a first one.
     pub(crate) fn reset_volume(&mut self, volume: VolumeId) {
         let index = volume.0 as usize;

@@ -328,6 +328,12 @@ impl Predictor {
         debug_assert!(self.known <= OUTCOMES, "outcomes are bounded");
     }
 
+    /// Whether predictions are trusted, or on trial.
+    pub(super) fn predicts(&self) -> bool {
+        debug_assert!(self.known <= OUTCOMES, "outcomes are bounded");
+        !matches!(self.trust, Trust::Lost(_))
+    }
+
     /// Counts a command for the trust in predictions.
     fn count(&mut self) {
         self.trust = match self.trust {

@@ -41,7 +41,8 @@ impl Engine {
         {
             return Ok(Selection { volume, urgent: false });
         }
-        match self.policy.pick(self.issued.len(), now) {
+        // For the policy a write of a batch is in the drive until the flush has ended.
+        match self.policy.pick(self.issued.len() + self.batch.written(), now) {
             Pick::Volume(volume) => Ok(Selection { volume, urgent: false }),
             Pick::Wait(until) => Err(Some(until)),
             Pick::Nothing => Err(None),
@@ -95,6 +96,9 @@ impl Engine {
             // No request holds the disk between two commands, but one that a flush ends, and none
             // is preempted.
             self.choose_request(selection.volume, now);
+            if self.ends_batch(selection.volume) {
+                return self.issue_batch_flush(now);
+            }
             if self.line_up(selection.volume) {
                 return None;
             }
@@ -163,11 +167,17 @@ impl Engine {
         let (request, offset) = (pending.request, pending.issued);
         let command = Command { id, request: request.id, volume, operation, offset, purpose };
         debug_assert_eq!(request.volume, volume, "a head is its volume's");
-        let issued = Issued { id, slot, covered, offset, operation, purpose, record: None };
+        let awaits_flush = self.awaits_flush(slot, &operation);
+        if awaits_flush {
+            self.join_batch(volume);
+        }
+        let issued =
+            Issued { id, slot, covered, offset, operation, purpose, awaits_flush, record: None };
         let (ended, next) = self.start(&issued, now);
         self.meter.issued(id, now);
+        let told = self.told(&issued);
         if let Some(chooser) = &mut self.chooser {
-            chooser.issued((id, volume), &operation, now);
+            chooser.issued((id, volume), &told, now);
         }
         if let Some(executor) = &mut self.executor {
             executor.issued(&operation, purpose, now);
@@ -223,8 +233,9 @@ impl Engine {
         if let Some(executor) = &mut self.executor {
             executor.issued(&operation, purpose, now);
         }
-        let offset = Sectors::ZERO;
-        let issued = Issued { id, slot, covered: 1, offset, operation, purpose, record: None };
+        let (offset, awaits_flush) = (Sectors::ZERO, false);
+        let issued =
+            Issued { id, slot, covered: 1, offset, operation, purpose, awaits_flush, record: None };
         self.issued.push(issued);
         debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         let volume = request.volume;

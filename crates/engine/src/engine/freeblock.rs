@@ -78,7 +78,8 @@ impl Engine {
     fn find_freeblock(&mut self, selection: Selection, now: Instant) -> Option<Found> {
         let Selection { volume: lender, urgent } = selection;
         let freeblock = self.freeblock.as_deref()?;
-        let is_off = freeblock.pause > 0 || self.guarded || self.active.is_some();
+        let is_off =
+            freeblock.pause > 0 || self.guarded || self.active.is_some() || self.batch.is_open();
         if is_off || !self.policy.lends_wait(lender, urgent) {
             return None;
         }

@@ -31,7 +31,7 @@ use super::pending::{Retry, Slot};
 use super::{Engine, Issued, NO_SLOT};
 use crate::chooser::conflicts;
 use crate::limits::{MERGE_CANDIDATES_MAX, MERGED_MAX};
-use crate::request::Command;
+use crate::request::{Command, Outcome};
 use crate::{Charging, Execution, Purpose, VolumeId};
 
 /// The command that grows by neighbours.
@@ -71,7 +71,9 @@ impl Engine {
         if !self.merges() || pending.owes_flush {
             return None;
         }
-        let Operation { op, extent, fua } = self.next_piece(slot);
+        let Operation { op, extent, .. } = self.next_piece(slot);
+        // A write of a batch goes without.
+        let fua = pending.request.operation.fua;
         let ends = extent.end() == pending.request.operation.extent.end();
         let is_transfer = matches!(op, Op::Read | Op::Write);
         debug_assert!(!is_transfer || !extent.is_empty(), "a transfer has sectors");
@@ -182,6 +184,12 @@ impl Engine {
         issued.covered > 1 && issued.purpose == Purpose::Transfer && self.merges()
     }
 
+    /// Whether the parts of a command that ended so are issued again.
+    pub(super) fn is_retried_after(&self, issued: &Issued, outcome: Outcome) -> bool {
+        debug_assert!(issued.covered > 0, "a command covers a request");
+        outcome == Outcome::Failed && self.is_retried(issued)
+    }
+
     /// Answers the requests that a completed command has ended, or enters its parts.
     pub(super) fn end_command(&mut self, issued: &Issued, is_retried: bool, now: Instant) {
         if is_retried {
@@ -217,11 +225,17 @@ impl Engine {
         let request = self.pending(slot).request;
         debug_assert!(self.pending(slot).running > 0, "its part is unanswered");
         self.meter.issued(id, now);
-        if let Some(chooser) = &mut self.chooser {
-            chooser.issued((id, request.volume), &operation, now);
+        let (purpose, awaits_flush) = (Purpose::Transfer, self.awaits_flush(slot, &operation));
+        if awaits_flush {
+            self.join_batch(request.volume);
         }
-        let purpose = Purpose::Transfer;
-        self.issued.push(Issued { id, slot, covered: 1, offset, operation, purpose, record: None });
+        let issued =
+            Issued { id, slot, covered: 1, offset, operation, purpose, awaits_flush, record: None };
+        let told = self.told(&issued);
+        if let Some(chooser) = &mut self.chooser {
+            chooser.issued((id, request.volume), &told, now);
+        }
+        self.issued.push(issued);
         let volume = request.volume;
         Some(Command { id, request: request.id, volume, operation, offset, purpose })
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
+use self::flush_batch::FlushBatch;
 use self::lent::Freeblock;
 use self::pending::{BesideDeadlines, Pending, Pieces, Retry, Slot};
 use crate::accounting::deferred::DeferredCharges;
@@ -17,7 +18,8 @@ use crate::preempt::Executor;
 use crate::request::{Action, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
 use crate::stream::Granularity;
 use crate::{
-    Admission, Charging, Contract, PreemptionStats, Priority, Purpose, Settings, VolumeId,
+    Admission, Charging, Contract, ForcedWrites, PreemptionStats, Priority, Purpose, Settings,
+    VolumeId,
 };
 use drive_profile::Profile;
 
@@ -25,6 +27,7 @@ mod ahead;
 mod choose;
 mod deadlines;
 mod dispatch;
+mod flush_batch;
 mod freeblock;
 mod gather;
 mod idle;
@@ -55,6 +58,8 @@ struct Issued {
     offset: Sectors,
     operation: Operation,
     purpose: Purpose,
+    /// Whether its requests end with the flush of a batch.
+    awaits_flush: bool,
     /// What the policy noted at the dispatch; `None` for an auxiliary command and a repeated part.
     record: Option<DispatchRecord>,
 }
@@ -123,6 +128,8 @@ pub struct Engine {
     /// Reads in rotational waits; `None`: there are none.
     freeblock: Option<Box<Freeblock>>,
     active: Option<ActiveRequest>,
+    /// The forced writes that a flush is to end.
+    batch: FlushBatch,
     /// Whether requests have deadlines.
     guarded: bool,
     /// How requests with deadlines, and all beside them, become commands.
@@ -167,6 +174,7 @@ impl Engine {
             chooser: Chooser::new(settings.chooser, settings.freeblock),
             freeblock: settings.freeblock.then(Box::default),
             active: None,
+            batch: FlushBatch::new(settings.forced_writes != ForcedWrites::Fua),
             guarded: settings.policy.has_deadlines(),
             granularity: Granularity::Chunks,
             ahead: Vec::new(),
@@ -283,7 +291,8 @@ impl Engine {
         self.charge_idle(now);
         self.wakeup = None;
         self.update_slack(now);
-        if self.issued.len() >= self.depth() || self.is_overtaken(now) {
+        let is_full = self.issued.len() >= self.depth() || self.batch.is_ending();
+        if is_full || self.is_overtaken(now) {
             return None;
         }
         if !self.retries.is_empty() {
@@ -291,6 +300,7 @@ impl Engine {
         }
         match self.choose(now) {
             Ok(selection) => self.execute(selection, now).map(Action::Issue),
+            Err(_) if self.batch.is_open() => self.issue_batch_flush(now).map(Action::Issue),
             Err(wakeup) => {
                 debug_assert!(wakeup.is_none_or(|at| at > now), "a wake-up is in the future");
                 self.wakeup = wakeup;
@@ -328,7 +338,7 @@ impl Engine {
     pub fn invariants(&self) {
         let running = self.pending.iter().flatten().map(|pending| usize::from(pending.running));
         let covered = self.issued.iter().map(|issued| issued.covered as usize);
-        let covered = covered.sum::<usize>() + self.retries.len();
+        let covered = covered.sum::<usize>() + self.retries.len() + self.batch.covered();
         assert_eq!(running.sum::<usize>(), covered, "commands belong to requests");
         assert_eq!(
             self.issued.len(),
@@ -343,7 +353,8 @@ impl Engine {
         let waits = self.rotational_wait_of().or(self.policy.anticipating());
         if self.issued.is_empty() && waits.is_none() {
             let charged: DiskTime = self.volumes.iter().map(|v| v.account.disk_time).sum();
-            let charged = charged + self.removed_volumes_charged + self.policy.uncharged();
+            let uncharged = self.policy.uncharged() + self.batch.uncharged();
+            let charged = charged + self.removed_volumes_charged + uncharged;
             let charged = charged - self.credit();
             assert_eq!(charged, self.busy(), "what is charged, or will be, is the busy time");
         }
@@ -527,10 +538,26 @@ impl Engine {
         if let Some(executor) = &mut self.executor {
             executor.completed(&issued.operation, issued.purpose, now);
         }
-        if let Some(chooser) = &mut self.chooser {
-            chooser.completed((command, volume), charge, now);
+        let ended = self.ended_for_chooser(&issued);
+        if let (Some(chooser), Some(ended)) = (&mut self.chooser, ended) {
+            chooser.completed((ended, volume), charge, now);
         }
-        let is_retried = outcome == Outcome::Failed && self.is_retried(&issued);
+        if let Some(issued) = self.hold_for_flush(issued, charge, outcome, now) {
+            let is_retried = self.is_retried_after(&issued, outcome);
+            self.settle((issued, is_retried), charge, outcome, now);
+        }
+    }
+
+    /// A command has ended that took `charge`: it is charged, and the requests that it has ended
+    /// are answered.
+    fn settle(
+        &mut self,
+        (issued, is_retried): (Issued, bool),
+        charge: DiskTime,
+        outcome: Outcome,
+        now: Instant,
+    ) {
+        let (command, volume) = (issued.id, self.pending(issued.slot).request.volume);
         self.share_service(&issued, charge, if is_retried { Outcome::Done } else { outcome });
         let slack = issued.record.as_ref().is_some_and(|record| record.from_slack);
         let charge = if let Some(record) = issued.record {

@@ -6,7 +6,7 @@ use crate::limits::TRIM_MAX;
 use crate::preempt::Executor;
 use crate::request::{Outcome, Request};
 use crate::stream::Granularity;
-use crate::{Execution, Settings};
+use crate::{Execution, ForcedWrites, Settings};
 
 pub(crate) use crate::request::Slot;
 
@@ -140,7 +140,9 @@ impl Remainder {
         let cut = settings.execution.preemptible().is_some_and(|how| how.preempt_writes);
         let through = writes && cut && extent.end() == operation.extent.end();
         let forced = beside.is_some() && matches!(operation.op, Op::Write | Op::WriteZeroes);
-        let fua = !self.owes_flush && (operation.fua || through || forced);
+        let is_flushed = self.owes_flush
+            || settings.forced_writes != ForcedWrites::Fua && writes && beside.is_none();
+        let fua = !is_flushed && (operation.fua || through || forced);
         assert!(extent.len <= rest.len, "a piece is a part of the remainder");
         debug_assert_eq!(extent.is_empty(), operation.op == Op::Flush, "a piece has sectors");
         debug_assert!(operation.extent.contains(extent), "a piece lies in its request");
