@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use config::Plan;
+use config::{DiskIndex, Plan};
 use drive::{AnyModel, Choosing, Discipline};
 use spindle_sim::Simulation;
 use units::{Duration, Instant};
@@ -80,6 +80,55 @@ fn reads_return_what_was_written_before_them_in_every_order_and_depth() {
             let load = "op = \"mix\"\nread_share = \"50%\"\noutstanding = 64\n";
             let mixed = plan("hgst-7k8", "1MiB", &disk, load);
             assert!(rate(&mixed, 1) > 0.0, "{chooser}, depth {depth}");
+        }
+    }
+}
+
+/// A random reader with `outstanding` requests beside a scrub in sequence, each on its half of a
+/// drive whose seeks vary by 0.1 ms: the drive's read buffer serves most of the scrub's reads while
+/// the arm stays at the random reader's.
+fn beside_a_scrub(drive: &str, half: &str, outstanding: u32) -> Simulation {
+    let volume = |name, load: &str| {
+        format!(
+            "[[volume]]\nname = \"{name}\"\ndisk = \"d\"\nsize = \"{half}\"\n[[workload]]\n\
+             volume = \"{name}\"\nop = \"read\"\n{load}"
+        )
+    };
+    let text = format!(
+        "seed = 1\nduration = \"60s\"\n[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\n\
+         read_ahead = \"off\"\n{}{}",
+        volume(
+            "random",
+            &format!("access = \"random\"\nblock = \"8KiB\"\noutstanding = {outstanding}\n")
+        ),
+        volume(
+            "scrub",
+            "access = \"sequential\"\nblock = \"64KiB\"\noutstanding = 1\nthink = \"1ms\"\n"
+        ),
+    );
+    let mut plan = Plan::parse(&text, "plan.toml", Path::new("")).and_then(Plan::for_sim);
+    let disk = &mut plan.as_mut().expect("a plan").disks[0];
+    let mut spec = disk.drive.model.mechanical().expect("an arm").spec().clone();
+    spec.arm.variation = Duration::from_micros(100);
+    disk.drive.model = AnyModel::Mechanical(Arc::new(spec.check().expect("a drive")));
+    let mut simulation = Simulation::new(&plan.expect("a plan"));
+    simulation.advance(Instant::ZERO + Duration::from_secs(60)).expect("no trace");
+    simulation
+}
+
+#[test]
+fn predictions_are_trusted_beside_a_scrub_that_the_drives_buffer_serves() {
+    for (drive, half) in [("hgst-7k8", "3700GiB"), ("nearline-20t", "9300GiB")] {
+        for outstanding in [1, 2, 4, 8] {
+            let simulation = beside_a_scrub(drive, half, outstanding);
+            let predictions = simulation.predictions(DiskIndex(0)).expect("it predicts");
+            let [random, scrub] = [0, 1].map(|index| simulation.report().volumes[index].iops);
+            println!("{drive}, {outstanding}: {random:.1} and {scrub:.1} reads/s, {predictions:?}");
+            assert!(predictions.trusted, "{drive}, {outstanding}: {predictions:?}");
+            assert_eq!(predictions.lost, 0, "{drive}, {outstanding}: {predictions:?}");
+            // One in fifty: with the arm where the scrub is, one in five.
+            let failed = predictions.failures * 50 <= predictions.outcomes;
+            assert!(failed, "{drive}, {outstanding}: {predictions:?}");
         }
     }
 }

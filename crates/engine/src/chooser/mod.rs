@@ -107,8 +107,6 @@ pub(crate) struct Chooser {
     backlogs: Vec<Backlog>,
     predictor: Option<Predictor>,
     wants_profile: bool,
-    /// Whether rotational waits are used.
-    freeblock: bool,
     /// The volume of the last command.
     last: Option<VolumeId>,
 }
@@ -226,11 +224,11 @@ pub(crate) fn conflicts(one: &Operation, other: &Operation) -> bool {
 
 impl Chooser {
     /// The chooser of this name; `None` for the order of arrival, which needs none.
-    pub(crate) fn new(name: ChooserName, freeblock: bool) -> Option<Box<Self>> {
+    pub(crate) fn new(name: ChooserName) -> Option<Box<Self>> {
         let wants_profile = name == ChooserName::Predicted;
         let (notes, backlogs) = (Vec::new(), Vec::new());
         let (predictor, last) = (None, None);
-        let chooser = Self { notes, backlogs, predictor, wants_profile, freeblock, last };
+        let chooser = Self { notes, backlogs, predictor, wants_profile, last };
         debug_assert!(chooser.predictor.is_none(), "nothing is known of the drive yet");
         (name != ChooserName::Arrival).then(|| Box::new(chooser))
     }
@@ -238,9 +236,6 @@ impl Chooser {
     pub(crate) fn set_profile(&mut self, profile: &Arc<Profile>) {
         debug_assert!(self.last.is_none(), "a profile is set before the first command");
         self.predictor = self.wants_profile.then(|| Predictor::new(Arc::clone(profile)));
-        if let Some(predictor) = self.predictor.as_mut().filter(|_| self.freeblock) {
-            predictor.follow_read_buffer();
-        }
     }
 
     /// Whether positioning times are predicted, and how far that is trusted; `None` for a sweep.

@@ -26,6 +26,7 @@ use crate::limits::DEPTH_MAX;
 use crate::preempt::{Arm, ReadSegments, RotationTracker, continues_run};
 use crate::request::CommandId;
 
+mod read_buffer;
 mod rotational_wait;
 
 pub(crate) use rotational_wait::RotationalWait;
@@ -94,8 +95,10 @@ struct InDrive {
     id: CommandId,
     operation: Operation,
     issued: Instant,
-    /// Whether the drive's read buffer serves it, as far as that is followed.
+    /// Whether the drive's read buffer should serve it; once it has completed, whether it did.
     is_hit: bool,
+    /// If it should serve it while the arm is elsewhere: a later completion came from the media.
+    served_by: Option<Instant>,
     prediction: Option<Prediction>,
 }
 
@@ -181,8 +184,8 @@ pub(super) struct Predictor {
     free: Instant,
     in_drive: Vec<InDrive>,
     buffered: Option<Instant>,
-    /// What the drive's read buffer holds; `None`: it is not followed.
-    segments: Option<ReadSegments>,
+    /// What the drive's read buffer holds: runs of which others are read in between.
+    segments: ReadSegments,
     deviation: u64,
     trust: Trust,
     /// The last outcomes, one bit each, set for a failure; and their number.
@@ -209,7 +212,7 @@ impl Predictor {
             free: Instant::ZERO,
             in_drive: Vec::with_capacity(DEPTH_MAX as usize),
             buffered: None,
-            segments: None,
+            segments: ReadSegments::new(&profile),
             deviation: first.as_nanos(),
             trust: Trust::Trusted,
             failed: 0,
@@ -217,13 +220,6 @@ impl Predictor {
             stats: PredictionStats::default(),
             profile,
         }
-    }
-
-    /// Follows what the drive's read buffer holds: runs of which others are read in between.
-    pub(super) fn follow_read_buffer(&mut self) {
-        debug_assert!(self.in_drive.is_empty(), "it is followed from the first command on");
-        debug_assert!(self.segments.is_none(), "it is followed once");
-        self.segments = Some(ReadSegments::new(&self.profile));
     }
 
     pub(super) fn stats(&self) -> PredictionStats {
@@ -285,8 +281,8 @@ impl Predictor {
     /// A command goes to the drive.
     pub(super) fn issued(&mut self, id: CommandId, operation: &Operation, now: Instant) {
         let is_hit = self.is_hit(operation, now);
-        let (operation, prediction) = (*operation, None);
-        let mut command = InDrive { id, operation, issued: now, is_hit, prediction };
+        let (operation, issued, served_by, prediction) = (*operation, now, None, None);
+        let mut command = InDrive { id, operation, issued, is_hit, served_by, prediction };
         if self.in_drive.len() < ORDERED {
             self.predict(&mut command);
         } else {
@@ -301,7 +297,7 @@ impl Predictor {
     /// A command has completed.
     pub(super) fn completed(&mut self, id: CommandId, now: Instant) {
         let place = self.in_drive.iter().position(|command| command.id == id);
-        let command = self.in_drive.remove(place.expect("a completed command was issued"));
+        let mut command = self.in_drive.remove(place.expect("a completed command was issued"));
         if self.is_buffered(&command.operation) {
             self.buffered = Some(now);
         } else if command.operation.op == Op::Flush {
@@ -310,6 +306,7 @@ impl Predictor {
         if let Some(prediction) = command.prediction {
             self.learn(&prediction, now);
         }
+        self.correct_hit(&mut command, now);
         self.update_segments(&command, now);
         if !command.keeps_arm(self.now_at) {
             self.now_at = self.after(self.now_at, &command.operation);
@@ -362,9 +359,10 @@ impl Predictor {
     /// Predicts a command that begins when those before it have ended, and where the arm is then.
     fn predict(&mut self, command: &mut InDrive) {
         let (operation, from) = (command.operation, self.then_at);
-        command.prediction = None;
+        (command.served_by, command.prediction) = (None, None);
         let begins = self.free.max(command.issued);
         if command.keeps_arm(from) {
+            command.served_by = self.served_by(&operation, begins);
             self.free = begins;
             return;
         }

@@ -171,7 +171,7 @@ impl Engine {
             slack: Vec::new(),
             total_slack: DiskTime::ZERO,
             executor: None,
-            chooser: Chooser::new(settings.chooser, settings.freeblock),
+            chooser: Chooser::new(settings.chooser),
             freeblock: settings.freeblock.then(Box::default),
             active: None,
             batch: FlushBatch::new(settings.forced_writes != ForcedWrites::Fua),

@@ -14,7 +14,7 @@
 use drive_profile::PhysicalAddress;
 use units::{Duration, Extent, Instant, Op, Operation};
 
-use super::{InDrive, Predictor, Pricing, Target};
+use super::{Predictor, Pricing, Target};
 use crate::preempt::continues_run;
 
 /// The standard deviations of arrivals by which the heads are early: one in 740 is later.
@@ -97,40 +97,7 @@ impl Predictor {
         if reads.map(|operation| operation.extent).chain(last).any(is_near) {
             return false;
         }
-        self.segments.as_ref().is_none_or(|segments| {
-            segments.missing(&self.profile, extent, at) == Some(extent.start)
-        })
-    }
-
-    /// Whether the drive's read buffer serves a command that is issued now.
-    pub(super) fn is_hit(&mut self, operation: &Operation, now: Instant) -> bool {
-        let Some(segments) = &mut self.segments else { return false };
-        let begins = now.max(self.free);
-        let extent = operation.extent;
-        if extent.is_empty() || extent.end().0 > self.profile.capacity().0 {
-            return false;
-        }
-        let is_read = operation.op == Op::Read;
-        let is_hit = is_read && segments.missing(&self.profile, extent, begins).is_none();
-        if !is_hit && operation.op != Op::Trim {
-            segments.stop(&self.profile, begins);
-        }
-        is_hit
-    }
-
-    /// `command` has completed.
-    pub(super) fn update_segments(&mut self, command: &InDrive, now: Instant) {
-        let Some(segments) = &mut self.segments else { return };
-        let InDrive { operation: Operation { op, extent, .. }, is_hit, .. } = *command;
-        if extent.is_empty() || extent.end().0 > self.profile.capacity().0 {
-            return;
-        }
-        debug_assert!(!is_hit || op == Op::Read, "the buffer serves reads");
-        if op.writes() {
-            segments.written(extent);
-        } else if op == Op::Read {
-            segments.read(&self.profile, extent, is_hit, now);
-        }
+        self.segments.missing(&self.profile, extent, at) == Some(extent.start)
     }
 
     /// The rotational wait of a command that would go now; `None` where it is not predicted: the
