@@ -42,7 +42,8 @@ pub use engine::{
 };
 pub use policy::{ContractUnit, Feature, PolicyName, UnknownPolicy, WorstCase};
 pub use preempt::{
-    Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,
+    Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, SeeksAhead,
+    ShortReadTrade, expected_wait,
 };
 pub use read_ahead::{Part, ReadAhead, ReadAheadAction, ReadAheadUsage, SegmentId, ServedBy};
 pub use request::{

@@ -46,7 +46,12 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
-    let approach = prop_oneof![Just(Approach::InTime), Just(Approach::Ahead)];
+    let approach = prop_oneof![
+        Just(Approach::InTime),
+        Just(Approach::Ahead),
+        Just(Approach::ShortRead),
+        Just(Approach::Transfer),
+    ];
     let jit = prop::option::weighted(0.9, (0_u64..3_000, approach)).prop_map(|jit| {
         jit.map(|(offset, approach)| Jit { offset: Duration::from_micros(offset), approach })
     });
@@ -84,7 +89,11 @@ fn settings() -> impl Strategy<Value = Settings> {
 }
 
 fn engine(settings: Settings) -> Engine {
-    let mut engine = Engine::new(settings, Instant::ZERO).with_profile(Arc::new(profile()));
+    let mut profile = profile();
+    // Short reads move the arm where there is no seek command.
+    let jit = settings.execution.preemptible().and_then(|how| how.jit);
+    profile.seek_command = jit.is_none_or(|jit| jit.approach != Approach::ShortRead);
+    let mut engine = Engine::new(settings, Instant::ZERO).with_profile(Arc::new(profile));
     for contract in [reserve(40), reserve(20), limit(30)] {
         engine.add_volume(contract, Instant::ZERO).expect("it fits");
     }

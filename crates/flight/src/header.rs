@@ -81,7 +81,9 @@ choices! {
         ChooserName::Arrival, ChooserName::Sweep, ChooserName::Predicted,
     }
     SlackRange as "a range of intervals" { SlackRange::All, SlackRange::Published }
-    Approach as "an approach" { Approach::InTime, Approach::Ahead }
+    Approach as "an approach" {
+        Approach::InTime, Approach::Ahead, Approach::ShortRead, Approach::Transfer,
+    }
     HeadOrder as "an order of heads" { HeadOrder::Up, HeadOrder::UpOnEven, HeadOrder::DownOnEven }
 }
 

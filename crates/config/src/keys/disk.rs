@@ -298,9 +298,11 @@ fn disk_execution() -> Vec<Key> {
         .or("1ms"),
         Key::new(
             "approach",
-            "\"ahead\" or \"in-time\"",
-            "Whether the arm moves so early that the variation of seeks does not matter, by a seek \
-             command if the drive has one; or so that it arrives as the sector does.",
+            "\"ahead\", \"short-read\", \"transfer\" or \"in-time\"",
+            "How the arm moves: so early that the variation of seeks does not matter, by a seek \
+             command, or on a drive without one by a read of one block (`short-read`) or with the \
+             transfer (`transfer`), as pays by its profile (`ahead`); or so that it arrives as the \
+             sector does (`in-time`).",
         )
         .or("\"ahead\""),
         Key::new(

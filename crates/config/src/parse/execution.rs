@@ -98,15 +98,17 @@ fn jit(table: &Table<'_>, drive: &drive::Model) -> Result<Option<Jit>, InputErro
         Some(value) if value.text("a time or \"off\"")? == "off" => None,
         Some(value) => Some(value.duration(Duration::ZERO..=engine::limits::JIT_OFFSET_MAX, "")?),
     };
-    let expected = "\"ahead\" or \"in-time\"";
+    let expected = "\"ahead\", \"short-read\", \"transfer\" or \"in-time\"";
     let approach = match table.value("approach") {
         None => default.approach,
         Some(value) => match value.text(expected)? {
             "in-time" => Approach::InTime,
-            "ahead" if drive.spec().arm.seek_command => Approach::Ahead,
-            "ahead" => {
-                return Err(value.refuse("\"in-time\": the drive has no command that only seeks"));
+            "ahead" => Approach::Ahead,
+            "short-read" if drive.spec().arm.seek_command => {
+                return Err(value.refuse("\"ahead\": the drive has a seek command"));
             }
+            "short-read" => Approach::ShortRead,
+            "transfer" => Approach::Transfer,
             _ => return Err(value.refuse(expected)),
         },
     };

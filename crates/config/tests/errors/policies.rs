@@ -138,3 +138,24 @@ fn reads_in_rotational_waits_need_a_chooser_that_predicts() {
         assert_eq!(said, expected);
     }
 }
+
+#[test]
+fn a_short_read_moves_the_arm_only_where_no_seek_command_does() {
+    let with = |drive: &str, approach: &str| {
+        let text = format!(
+            "[[disk]]\nname = \"d0\"\ndrive = \"{drive}\"\nexecution = \"preemptible\"\n\
+             approach = \"{approach}\"\n"
+        );
+        Plan::parse(&text, "plan.toml", Path::new(""))
+    };
+    for approach in ["ahead", "transfer", "in-time"] {
+        for drive in ["hgst-7k8", "st318437lw"] {
+            with(drive, approach).unwrap_or_else(|error| panic!("{drive}, {approach}: {error}"));
+        }
+    }
+    with("hgst-7k8", "short-read").expect("it has no seek command");
+    let said = with("st318437lw", "short-read").expect_err("it has one").to_string();
+    let expected = "plan.toml:5: [[disk]] \"d0\": field `approach`: found `short-read`, \
+                    expected \"ahead\": the drive has a seek command";
+    assert_eq!(said, expected);
+}

@@ -132,6 +132,9 @@ impl Engine {
             Step::Seek(to) => {
                 Some(self.issue_auxiliary(slot, Operation::seek(to), Purpose::Seek, now))
             }
+            Step::ShortRead(extent) => {
+                Some(self.issue_auxiliary(slot, Operation::read(extent), Purpose::Seek, now))
+            }
             Step::Prefetch(extent) => {
                 Some(self.issue_auxiliary(slot, Operation::read(extent), Purpose::Prefetch, now))
             }

@@ -220,7 +220,7 @@ impl Engine {
             assert!(pending.running > 0, "a completed command was in flight");
             pending.running -= 1;
             pending.disk_time += until - before;
-            // An auxiliary command was not requested: if it failed, the transfer itself will fail.
+            // An auxiliary command was not requested: the transfer shows whether sectors fail.
             if is_failed {
                 pending.outcome = Outcome::Failed;
             }

@@ -18,8 +18,8 @@ use crate::preempt::Executor;
 use crate::request::{Action, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
 use crate::stream::Granularity;
 use crate::{
-    Admission, Charging, Contract, ForcedWrites, PreemptionStats, Priority, Purpose, Settings,
-    VolumeId,
+    Admission, Charging, Contract, ForcedWrites, PreemptionStats, Priority, Purpose, SeeksAhead,
+    Settings, VolumeId,
 };
 use drive_profile::Profile;
 
@@ -214,6 +214,12 @@ impl Engine {
     /// What preemptible execution has done; `None` if requests are executed whole.
     pub fn preemption_stats(&self) -> Option<PreemptionStats> {
         self.executor.as_ref().map(|executor| executor.done())
+    }
+
+    /// How preemptible execution moves the arm ahead of transfers; `None` if requests are executed
+    /// whole.
+    pub fn seeks_ahead(&self) -> Option<SeeksAhead> {
+        self.executor.as_ref().map(|executor| executor.seeks_ahead())
     }
 
     /// The end of a rotational wait: the disk idles until then so that the head arrives as the

@@ -53,8 +53,14 @@ pub enum Approach {
     InTime,
     /// A seek command moves it, early enough whatever the seek takes; the transfer command is sent
     /// when the sector approaches. The rest that must be predicted is rotation alone. On a drive
-    /// without a seek command the transfer command moves it, as early.
+    /// without a seek command it is as [`Approach::ShortRead`] if that pays by the drive's profile,
+    /// else as [`Approach::Transfer`].
     Ahead,
+    /// As [`Approach::Ahead`], but on a drive without a seek command a read of one block of the
+    /// target's track moves it, where the rotational wait hides that read.
+    ShortRead,
+    /// The first transfer command moves it, early enough whatever the seek takes.
+    Transfer,
 }
 
 /// Seek splitting (FAST 2003 §3.3).
@@ -109,7 +115,7 @@ impl Execution {
 pub enum Purpose {
     /// Carries out a piece of its request.
     Transfer,
-    /// Moves the arm for its request; no data.
+    /// Moves the arm for its request, by a seek command or a short read; no client receives data.
     Seek,
     /// Uses a rotational wait to bring what is likely to be read next into the drive's cache; no
     /// client receives its data.
@@ -125,7 +131,7 @@ pub struct PreemptionStats {
     pub missed: u64,
     /// Seeks made in several parts.
     pub split_seeks: u64,
-    /// Seek commands.
+    /// Seek commands, and the short reads that take their place.
     pub seek_commands: u64,
     /// Requests that were preempted after they had begun.
     pub preemptions: u64,

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use super::arm::{Arm, continues_run};
+use super::assessment::SeeksAhead;
 use super::execution::{Preemptible, PreemptionStats, Purpose};
-use super::positioning::{PositioningContext, PositioningStep};
-use super::read_segments::ReadSegments;
+use super::positioning::{GUARD_MIN, PositioningContext, PositioningStep};
+use super::read_segments::{ReadSegments, hit_time_max};
 use super::rotation::RotationTracker;
 use drive_profile::{PhysicalAddress, Profile};
 
-/// The least guard time: how much earlier than rotation requires a command is sent.
-const GUARD_MIN: Duration = Duration::from_micros(50);
 /// The greatest guard time: beyond it the predictions are wrong.
 const GUARD_MAX: Duration = Duration::from_millis(1);
 /// After each arrival in time the guard shrinks by this fraction, and it doubles after each lost
@@ -41,6 +40,8 @@ pub(crate) enum Step {
     Wait(Instant),
     /// Move the arm.
     Seek(Lba),
+    /// Move the arm by a read of this.
+    ShortRead(Extent),
     /// Prefetch this.
     Prefetch(Extent),
 }
@@ -74,6 +75,11 @@ pub(crate) struct Executor {
     segments: ReadSegments,
     /// Whether the command in the drive is a read that it should serve.
     is_hit: bool,
+    /// If it should serve that while the arm is elsewhere: when the command was issued, and the
+    /// instant after which it came from the media.
+    served_by: Option<(Instant, Instant)>,
+    /// How the arm is moved ahead.
+    seeks_ahead: SeeksAhead,
     /// Whether the drive may hold writes that it has not destaged yet: then its arm moves on its
     /// own.
     dirty: bool,
@@ -98,6 +104,8 @@ impl Executor {
             phase: RotationTracker::new(profile.rotation_period, profile.rotation_error_ppb),
             segments: ReadSegments::new(&profile),
             is_hit: false,
+            served_by: None,
+            seeks_ahead: SeeksAhead::new(&settings, &profile),
             profile,
             arm: None,
             dirty: false,
@@ -121,6 +129,11 @@ impl Executor {
 
     pub(crate) fn done_mut(&mut self) -> &mut PreemptionStats {
         &mut self.done
+    }
+
+    /// How the arm is moved ahead of transfers.
+    pub(crate) const fn seeks_ahead(&self) -> SeeksAhead {
+        self.seeks_ahead
     }
 
     pub(crate) fn period(&self) -> Duration {
@@ -173,6 +186,14 @@ impl Executor {
                     None => Step::Wait(until),
                 }
             }
+            PositioningStep::Read(extent) => {
+                // A block that the drive's buffer has moves nothing.
+                if self.on_media(&Operation::read(extent), now).is_none() {
+                    return Step::Transfer;
+                }
+                self.target = Some((start, None));
+                Step::ShortRead(extent)
+            }
             PositioningStep::Seek { to, left } => {
                 self.done.split_seeks += u64::from(left > 0 && parts.is_none());
                 self.target = Some((start, parts.or((left > 0).then_some(left)).map(|_| left)));
@@ -198,6 +219,7 @@ impl Executor {
             settings: &self.settings,
             jit,
             arm,
+            short_reads: self.seeks_ahead.is_by_short_reads(),
             guard: self.guard,
             target: self.target.map(|(target, _)| target),
             parts_left: self.target.and_then(|(_, parts)| parts),
@@ -251,8 +273,16 @@ impl Executor {
         if !self.is_hit && operation.op != Op::Flush && operation.op != Op::Trim {
             self.segments.stop(&self.profile, now);
         }
+        let elsewhere = self.arm.filter(|arm| self.is_hit && !continues_run(arm, operation));
+        self.served_by =
+            elsewhere.map(|arm| (now, now + hit_time_max(&self.profile, &arm, operation.extent)));
         match purpose {
-            Purpose::Seek => self.done.seek_commands += 1,
+            Purpose::Seek => {
+                self.done.seek_commands += 1;
+                if operation.op == Op::Read {
+                    self.prediction = self.predict(operation, now);
+                }
+            }
             Purpose::Prefetch => self.done.prefetched += operation.extent.len,
             Purpose::Transfer => {
                 self.prediction = self.predict(operation, now);
@@ -308,7 +338,13 @@ impl Executor {
     pub(crate) fn completed(&mut self, operation: &Operation, purpose: Purpose, now: Instant) {
         let extent = operation.extent;
         if let Some(prediction) = self.prediction.take() {
+            self.is_hit |= operation.op == Op::Read && now < prediction.soonest;
             self.learn(&prediction, now);
+        }
+        if let Some((issued, _)) = self.served_by.take().filter(|(_, by)| now > *by) {
+            // The buffer had less than predicted, and the arm has moved.
+            self.is_hit = false;
+            self.segments.stop(&self.profile, issued);
         }
         if operation.op == Op::Flush || operation.op == Op::Write {
             let is_buffered =
@@ -335,6 +371,9 @@ impl Executor {
         };
         let (spot, arm) = match operation.op {
             Op::Seek => (self.profile.locate(extent.start), (Some(extent.start), nothing, None)),
+            Op::Read if purpose == Purpose::Seek => {
+                (self.profile.end_of(extent), (self.target.map(|(to, _)| to), nothing, None))
+            }
             Op::Read => {
                 let end = extent.end().max(on.end());
                 let read = Extent::new(on.start, on.start.distance(end));
@@ -347,7 +386,8 @@ impl Executor {
                 return;
             }
         };
-        debug_assert!(purpose != Purpose::Seek || operation.op == Op::Seek, "a seek seeks");
+        let moves = matches!(operation.op, Op::Seek | Op::Read);
+        debug_assert!(purpose != Purpose::Seek || moves, "a seek moves the arm");
         let (arrived, read, written) = arm;
         let (cylinder, surface) = (spot.cylinder, spot.surface);
         debug_assert!(cylinder < self.profile.cylinders, "the arm is on a cylinder of the profile");

@@ -17,6 +17,7 @@
 //! the drive; a wait never lasts longer than one and a half revolutions.
 
 mod arm;
+mod assessment;
 mod execution;
 mod executor;
 mod positioning;
@@ -24,9 +25,10 @@ mod read_segments;
 mod rotation;
 
 pub(crate) use arm::{Arm, continues_run};
+pub use assessment::{SeeksAhead, ShortReadTrade};
 pub use execution::{
     Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,
 };
 pub(crate) use executor::{Executor, Step};
-pub(crate) use read_segments::ReadSegments;
+pub(crate) use read_segments::{ReadSegments, hit_time_max};
 pub(crate) use rotation::RotationTracker;

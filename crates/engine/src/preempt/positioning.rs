@@ -1,14 +1,18 @@
 //! Positioning: when to move the arm, in how many parts, and when to send the transfer.
 
-use units::{Duration, Instant, Lba, Op, Operation};
+use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use super::arm::Arm;
 use super::execution::{Approach, Jit, Preemptible, SeekSplit};
 use super::rotation::RotationTracker;
 use drive_profile::{PhysicalAddress, Profile};
 
+/// The least guard time: how much earlier than rotation requires a command is sent.
+pub(super) const GUARD_MIN: Duration = Duration::from_micros(50);
 /// The most parts of a seek: each costs a start and a stop of the arm.
 const PARTS_MAX: u32 = 4;
+/// The sectors of a short read: the physical block of most drives.
+const SHORT_READ: Sectors = Sectors(8);
 /// The standard deviations of a movement's time that are allowed for.
 const SPREAD_DEVIATIONS: u64 = 3;
 
@@ -26,6 +30,8 @@ pub(super) enum PositioningStep {
         /// The parts of the movement that remain after it.
         left: u32,
     },
+    /// Move the arm to the target's track by a read of these sectors of it.
+    Read(Extent),
 }
 
 /// The inputs of a decision.
@@ -35,6 +41,8 @@ pub(super) struct PositioningContext<'a> {
     pub(super) settings: &'a Preemptible,
     pub(super) jit: Jit,
     pub(super) arm: &'a Arm,
+    /// Whether a short read moves the arm where the drive has no seek command.
+    pub(super) short_reads: bool,
     /// The guard time: how much earlier than rotation requires a command is sent.
     pub(super) guard: Duration,
     /// The target of a wait or a movement in progress.
@@ -68,12 +76,70 @@ impl PositioningContext<'_> {
         if movement == Duration::ZERO || self.arm.arrived == Some(start) {
             return self.in_position(&target, electronics);
         }
-        let ahead = self.jit.approach == Approach::Ahead && self.profile.seek_command;
-        if ahead {
-            self.ahead(start, &target, electronics, movement)
-        } else {
-            self.in_time(start, &target, electronics, movement)
+        let ahead = matches!(self.jit.approach, Approach::Ahead | Approach::ShortRead);
+        if ahead && self.profile.seek_command {
+            return self.ahead(start, &target, electronics, movement);
         }
+        let short =
+            self.short_reads.then(|| self.short_read(start, &target, electronics, movement));
+        short.flatten().or_else(|| self.in_time(start, &target, electronics, movement))
+    }
+
+    /// A read of a block of the target's track that moves the arm there at no cost, or the wait
+    /// before it: the block passes after an arrival as late as is allowed for, and is read before
+    /// the transfer command is due. It lies in front of the target, so that the read-ahead behind
+    /// it stays on the track. `None` if the rotational wait does not hide it.
+    fn short_read(
+        &self,
+        start: Lba,
+        target: &PhysicalAddress,
+        electronics: Duration,
+        movement: Duration,
+    ) -> Option<PositioningStep> {
+        debug_assert!(!self.profile.seek_command, "a seek command costs less");
+        debug_assert!(movement > Duration::ZERO, "an arm in position does not move");
+        let profile = self.profile;
+        let spread = self.spread(movement);
+        let direct = self.phase.next(target.angle, self.now + electronics + movement)?;
+        let early = direct.since(self.now + electronics + movement);
+        if early + spread / SPREAD_DEVIATIONS > profile.rotation_period {
+            // A seek that is slightly faster than predicted reaches the sector a revolution
+            // earlier. Beyond one deviation fewer than one in six do.
+            return None;
+        }
+        // As for a transfer: what the drive reads ahead may move the heads meanwhile, too.
+        let margin = self.jit.offset.max(spread);
+        let arrives_after = profile.overheads.read + movement + margin;
+        let arrival = self.now + arrives_after;
+        let wait = target.angle - self.phase.angle_at(arrival)?;
+        let before = u64::from(wait.0 / target.sector.0.max(1));
+        // Where the heads would arrive behind the target, the track's first block is the next.
+        let track = u64::from(profile.band(start).sectors_per_track);
+        let before = before.min(track.saturating_sub(target.run.0));
+        // A drive whose read-ahead has ended in front of the target may go back for the rest.
+        let ahead = profile.read_buffer.read_ahead_max;
+        let before = if ahead == Sectors::ZERO { before } else { before.min(ahead.0) };
+        let lba = Lba(start.0.checked_sub(before)?.next_multiple_of(SHORT_READ.0));
+        let extent = Extent::new(lba, SHORT_READ);
+        if extent.end() > start {
+            return None;
+        }
+        let at = profile.locate(lba);
+        if (at.cylinder, at.surface) != (target.cylinder, target.surface) {
+            return None;
+        }
+        let passes = self.phase.next(at.angle, arrival)?;
+        let bus = profile.bus_sector * extent.len.0;
+        let ends = passes + profile.transfer_time(extent) + profile.completion + bus;
+        let after = self.phase.next(target.angle, ends + electronics + self.guard)?;
+        if after > direct {
+            return None;
+        }
+        // One that would wait for its block on the track is sent later: the wait can be preempted.
+        let until = passes.saturating_sub(arrives_after);
+        let is_early = until.saturating_since(self.now) > profile.transfer_time(extent) * 2;
+        let read = PositioningStep::Read(extent);
+        Some(if is_early { PositioningStep::Wait(until) } else { read })
     }
 
     /// The time from sending the transfer command to the first sector's transfer, the arm being in
@@ -311,6 +377,7 @@ mod tests {
             settings: &settings,
             jit: settings.jit.expect("just-in-time seeks"),
             arm: &arm,
+            short_reads: settings.jit.is_some_and(|jit| jit.approach == Approach::ShortRead),
             guard: Duration::from_micros(100),
             target: None,
             parts_left: None,
@@ -362,7 +429,9 @@ mod tests {
             ) {
                 PositioningStep::Go => None,
                 PositioningStep::Wait(until) => Some(until),
-                step @ PositioningStep::Seek { .. } => panic!("it has no seek command: {step:?}"),
+                step @ (PositioningStep::Seek { .. } | PositioningStep::Read(_)) => {
+                    panic!("it has no seek command: {step:?}")
+                }
             };
             let arrival = now + profile.overheads.read + movement;
             let period = profile.rotation_period.as_nanos();
@@ -410,6 +479,7 @@ mod tests {
                         assert!(moved <= 300, "by {moved} cylinders to {cylinder}");
                     }
                     PositioningStep::Wait(_) => {}
+                    PositioningStep::Read(extent) => panic!("it has a seek command: {extent:?}"),
                 }
             }
         }
@@ -440,10 +510,59 @@ mod tests {
                         until + profile.overheads.seek + movement + profile.overheads.read;
                     after(arrived.as_nanos())
                 }
-                other @ PositioningStep::Seek { .. } => panic!("{other:?}"),
+                other @ (PositioningStep::Seek { .. } | PositioningStep::Read(_)) => {
+                    panic!("{other:?}")
+                }
             };
             assert_eq!(then, direct, "to cylinder {cylinder}");
         }
+    }
+
+    /// Sent then, the block comes under the heads on the target's track, early enough for the
+    /// transfer that would have been made anyway.
+    #[test]
+    fn a_short_read_moves_the_arm_within_the_wait_and_never_costs_a_revolution() {
+        let mut profile = example_profile();
+        (profile.seek_command, profile.seek_variation) = (false, Duration::from_micros(200));
+        let approach = Approach::ShortRead;
+        let jit = Some(Jit { offset: Duration::ZERO, approach });
+        let settings = Preemptible { jit, ..Preemptible::default() };
+        let period = profile.rotation_period.as_nanos();
+        let (mut reads, mut cases) = (0, 0);
+        for cylinder in (1..1_000).step_by(7) {
+            for (into, micros) in [(0, 0), (30, 2_500), (80, 7_300), (160, 9_900)] {
+                let target = profile.first_lba_on(cylinder) + Sectors(into);
+                let (spot, now) = (profile.locate(target), Duration::from_micros(micros));
+                let movement = profile.movement_time((0, 0), &spot, false);
+                cases += 1;
+                let first = step_on(&profile, settings, target, now);
+                let sent = if let PositioningStep::Wait(until) = first {
+                    until.since(Instant::ZERO)
+                } else {
+                    now
+                };
+                let PositioningStep::Read(extent) = step_on(&profile, settings, target, sent)
+                else {
+                    continue;
+                };
+                reads += 1;
+                let at = profile.locate(extent.start);
+                assert_eq!((at.cylinder, at.surface), (spot.cylinder, spot.surface), "{target}");
+                let next = |angle: Angle, from: u64| {
+                    let due = angle.time(profile.rotation_period).as_nanos();
+                    from + (due + (from / period + 2) * period - from) % period
+                };
+                assert!(extent.end() <= target, "in front of it: {extent:?}");
+                // Three deviations late, of at most an eighth of the movement each.
+                let late = sent + profile.overheads.read + movement;
+                let late = late.as_nanos() + (movement.as_nanos() / 8).min(200_000) * 3;
+                let read = next(at.angle, late) + profile.transfer_time(extent).as_nanos();
+                let then = next(spot.angle, read + profile.overheads.read.as_nanos());
+                let direct = now + profile.overheads.read + movement;
+                assert_eq!(then, next(spot.angle, direct.as_nanos()), "to {target} at {now}");
+            }
+        }
+        assert!(reads * 2 > cases, "{reads} of {cases} waits hide a short read");
     }
 
     use crate::Execution;

@@ -12,10 +12,24 @@
 //! time. So what the drive may hold is taken for held.
 
 use drive_profile::Profile;
-use units::{Extent, Instant, Lba, Sectors};
+use units::{Duration, Extent, Instant, Lba, Sectors};
+
+use super::arm::Arm;
 
 /// The most segments that are predicted. A drive with more of them holds at least the last ones.
 const SEGMENTS_MAX: u32 = 64;
+
+/// The longest time that a read of `extent` takes if the drive's buffer serves it: before the heads
+/// could be halfway from `arm` to its sectors, and those halfway past them. One that takes longer
+/// came from the media.
+pub(crate) fn hit_time_max(profile: &Profile, arm: &Arm, extent: Extent) -> Duration {
+    debug_assert!(!extent.is_empty(), "a read has sectors");
+    debug_assert!(extent.end().0 <= profile.capacity().0, "a read lies on the disk");
+    let start = profile.locate(extent.start);
+    let travel = profile.movement_time((arm.cylinder, arm.surface), &start, false);
+    let media = profile.transfer_time(extent);
+    profile.overheads.hit + profile.bus_sector * extent.len.0 + travel / 2 + media / 2
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Segment {
@@ -186,7 +200,6 @@ impl Growth {
 #[cfg(test)]
 mod tests {
     use drive_profile::{BufferSegments, example_profile};
-    use units::Duration;
 
     use super::*;
 

@@ -44,6 +44,11 @@ impl Simulation {
         self.disks[disk.0].engine.preemption_stats()
     }
 
+    /// How preemptible execution on a disk of the plan moves the arm ahead, if it is enabled.
+    pub fn seeks_ahead(&self, disk: config::DiskIndex) -> Option<engine::SeeksAhead> {
+        self.disks[disk.0].engine.seeks_ahead()
+    }
+
     /// What freeblock scheduling has done on a disk of the plan, if it is on.
     pub fn freeblock(&self, disk: config::DiskIndex) -> Option<engine::FreeblockStats> {
         self.disks[disk.0].engine.freeblock_stats()

@@ -4,6 +4,7 @@
 use units::{Instant, Op, Operation};
 
 use super::{InDrive, Predictor};
+use crate::preempt::hit_time_max;
 
 impl Predictor {
     /// Whether the drive's read buffer serves a command that is issued now.
@@ -36,17 +37,11 @@ impl Predictor {
     }
 
     /// When a read that begins at `begins` has completed at the latest if the read buffer serves
-    /// it: before the heads could be halfway to its sectors, and those halfway past them. `None`
-    /// where the arm's position is not known.
+    /// it. `None` where the arm's position is not known.
     pub(super) fn served_by(&self, read: &Operation, begins: Instant) -> Option<Instant> {
         debug_assert_eq!(read.op, Op::Read, "the buffer serves reads");
-        debug_assert!(!read.extent.is_empty(), "a read has sectors");
-        let (arm, profile) = (self.then_at?, &self.profile);
-        let start = profile.locate(read.extent.start);
-        let travel = profile.movement_time((arm.cylinder, arm.surface), &start, false);
-        let media = profile.transfer_time(read.extent);
-        let served = profile.overheads.hit + profile.bus_sector * read.extent.len.0;
-        Some(begins + served + travel / 2 + media / 2)
+        let arm = self.then_at?;
+        Some(begins + hit_time_max(&self.profile, &arm, read.extent))
     }
 
     /// A command has completed: its duration shows whether the read buffer served it, and so where
