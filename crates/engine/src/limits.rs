@@ -22,6 +22,9 @@ pub const FEEDING_AGE_MAX: Duration = Duration::from_secs(1);
 /// The requests of a volume among which the next one is chosen: those at the front of its queue.
 pub const CANDIDATES_MAX: usize = 512;
 
+/// The volumes that share a joint quantum: their requests are candidates together.
+pub const JOINT_VOLUMES_MAX: usize = 8;
+
 /// The queued reads among which one is looked for that fits into a rotational wait.
 pub const FREEBLOCK_CANDIDATES_MAX: usize = 512;
 

@@ -20,7 +20,8 @@
 //! is due after [`DEFERRED_MAX`].
 //!
 //! At most [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) requests are considered, those at the
-//! front of the queue. A decision allocates nothing.
+//! front of the queue; in a joint quantum that number is divided among the volumes. A decision
+//! allocates nothing.
 
 use std::sync::Arc;
 
@@ -118,9 +119,22 @@ pub(crate) struct Candidate {
     pub(crate) slot: Slot,
 }
 
+/// The request of a volume that goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    /// The less, the sooner it goes beside those of other volumes.
+    pub(crate) rank: Rank,
+    pub(crate) candidate: Candidate,
+    /// Whether requests in the queue change data.
+    pub(crate) changes: bool,
+}
+
+/// The order of candidates.
+pub(crate) type Rank = (Class, i64);
+
 /// The classes of candidates, the most pressing first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
+pub(crate) enum Class {
     Overdue,
     Placeless,
     Run,
@@ -138,7 +152,9 @@ pub(crate) struct Scan<'a> {
     charged: DiskTime,
     wait_max: DiskTime,
     age_divisor: i64,
-    best: Option<((Class, i64), Candidate)>,
+    /// Whether the volume's last command is the last one of the disk: its run goes on at once.
+    runs: bool,
+    best: Option<(Rank, Candidate)>,
     /// Whether a candidate changes data.
     changes: bool,
     left: usize,
@@ -167,7 +183,7 @@ impl Scan<'_> {
         self.left > 0
     }
 
-    fn key(&self, note: &Note, operation: &Operation) -> (Class, i64) {
+    fn key(&self, note: &Note, operation: &Operation) -> Rank {
         let age = self.charged - note.arrived;
         debug_assert!(age >= DiskTime::ZERO, "a request arrived in the past");
         if age > self.wait_max {
@@ -177,7 +193,7 @@ impl Scan<'_> {
             return (Class::Placeless, 0);
         }
         let deferred = note.deferred && age <= DEFERRED_MAX;
-        if self.continues_run(operation) {
+        if self.runs && self.continues_run(operation) {
             let class = if deferred { Class::DeferredRun } else { Class::Run };
             return (class, distance_on(self.backlog.last_end, operation.extent.start));
         }
@@ -199,9 +215,10 @@ impl Scan<'_> {
     }
 
     /// The request that goes, and whether requests in the queue change data.
-    pub(crate) fn best(&self) -> (Candidate, bool) {
+    pub(crate) fn best(&self) -> Choice {
         debug_assert!(self.left < CANDIDATES_MAX, "a candidate was considered");
-        (self.best.expect("a queue has a head").1, self.changes)
+        let (rank, candidate) = self.best.expect("a queue has a head");
+        Choice { rank, candidate, changes: self.changes }
     }
 }
 
@@ -285,6 +302,26 @@ impl Chooser {
         backlog.queued -= 1;
     }
 
+    /// Whether requests are ordered by their positioning times now, so that those of several
+    /// volumes can be compared.
+    pub(crate) fn is_priced(&self, now: Instant) -> bool {
+        let pricing = self.predictor.as_ref().and_then(|predictor| predictor.pricing(now));
+        debug_assert!(pricing.is_none() || self.wants_profile, "a sweep predicts nothing");
+        pricing.is_some()
+    }
+
+    /// The same among the requests of one of `volumes`, of which one is served.
+    pub(crate) fn scan_of(
+        &self,
+        (volume, volumes): (VolumeId, usize),
+        charged: DiskTime,
+        now: Instant,
+    ) -> Scan<'_> {
+        debug_assert!(volumes > 0, "one is served");
+        let runs = self.last == Some(volume);
+        Scan { left: CANDIDATES_MAX / volumes, runs, ..self.scan(volume, charged, now) }
+    }
+
     /// A decision among the requests of `volume`, which was charged `charged` so far.
     pub(crate) fn scan(&self, volume: VolumeId, charged: DiskTime, now: Instant) -> Scan<'_> {
         let backlog = self.backlogs[volume.0 as usize];
@@ -296,6 +333,7 @@ impl Chooser {
             charged,
             wait_max: backlog.wait_max(),
             age_divisor: backlog.age_divisor(),
+            runs: true,
             best: None,
             changes: false,
             left: CANDIDATES_MAX,

@@ -16,8 +16,8 @@
 use units::{Instant, Operation, Sectors};
 
 use super::pending::Slot;
-use super::{Engine, NO_SLOT};
-use crate::chooser::{Candidate, PredictionStats, conflicts};
+use super::{Engine, NO_SLOT, Selection, Volume};
+use crate::chooser::{Candidate, Choice, PredictionStats, Scan, conflicts};
 use crate::request::Request;
 use crate::{ChooserName, VolumeId};
 
@@ -56,16 +56,73 @@ impl Engine {
             !guarded || other.op == oldest.op && other.extent.len <= oldest.extent.len
         };
         let charged = self.volumes[volume.0 as usize].account.disk_time;
-        let mut scan = chooser.scan(volume, charged, now);
+        let scan = chooser.scan(volume, charged, now);
+        let choice = self.scan_queue(scan, first, fits);
+        self.take_choice(volume, choice, fits, now);
+    }
+
+    /// Of the volumes of which one goes in the place of the selected one, the one whose request is
+    /// chosen among those of all: that becomes the head of its queue.
+    pub(super) fn choose_volume(&mut self, selection: Selection, now: Instant) -> Selection {
+        let Some(chooser) = self.chooser.as_deref() else { return selection };
+        let is_plain = !selection.urgent && !self.guarded && self.active.is_none();
+        if !is_plain || !chooser.is_priced(now) {
+            self.choose_request(selection.volume, now);
+            return selection;
+        }
+        let candidates = self.policy.candidates(selection.volume, now);
+        let mut best: Option<(VolumeId, Choice)> = None;
+        for volume in candidates.iter() {
+            let Volume { first, account, .. } = &self.volumes[volume.0 as usize];
+            debug_assert_ne!(*first, NO_SLOT, "a candidate has a head");
+            if self.pending(*first).issued > Sectors::ZERO {
+                // A request that has begun goes on.
+                return Selection { volume, ..selection };
+            }
+            let scan = chooser.scan_of((volume, candidates.count()), account.disk_time, now);
+            let choice = self.scan_queue(scan, *first, |_| true);
+            if best.is_none_or(|(_, best)| choice.rank < best.rank) {
+                best = Some((volume, choice));
+            }
+        }
+        let Some((volume, choice)) = best else {
+            self.choose_request(selection.volume, now);
+            return selection;
+        };
+        self.take_choice(volume, choice, |_| true, now);
+        Selection { volume, ..selection }
+    }
+
+    /// The request that goes of the queue that begins with `first`, of those that fit.
+    fn scan_queue(
+        &self,
+        mut scan: Scan<'_>,
+        first: Slot,
+        fits: impl Fn(&Operation) -> bool,
+    ) -> Choice {
+        debug_assert_ne!(first, NO_SLOT, "a queue that is searched has a head");
         let mut candidate = Candidate { before: None, slot: first };
-        let mut operation = head.request.operation;
+        let mut operation = self.pending(first).request.operation;
         while scan.consider(candidate, &operation, fits(&operation)) {
             let Some((next, of_next)) = self.pending(candidate.slot).next_in_queue else { break };
             candidate = Candidate { before: Some(candidate.slot), slot: next };
             operation = of_next;
         }
-        let (mut chosen, changes) = scan.best();
-        if changes {
+        scan.best()
+    }
+
+    /// Makes the chosen request of `volume`, or one that has to go before it, the head.
+    fn take_choice(
+        &mut self,
+        volume: VolumeId,
+        choice: Choice,
+        fits: impl Fn(&Operation) -> bool,
+        now: Instant,
+    ) {
+        let first = self.volumes[volume.0 as usize].first;
+        debug_assert_ne!(first, NO_SLOT, "a request of the queue is chosen");
+        let mut chosen = choice.candidate;
+        if choice.changes {
             chosen = self.unblocked(first, chosen);
         }
         if let Some(before) = chosen.before

@@ -95,7 +95,7 @@ impl Engine {
         if let Execution::Whole { split: None } = self.settings.execution {
             // No request holds the disk between two commands, but one that a flush ends, and none
             // is preempted.
-            self.choose_request(selection.volume, now);
+            let selection = self.choose_volume(selection, now);
             if self.ends_batch(selection.volume) {
                 return self.issue_batch_flush(now);
             }

@@ -7,6 +7,7 @@ use units::{DiskTime, Instant, Operation, Sectors};
 
 use super::switch_costs::Positioning;
 use crate::accounting::estimate::Class;
+use crate::limits::JOINT_VOLUMES_MAX;
 use crate::request::{DeadlineStats, ServiceDemand};
 use crate::stream::Granularity;
 use crate::{Contract, LatencyStats, Settings, VolumeId};
@@ -20,6 +21,32 @@ pub(crate) enum Pick {
     Wait(Instant),
     /// None: no volume has a request.
     Nothing,
+}
+
+/// Volumes of which one goes next: the one whose request is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Candidates {
+    volumes: [VolumeId; JOINT_VOLUMES_MAX],
+    count: usize,
+}
+
+impl Candidates {
+    pub(crate) fn push(&mut self, volume: VolumeId) {
+        assert!(self.count < JOINT_VOLUMES_MAX, "candidates are bounded");
+        debug_assert!(self.iter().all(|other| other != volume), "a volume is a candidate once");
+        self.volumes[self.count] = volume;
+        self.count += 1;
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        debug_assert!(self.count <= JOINT_VOLUMES_MAX, "candidates are bounded");
+        self.count
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = VolumeId> + '_ {
+        debug_assert!(self.count <= JOINT_VOLUMES_MAX, "candidates are bounded");
+        self.volumes[..self.count].iter().copied()
+    }
 }
 
 /// What a policy noted of a command at its dispatch, to be corrected at its completion.
@@ -38,6 +65,8 @@ pub(crate) struct DispatchRecord {
     pub(crate) guarded: GuardedAs,
     /// When it was dispatched.
     pub(crate) at: Instant,
+    /// Whether it goes in the joint quantum of another volume.
+    pub(crate) joins: bool,
     /// Whether the disk is held for the rest of its request: no other volume is served before.
     /// The engine says so.
     pub(crate) holds: bool,
@@ -65,8 +94,8 @@ impl DispatchRecord {
         let (class, positioning) = (Class::default(), Positioning::OwnCost);
         let guarded = GuardedAs::Nothing;
         let at = Instant::ZERO;
-        let (holds, lender) = (false, None);
-        Self { estimate, from_slack, class, positioning, guarded, at, holds, lender }
+        let (joins, holds, lender) = (false, false, None);
+        Self { estimate, from_slack, class, positioning, guarded, at, joins, holds, lender }
     }
 }
 
@@ -159,6 +188,14 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
     /// The volume whose head goes next, given that the drive can take a command and that `running`
     /// are in flight.
     fn pick(&mut self, running: usize, now: Instant) -> Pick;
+
+    /// The volumes of which one goes in the place of `volume`, which was picked: the one whose
+    /// request is chosen among those of all of them. None: it goes itself. Only asked where the
+    /// positioning times of requests are predicted.
+    fn candidates(&mut self, volume: VolumeId, now: Instant) -> Candidates {
+        let _ = (volume, now);
+        Candidates::default()
+    }
 
     /// The most sectors that the next command of `volume`, which was picked, transfers. It covers
     /// that much of the queue as one command as long as requests follow each other on the disk and

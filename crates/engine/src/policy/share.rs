@@ -338,6 +338,12 @@ impl ShareOrders {
         volume
     }
 
+    /// Up to `count` of the ready volumes, the one with the lowest recent usage among them.
+    pub(super) fn early_used(&self, count: usize) -> impl Iterator<Item = VolumeId> + '_ {
+        debug_assert!(count > 0, "the first is early");
+        self.by_usage.early(count).map(|(_, volume)| volume)
+    }
+
     /// Whether the recent usage of an account, and this much more, is less than that of `other`.
     pub(super) fn is_behind(
         &self,

@@ -15,6 +15,8 @@
 //!
 //! The current quantum waits for its client if that gives the volume a higher rate than leaving and
 //! coming back ([`learned::ThinkTime::best_wait`]): the idle time is charged to the volume.
+//! In the quantum of a deep volume requests of others may go that lie among its own ([`joint`]).
+//!
 //! Switches to shallow volumes are paid by all up to a bound, and beyond it by the volume that
 //! causes them ([`switches`]).
 //!
@@ -41,7 +43,7 @@ use self::holds::Holds;
 use self::learned::WaitTerms;
 use self::places::Places;
 use self::positioning::{Distance, PositioningCosts};
-use self::quantum::{End, Quantum, Switch};
+use self::quantum::{End, Joint, Quantum, Switch};
 use self::switches::{Prepaid, RETURNS_SPREAD, SwitchLedger};
 use self::volume::{Depth, Volume};
 use super::deadline::WorstCase;
@@ -57,16 +59,19 @@ use crate::{ChooserName, Settings, VolumeId};
 mod activity;
 mod beside;
 mod byte_blocks;
+mod dispatch;
 mod drain;
 mod freeblock;
 mod guard;
 mod guarded;
 mod holds;
+mod joint;
 mod latency;
 mod learned;
 mod places;
 mod positioning;
 mod quantum;
+mod region;
 mod scheduler;
 mod stream;
 mod switches;
@@ -111,6 +116,8 @@ pub(crate) struct Spindle {
     /// The quantum that goes on when no shallow volume is due.
     interrupted: Option<Quantum>,
     round_robin: RoundRobin,
+    /// The last decision among several volumes, until one of them goes.
+    joint: Option<Joint>,
     ledger: SwitchLedger,
     switch: Option<Switch>,
     /// The departure of the last paid quantum, until another volume is served.
@@ -154,6 +161,7 @@ impl Spindle {
             quantum: None,
             interrupted: None,
             round_robin: RoundRobin::new(),
+            joint: None,
             ledger: SwitchLedger::new(settings.period, now),
             switch: None,
             departure: None,

@@ -5,6 +5,7 @@ use units::DiskTime;
 use super::switches::Prepaid;
 use super::volume::Depth;
 use crate::VolumeId;
+use crate::policy::interface::Candidates;
 
 /// The current volume, and the disk time that its quantum has spent.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,17 @@ pub(super) struct Switch {
     /// Whether the volume resumes a sequential run: the drive may have read ahead, and a later
     /// command bears the switch.
     pub(super) on_run: bool,
+}
+
+/// A decision among the volumes of a joint quantum.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joint {
+    /// The volume that was picked: the quantum is its own.
+    pub(super) holder: VolumeId,
+    /// Those of which one goes.
+    pub(super) candidates: Candidates,
+    /// Whether it is slack.
+    pub(super) from_slack: bool,
 }
 
 /// What ended a quantum.

@@ -6,13 +6,13 @@ use drive_profile::Profile;
 use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
 use super::guard::{is_promised, with_stream_share};
-use super::positioning::{Distance, PositioningCosts};
+use super::positioning::PositioningCosts;
 use super::quantum::{End, Quantum, Switch};
 use super::volume::{Depth, Volume};
 use super::{Spindle, State};
 use crate::limits::DEPTH_MAX;
 use crate::policy::deadline::WorstCase;
-use crate::policy::interface::{Dispatch, DispatchRecord, GuardedAs, Pick, Policy};
+use crate::policy::interface::{Candidates, Dispatch, DispatchRecord, GuardedAs, Pick, Policy};
 use crate::request::DeadlineStats;
 use crate::stream::Granularity;
 use crate::{Contract, LatencyStats, ServiceDemand, Settings, VolumeId};
@@ -61,7 +61,7 @@ impl Spindle {
     }
 
     /// Starts a quantum of `volume`, or goes on with its interrupted one.
-    fn start_quantum(&mut self, volume: VolumeId, now: Instant) {
+    pub(super) fn start_quantum(&mut self, volume: VolumeId, now: Instant) {
         if let Some(before) = self.quantum {
             self.interrupt(before, now);
         }
@@ -82,7 +82,8 @@ impl Spindle {
         }
         self.quantum = Some(quantum);
         self.shallow.remove(volume);
-        if self.last_served != Some(volume) && self.positions() {
+        let is_near = self.last_served.is_some_and(|last| self.are_interleaved(last, volume));
+        if self.last_served != Some(volume) && self.positions() && !is_near {
             self.switch_to(quantum, resumed.is_some(), now);
         }
         self.last_served = Some(volume);
@@ -203,7 +204,7 @@ impl Spindle {
     fn settle(
         &mut self,
         volume: VolumeId,
-        slack: bool,
+        (slack, joins): (bool, bool),
         debited: (DiskTime, DiskTime),
         now: Instant,
     ) {
@@ -213,7 +214,7 @@ impl Spindle {
         let slack_debt = slack.then(|| entry.account.reserved_of(SLACK_DEBT));
         entry.account.settle(slack_debt, (estimate, amount), now);
         if let Some(quantum) = &mut self.quantum
-            && quantum.volume == volume
+            && (quantum.volume == volume || joins)
         {
             quantum.spent += amount;
         }
@@ -224,6 +225,7 @@ impl Spindle {
         self.scale_back(now);
         self.release(now);
         self.places.expire(now);
+        self.joint = None;
         if running > 0 && self.keeps_to_one(now) {
             return Pick::Nothing;
         }
@@ -259,58 +261,6 @@ impl Spindle {
             }
             None => self.orders.next_release().map_or(Pick::Nothing, Pick::Wait),
         }
-    }
-
-    /// The head that [`Self::select`] named goes to the drive.
-    pub(super) fn dispatch_selected(
-        &mut self,
-        dispatch: Dispatch<'_>,
-        now: Instant,
-    ) -> DispatchRecord {
-        let Dispatch { volume, command, ended, next, urgent, .. } = dispatch;
-        if self.quantum_of(volume).is_none() {
-            if urgent {
-                if let Some(quantum) = &mut self.quantum {
-                    quantum.lingering = false;
-                }
-            } else {
-                self.start_quantum(volume, now);
-            }
-        }
-        let is_current = self.quantum_of(volume).is_some();
-        let entry = &self.volumes[volume.0 as usize];
-        let (estimate, class) = self.estimator.dispatch(command, entry.sequential && is_current);
-        let inside = (entry.running + 1).min(DEPTH_MAX);
-        let learned = entry.drains.service(inside).filter(|_| inside > 1 && self.positions());
-        let estimate = learned.unwrap_or(estimate);
-        let is_none_due = self.orders.due(now).is_none();
-        let from_slack = if urgent { is_none_due } else { self.is_slack(volume, now) };
-        let entry = self.volume(volume);
-        assert_ne!(entry.account.state(), State::Empty, "a dispatched volume has a head");
-        entry.account.debit(estimate, now);
-        entry.running += 1;
-        debug_assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
-        entry.queued -= ended;
-        let own_end = entry.last_end;
-        entry.note_command(command, next);
-        entry.head = next.copied();
-        if next.is_none() {
-            entry.account.set_empty();
-        }
-        // The positioning of one of several commands in the drive is not known.
-        self.distances = None;
-        if !command.extent.is_empty() {
-            let distance = |from| Distance::between(from, command.extent.start);
-            let distances = (distance(self.last_end), distance(own_end.or(self.last_end)));
-            self.distances = (self.in_drive == 0).then_some(distances);
-            self.last_end = Some(command.extent.end());
-        }
-        // With one command at a time the next decision follows its completion.
-        let one_at_a_time = self.queue_depth == 1 && self.positions();
-        if next.is_none() || !one_at_a_time || self.quantum_of(volume).is_none() {
-            self.place(volume, now);
-        }
-        DispatchRecord { class, at: now, ..DispatchRecord::new(estimate, from_slack) }
     }
 }
 
@@ -472,6 +422,10 @@ impl Policy for Spindle {
         self.guarded_pick(now)
     }
 
+    fn candidates(&mut self, volume: VolumeId, now: Instant) -> Candidates {
+        self.joint_candidates(volume, now)
+    }
+
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
         let record = if self.guard.is_vacuous() {
             self.dispatch_selected(dispatch, now)
@@ -491,7 +445,7 @@ impl Policy for Spindle {
         now: Instant,
     ) -> DiskTime {
         self.scale_back(now);
-        let DispatchRecord { estimate, from_slack, class, guarded, .. } = record;
+        let DispatchRecord { estimate, from_slack, class, guarded, joins, .. } = record;
         assert!(self.in_drive > 0, "a completed command was dispatched");
         self.in_drive -= 1;
         self.guarded_completion(volume, (guarded, took), now);
@@ -502,9 +456,9 @@ impl Policy for Spindle {
         self.holds.completed((volume, took), record.holds, now);
         let own = self.own_cost(volume, took);
         let actual = self.ledger.charge(own);
-        self.settle(volume, from_slack, (estimate, actual), now);
+        self.settle(volume, (from_slack, joins), (estimate, actual), now);
         if let Some(quantum) = &mut self.quantum
-            && quantum.volume == volume
+            && (quantum.volume == volume || joins)
         {
             quantum.last = actual;
         }
@@ -566,7 +520,7 @@ impl Policy for Spindle {
     fn idle_charged(&mut self, volume: VolumeId, idle: DiskTime, now: Instant) {
         debug_assert!(idle >= DiskTime::ZERO, "idle time is not negative: {idle}");
         let from_slack = self.is_slack(volume, now);
-        self.settle(volume, from_slack, (DiskTime::ZERO, idle), now);
+        self.settle(volume, (from_slack, false), (DiskTime::ZERO, idle), now);
         self.place(volume, now);
     }
 

@@ -5,6 +5,7 @@ use units::{DiskTime, Duration, Instant, Lba, Op, Operation, Share};
 use super::drain::DrainTimes;
 use super::learned::{KeptRequests, Mean, QUANTUM_DIVISOR, ServiceTimes, ThinkTime};
 use super::positioning::Base;
+use super::region::Region;
 use super::switches::SHARED;
 use crate::accounting::bucket::SignedInstant;
 use crate::accounting::estimate::is_sequential;
@@ -85,6 +86,7 @@ pub(super) struct Volume {
     pub(super) times: ServiceTimes,
     pub(super) drains: DrainTimes,
     pub(super) base: Base,
+    pub(super) region: Region,
     pub(super) think: ThinkTime,
     pub(super) kept: KeptRequests,
     /// What its requests have demanded, and the pauses of its client up to the last request.
@@ -122,6 +124,7 @@ impl Volume {
             times: ServiceTimes::default(),
             drains: DrainTimes::default(),
             base: Base::default(),
+            region: Region::default(),
             think: ThinkTime::default(),
             kept: KeptRequests::default(),
             demand: ServiceDemand::default(),
@@ -172,6 +175,7 @@ impl Volume {
         self.is_flushed = command.op == Op::Flush;
         if !command.extent.is_empty() {
             self.last_end = Some(command.extent.end());
+            self.region.learn(command.extent.start);
         }
         self.sequential = next.is_some_and(|next| self.continues(next));
         debug_assert!(!self.sequential || self.last_end.is_some(), "a run has a beginning");

@@ -1,0 +1,69 @@
+//! What changes when a command that the selector named goes to the drive.
+
+use units::Instant;
+
+use super::positioning::Distance;
+use super::{Spindle, State};
+use crate::limits::DEPTH_MAX;
+use crate::policy::interface::{Dispatch, DispatchRecord};
+
+impl Spindle {
+    /// The head that [`Self::select`] named goes to the drive.
+    pub(super) fn dispatch_selected(
+        &mut self,
+        dispatch: Dispatch<'_>,
+        now: Instant,
+    ) -> DispatchRecord {
+        let Dispatch { volume, command, ended, next, urgent, .. } = dispatch;
+        let joint = self.take_joint(volume).filter(|_| !urgent);
+        let holder = joint.map_or(volume, |joint| joint.holder);
+        if self.quantum_of(holder).is_none() {
+            if urgent {
+                if let Some(quantum) = &mut self.quantum {
+                    quantum.lingering = false;
+                }
+            } else {
+                self.start_quantum(holder, now);
+            }
+        }
+        let joins = holder != volume;
+        let is_current = joins || self.quantum_of(volume).is_some();
+        let entry = &self.volumes[volume.0 as usize];
+        let (estimate, class) = self.estimator.dispatch(command, entry.sequential && is_current);
+        let inside = (entry.running + 1).min(DEPTH_MAX);
+        let learned = entry.drains.service(inside).filter(|_| inside > 1 && self.positions());
+        let estimate = learned.unwrap_or(estimate);
+        let is_none_due = self.orders.due(now).is_none();
+        let from_slack = match joint {
+            Some(joint) => joint.from_slack,
+            None if urgent => is_none_due,
+            None => self.is_slack(volume, now),
+        };
+        let entry = self.volume(volume);
+        assert_ne!(entry.account.state(), State::Empty, "a dispatched volume has a head");
+        entry.account.debit(estimate, now);
+        entry.running += 1;
+        debug_assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
+        entry.queued -= ended;
+        let own_end = entry.last_end;
+        entry.note_command(command, next);
+        entry.head = next.copied();
+        if next.is_none() {
+            entry.account.set_empty();
+        }
+        // The positioning of one of several commands in the drive is not known.
+        self.distances = None;
+        if !command.extent.is_empty() {
+            let distance = |from| Distance::between(from, command.extent.start);
+            let distances = (distance(self.last_end), distance(own_end.or(self.last_end)));
+            self.distances = (self.in_drive == 0).then_some(distances);
+            self.last_end = Some(command.extent.end());
+        }
+        // With one command at a time the next decision follows its completion.
+        let one_at_a_time = self.queue_depth == 1 && self.positions();
+        if next.is_none() || !one_at_a_time || self.quantum_of(volume).is_none() {
+            self.place(volume, now);
+        }
+        DispatchRecord { class, at: now, joins, ..DispatchRecord::new(estimate, from_slack) }
+    }
+}
