@@ -7,6 +7,7 @@ mod common;
 mod facts;
 mod mirrors;
 mod model;
+mod order;
 mod power;
 mod read_choice;
 mod resyncs;

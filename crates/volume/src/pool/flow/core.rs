@@ -6,6 +6,7 @@ use units::{Extent, Op, Sectors};
 
 use crate::location::DiskId;
 use crate::pool::flow::change::PendingChange;
+use crate::pool::flow::order::RequestOrder;
 use crate::pool::flow::read_choice::{InFlightCosts, POSITIONING_MAX};
 use crate::pool::flow::relocation::RELOCATIONS_MAX;
 use crate::pool::flow::relocation::Relocation;
@@ -41,6 +42,8 @@ pub struct Flow {
     pub(crate) request_operations: usize,
     pub(crate) steps: Steps,
     pub(crate) resync: Resync,
+    /// The order of the requests of the volumes that are watched.
+    pub(crate) orders: BTreeMap<PoolVolumeId, RequestOrder>,
     /// The pieces in flight.
     pub(crate) pieces: BTreeMap<PieceId, PieceInFlight>,
     /// What they cost their disks.
@@ -76,6 +79,7 @@ impl Flow {
             request_operations: 0,
             steps: Steps::default(),
             resync: Resync::default(),
+            orders: BTreeMap::new(),
             pieces: BTreeMap::new(),
             costs: InFlightCosts::default(),
             outputs: VecDeque::new(),

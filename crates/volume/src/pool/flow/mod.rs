@@ -22,12 +22,14 @@
 
 mod change;
 mod core;
+mod order;
 mod read_choice;
 mod relocation;
 mod request;
 mod resync;
 mod run_changes;
 mod run_mirrors;
+mod run_order;
 mod run_relocations;
 mod run_requests;
 mod run_resyncs;

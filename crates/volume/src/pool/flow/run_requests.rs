@@ -61,6 +61,7 @@ impl Flow {
         if let Err(fault) = self.admit(&mut request) {
             return self.outputs.push_back(Output::Answer(id, Err(fault)));
         }
+        self.pass_in_order(volume, &operation);
         let before = self.requests.insert(id, request);
         assert!(before.is_none(), "request {} is pending way", id.0);
         self.advance_request(id);
