@@ -154,6 +154,55 @@ fn a_volume_of_the_pool_has_a_rate_and_a_priority_as_one_on_a_disk_has() {
     served.stop();
 }
 
+#[test]
+fn a_stream_in_order_is_set_and_shown_and_a_jump_is_counted_while_it_is_in_order() {
+    let served = Served::start(POOL);
+    let stream = |order: &str| json!({ "bandwidth": "128KiB/s", "block": "64KiB", "order": order });
+    let mut spec = json!({
+        "name": "film", "size": "8MiB", "layout": "stripe", "stream": stream("sequential")
+    });
+    let dry = served.client.post("pool/admission", &spec).expect("an answer");
+    assert_eq!(dry.body["admission"]["fits"], true, "{dry:?}");
+    let created = create(&served, &spec);
+    assert_eq!(created.status, 201, "{created:?}");
+    let shown = &created.body["volume"]["stream"];
+    // Each of the two disks has one MiB in each two that are read.
+    assert_eq!((&shown["order"], &shown["period_ms"]), (&json!("sequential"), &json!(16_000.0)));
+    assert_eq!(create(&served, &spec).status, 200, "an equal volume is there");
+    spec["stream"] = stream("any");
+    faulty(&create(&served, &spec), 409, "exists", Some("name"));
+
+    let out_of_order = || volume(&served, "film")["stream"]["bytes"]["out_of_order"].clone();
+    let mut client = open(&served, "film");
+    for start in [0, 128, 256, 2_048, 2_176] {
+        client.read(blocks(start, 128)).expect("it is read");
+    }
+    assert_eq!(out_of_order(), json!(128 * 512), "one of them jumped");
+    let any = set(&served, "film", &json!({ "stream": stream("any") }));
+    let shown = &any.body["volume"]["stream"];
+    assert_eq!((&shown["order"], &shown["period_ms"]), (&json!("any"), &json!(500.0)), "{any:?}");
+    client.read(blocks(0, 128)).expect("it is read");
+    assert_eq!(out_of_order(), json!(128 * 512), "in any order nothing is a jump");
+    set(&served, "film", &json!({ "stream": stream("sequential") }));
+    for start in [4_096, 0] {
+        client.read(blocks(start, 128)).expect("it is read");
+    }
+    assert_eq!(out_of_order(), json!(2 * 128 * 512));
+    let text = served.text();
+    assert!(text.contains("block = \"64KiB\", order = \"sequential\" }"), "{text}");
+    let served = Served::again(served.stop());
+    let mut client = open(&served, "film");
+    for start in [4_096, 0] {
+        client.read(blocks(start, 128)).expect("it is read");
+    }
+    let bytes = &volume(&served, "film")["stream"]["bytes"];
+    assert_eq!(bytes["out_of_order"], json!(128 * 512), "it is watched from the start on");
+    let metrics = served.client.metrics().expect("an answer");
+    let line = metrics.lines().find(|line| line.contains("film") && line.contains("out_of_order"));
+    assert!(line.is_some_and(|line| line.ends_with(" 65536")), "{line:?}");
+    served.stop();
+}
+
 /// A bounded latency in which up to three requests may arrive at once.
 fn bounded(within: &str) -> Value {
     json!({ "within": within, "requests": "5/s", "burst": 3, "size": "64KiB" })

@@ -21,13 +21,13 @@ pub(crate) struct Contract {
     priority: Option<String>,
     /// Derive the reserve from requests a second, such as 60/s.
     #[arg(long, value_name = "RATE")]
-    #[arg(conflicts_with_all = ["reserve", "bandwidth", "range", "span"])]
+    #[arg(conflicts_with_all = ["reserve", "bandwidth", "range", "span", "order"])]
     iops: Option<String>,
     /// The bytes a second of a stream, such as 817KB/s; with --run, derive the reserve from them.
     #[arg(long, value_name = "RATE", conflicts_with = "reserve")]
     bandwidth: Option<String>,
     /// The consecutive sequential requests that --iops or --bandwidth assumes.
-    #[arg(long, value_name = "REQUESTS", conflicts_with_all = ["range", "span"])]
+    #[arg(long, value_name = "REQUESTS", conflicts_with_all = ["range", "span", "order"])]
     run: Option<i64>,
     /// The size of the stream's blocks, such as 1MB, or of the requests that a rate assumes.
     #[arg(long, value_name = "SIZE")]
@@ -38,10 +38,14 @@ pub(crate) struct Contract {
     /// The time in which the stream holds, from the daemon's start, such as 0s..2h.
     #[arg(long, value_name = "START..END", requires = "bandwidth")]
     span: Option<String>,
+    /// The order in which the client of a stream of the pool asks for bytes: any, or sequential,
+    /// with which each disk of a stripe admits its part of the blocks alone.
+    #[arg(long, value_name = "ORDER", requires = "bandwidth")]
+    order: Option<String>,
     /// Answer reads and writes of at most --request-size, at most --requests of them a second,
     /// within this time, such as 80ms.
     #[arg(long, value_name = "TIME", requires_all = ["requests", "request_size"])]
-    #[arg(conflicts_with_all = ["range", "span"])]
+    #[arg(conflicts_with_all = ["range", "span", "order"])]
     latency: Option<String>,
     /// The rate of the requests that are answered within --latency, such as 20/s.
     #[arg(long, value_name = "RATE", requires = "latency")]
@@ -88,8 +92,9 @@ impl Contract {
                 || bad_input(format!("--span: found `{span}`, expected two times such as 0s..2h")),
             )
         });
-        let (bandwidth, block, range) = (bandwidth.clone(), block.clone(), self.range.clone());
-        Ok(Some(StreamSpec { bandwidth, block, range, span: span.transpose()? }))
+        let (bandwidth, block) = (bandwidth.clone(), block.clone());
+        let (range, order) = (self.range.clone(), self.order.clone());
+        Ok(Some(StreamSpec { bandwidth, block, range, span: span.transpose()?, order }))
     }
 
     /// The volume `name` of `size` on `disk`, or in the pool, with this contract.

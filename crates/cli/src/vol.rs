@@ -333,10 +333,11 @@ fn shown(volume: &Volume) -> String {
     let balance = volume.balance_s.map_or("none".to_owned(), |balance| format!("{balance:.3} s"));
     let stream = volume.stream.as_ref().map_or_else(String::new, |stream| {
         format!(
-            "stream: {} in blocks of {}: one every {:.1} ms, at most {:.1} ms of disk time each \
+            "stream: {} in blocks of {}{}: one every {:.1} ms, at most {:.1} ms of disk time each \
              ({:.1} % of the disk); {} in time, {} late\n{}",
             stream.bandwidth,
             stream.block,
+            stream.order.as_deref().map_or_else(String::new, |order| format!(", {order} order")),
             stream.period_ms,
             stream.cost_ms,
             stream.cost_ms / stream.period_ms * 1e2,

@@ -36,6 +36,7 @@ pub use plan::{
     DriveRef, Faults, InitialPool, IoMethod, Labels, LoadedVolume, Log, LogFormat, Mix, Nbd,
     NotCreated, PlacementSpec, Plan, PoolAction, PoolChange, PoolChangeIndex, PoolPlan, PoolStream,
     PoolVolume, PoolVolumeIndex, ProfileRef, RealDisk, RebuildContract, RecordSettings, Remap,
-    Replay, Requests, Retention, Step, Stream, Synthetic, ThinkTime, Tls, Volume, VolumeIndex,
-    Workload, WriteBufferLog, WriteCache, layout_copies, layout_name, priority_name, zone_name,
+    Replay, Requests, Retention, Step, Stream, StreamOrder, Synthetic, ThinkTime, Tls, Volume,
+    VolumeIndex, Workload, WriteBufferLog, WriteCache, layout_copies, layout_name, order_name,
+    priority_name, zone_name,
 };

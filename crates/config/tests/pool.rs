@@ -6,7 +6,7 @@ use engine::stream::{RequestedStream, Span};
 use engine::{Contract, Priority, Weight};
 use spindle_config::{
     DiskContract, DiskIndex, Labels, LoadedVolume, PlacementSpec, Plan, PoolAction, PoolPlan,
-    PoolStream, PoolVolume, RebuildContract, Workload,
+    PoolStream, PoolVolume, RebuildContract, StreamOrder, Workload,
 };
 use units::{Bytes, Duration, Extent, Instant, Sectors, Share};
 use volume::pool::format::Geometry;
@@ -120,7 +120,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 parts: vec![part(D2, Contract::stream(promised))],
                 priority: Priority::Normal,
                 rate: None,
-                stream: Some(PoolStream { requested: asked, span }),
+                stream: Some(PoolStream { requested: asked, span, order: StreamOrder::Any }),
                 line: 31,
                 latency: None,
                 write_buffer: engine::limits::WRITE_BUFFER,
@@ -334,6 +334,55 @@ fn a_relocated_volume_has_its_contract_at_both_placements() {
         parts.collect::<Vec<_>>(),
         expected.map(|(disk, range, count)| (disk, range, period / count))
     );
+}
+
+#[test]
+fn in_order_each_disk_of_a_stripe_has_one_block_in_each_round() {
+    let contract = |policy: &str, block: u64, disks_of: &str, more: &str| {
+        let volume = volume(
+            &disks(4, policy),
+            &format!(
+                "size = \"1GiB\"\nlayout = \"stripe\"\ndisks = [{disks_of}]\n{more}stream = {{ \
+                 bandwidth = \"262144B/s\", block = \"{block}B\", order = \"sequential\" }}"
+            ),
+        );
+        assert!(volume.is_sequential(), "{volume:?}");
+        let stream = |part: &DiskContract| part.contract.stream.expect("it has one");
+        volume.parts.iter().map(stream).map(|one| (one.task, one.block)).collect::<Vec<_>>()
+    };
+    let (two, four) = ("\"d0\", \"d1\"", "\"d2\", \"d0\", \"d1\", \"d3\"");
+    for (names, width) in [(two, 2), (four, 4)] {
+        // A disk gathers what the client asks for of a MiB, which arrives in four seconds.
+        for block in [4_096, 300_000, 1_000_000, 1 << 20, 1 << 21, 8 << 20] {
+            for (task, len) in contract("", block, names, "") {
+                assert_eq!(task.period(), Duration::from_secs(4 * width), "{block} on {names}");
+                assert_eq!(len, BLOCK_SECTORS, "{block} on {names}");
+            }
+        }
+        // Where nothing is gathered, requests are blocks.
+        for (block, pieces) in [(1 << 18, 4), (1 << 20, 1), (8 << 20, 1), (700_000, 3)] {
+            for keys in ["policy = \"delta-star\"", "split = \"512KiB\""] {
+                for (task, len) in contract(keys, block, names, "") {
+                    let whole = Duration::from_nanos(block * 1_000_000_000 / 262_144);
+                    let touched = if block == 700_000 { 2 } else { block.div_ceil(1 << 20) };
+                    let in_any_order = whole / touched.div_ceil(width);
+                    let in_order = Duration::from_secs(4 * width) / pieces;
+                    let expected = in_order.max(in_any_order);
+                    assert_eq!(task.period(), expected, "{block} on {names}, {keys}");
+                    assert_eq!(len, Sectors(block.div_ceil(512)).min(BLOCK_SECTORS));
+                }
+            }
+        }
+    }
+    // While it is moved, the second disk may have the blocks of both columns.
+    let moved = contract(
+        "",
+        1 << 20,
+        "\"d1\", \"d2\"",
+        "from = { zone = \"any\", disks = [\"d0\", \"d1\"] }\n",
+    );
+    let periods: Vec<_> = moved.iter().map(|(task, _)| task.period()).collect();
+    assert_eq!(periods, [4, 8, 8].map(Duration::from_secs));
 }
 
 #[test]

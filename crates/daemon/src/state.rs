@@ -134,6 +134,13 @@ impl DaemonState {
                 volumes.push(VolumeStatus::new((export, name, size), on, sum));
             }
         }
+        for (export, sectors) in self.pool.iter().flat_map(|pool| pool.out_of_order()) {
+            let place = volumes.binary_search_by_key(&export, |volume| volume.export);
+            if let Ok(place) = place {
+                // Which of a volume's requests are in order no disk of the pool sees.
+                volumes[place].kept.bytes.out_of_order += sectors;
+            }
+        }
         Status { disks, volumes }
     }
 

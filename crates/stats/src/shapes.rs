@@ -78,6 +78,20 @@ pub struct DeadlinesReport {
     pub bytes: Option<StreamBytesReport>,
 }
 
+impl DeadlinesReport {
+    /// Those of this and of another part of the same stream, on another disk.
+    #[must_use]
+    pub fn merged(&self, other: &Self) -> Self {
+        let both = self.bytes.zip(other.bytes).map(|(one, two)| one.merged(&two));
+        Self {
+            met: self.met + other.met,
+            missed: self.missed + other.missed,
+            lateness_max_ms: self.lateness_max_ms.max(other.lateness_max_ms),
+            bytes: both.or(self.bytes).or(other.bytes),
+        }
+    }
+}
+
 /// The bytes of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StreamBytesReport {
@@ -99,6 +113,22 @@ pub struct StreamBytesReport {
     /// before one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closest_ms: Option<f64>,
+}
+
+impl StreamBytesReport {
+    fn merged(&self, other: &Self) -> Self {
+        let both = self.closest_ms.zip(other.closest_ms).map(|(one, two)| one.min(two));
+        Self {
+            met: self.met + other.met,
+            missed: self.missed + other.missed,
+            out_of_order: self.out_of_order + other.out_of_order,
+            beyond_rate: self.beyond_rate + other.beyond_rate,
+            outside: self.outside + other.outside,
+            not_gathered: self.not_gathered + other.not_gathered,
+            asked: self.asked + other.asked,
+            closest_ms: both.or(self.closest_ms).or(other.closest_ms),
+        }
+    }
 }
 
 /// The requests of a bounded latency.

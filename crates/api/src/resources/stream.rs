@@ -1,6 +1,6 @@
 //! Streams: bandwidths whose blocks each meet a deadline.
 
-use config::StreamEdit;
+use config::{StreamEdit, StreamOrder};
 use engine::DeadlineStats;
 use engine::stream::{RequestedStream, Span, Task};
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,11 @@ pub struct StreamSpec {
     #[schema(example = json!(["0s", "2h"]))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<[String; 2]>,
+    /// For a volume of the pool, the order in which its client asks for bytes: `any` or
+    /// `sequential`. Default: `any`.
+    #[schema(example = "sequential")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
 }
 
 /// A volume's stream, and its met and missed deadlines since the daemon's start.
@@ -34,7 +39,12 @@ pub struct Stream {
     pub bandwidth: String,
     /// Bytes per request.
     pub block: String,
-    /// The time from a block's release to its deadline, which is the next block's release.
+    /// For a volume of the pool, the order in which its client asks for bytes: `any` or
+    /// `sequential`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// The time from a block's release to its deadline, which is the next block's release; for a
+    /// volume of the pool those of a block on one disk.
     pub period_ms: f64,
     /// The worst-case disk time of a block.
     pub cost_ms: f64,
@@ -68,6 +78,8 @@ pub struct StreamBytes {
     /// Answered later.
     pub missed: u64,
     /// Asked for by requests that ended a run of bytes within a block: they begin another block.
+    /// For a volume of the pool in sequential order, also by those that did not begin where the
+    /// one before had ended.
     pub out_of_order: u64,
     /// Asked for earlier than the bandwidth, one block, and the jitter of half a period allow.
     pub beyond_rate: u64,
@@ -106,13 +118,14 @@ impl From<engine::StreamBytes> for StreamBytes {
 
 /// The edit that sets this stream.
 pub(super) fn stream_edit(spec: StreamSpec) -> StreamEdit {
-    let StreamSpec { bandwidth, block, range, span } = spec;
-    StreamEdit::Put { bandwidth, block, range, span }
+    let StreamSpec { bandwidth, block, range, span, order } = spec;
+    StreamEdit::Put { bandwidth, block, range, span, order }
 }
 
 /// A stream as the API shows it.
 pub(super) fn stream_of(
     (asked, span, task): (RequestedStream, Span, Task),
+    order: Option<StreamOrder>,
     deadlines: DeadlineStats,
 ) -> Stream {
     let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
@@ -120,6 +133,7 @@ pub(super) fn stream_of(
     Stream {
         bandwidth: format!("{}/s", config::decimal_text(asked.bandwidth)),
         block: config::decimal_text(asked.block),
+        order: order.map(|order| config::order_name(order).to_owned()),
         period_ms: task.period().as_millis_f64(),
         cost_ms: task.cost().as_secs_f64() * 1e3,
         utilization: Some(task.cost().as_secs_f64() / task.period().as_secs_f64()),

@@ -14,8 +14,7 @@ pub use failure::{AdmissionFailure, BlockingContract, decimal};
 pub(crate) use reserves::{MILLIONTH, SLIP, WHOLE, beyond_reserve};
 pub(crate) use settings::measured_worst_case;
 pub(crate) use spread::{
-    Spread, latency as latency_on_pool_disk, piece, pieces_max, rate_of_pieces,
-    task as task_on_pool_disk,
+    Spread, latency as latency_on_pool_disk, pieces_max, rate_of_pieces, task as task_on_pool_disk,
 };
 pub use timetable::AdmissionHeadroom;
 pub(crate) use timetable::{Contracts, POOL_VOLUMES, Tasks};

@@ -36,8 +36,12 @@ pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
     if rate.is_some() {
         table.remove("reserve");
     }
-    if let Some(StreamEdit::Put { bandwidth, block, range, span }) = stream {
-        put(table, "stream", inline(bandwidth, block, range.as_deref(), span.as_ref()));
+    if let Some(StreamEdit::Put { bandwidth, block, range, span, order }) = stream {
+        let mut fields = inline(bandwidth, block, range.as_deref(), span.as_ref());
+        if let Some(order) = order {
+            fields.insert("order", order.into());
+        }
+        put(table, "stream", Value::InlineTable(fields));
     }
     if let Some(LatencyEdit::Put { within, requests, burst, size }) = latency {
         put(table, "latency", inline_latency((within, requests), *burst, size));
@@ -77,12 +81,12 @@ pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
     }
 }
 
-pub(super) fn inline(
+fn inline(
     bandwidth: &str,
     block: &str,
     range: Option<&str>,
     span: Option<&[String; 2]>,
-) -> Value {
+) -> InlineTable {
     let mut fields = InlineTable::new();
     fields.insert("bandwidth", bandwidth.into());
     fields.insert("block", block.into());
@@ -92,7 +96,7 @@ pub(super) fn inline(
     if let Some(span) = span {
         fields.insert("span", Value::Array(span.iter().map(String::as_str).collect()));
     }
-    Value::InlineTable(fields)
+    fields
 }
 
 fn inline_latency((within, requests): (&str, &str), burst: Option<i64>, size: &str) -> Value {

@@ -55,6 +55,8 @@ pub enum StreamEdit {
         range: Option<String>,
         /// Such as `0s` and `2h`. `None`: always.
         span: Option<[String; 2]>,
+        /// `any` or `sequential`, of a volume of the pool. `None`: any.
+        order: Option<String>,
     },
     /// The stream is removed: the volume becomes best effort.
     Drop,

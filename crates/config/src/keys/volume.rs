@@ -142,6 +142,13 @@ pub(crate) static STREAM: Lazy = Lazy::new(|| {
             "When the guarantee holds, from the start of the run or of the daemon.",
         )
         .or("always"),
+        Key::new(
+            "order",
+            "\"any\" or \"sequential\"",
+            "The order in which the client asks for the volume's bytes; for a pool's volume. In \
+             sequential order each disk of a stripe admits its part of the blocks alone.",
+        )
+        .or("\"any\""),
     ];
     let about = "A bandwidth whose blocks each meet a deadline.";
     TableKeys::new("[[volume]] stream", about, keys)

@@ -26,6 +26,7 @@ mod stream;
 mod top;
 mod unkept;
 mod volume;
+mod words;
 mod workload;
 mod write_buffer;
 

@@ -12,6 +12,7 @@ use input::{InputError, Table, Value, size_text};
 use super::labels::labels;
 use super::names::Names;
 use super::volume as single_disk;
+use super::words::{listed, one_of};
 use super::{deadlines, latency, nbd, pool_stream, unkept, write_buffer};
 use crate::defaults;
 use crate::demand::{Spread, rate_of_pieces};
@@ -308,22 +309,6 @@ fn some_of(
         return Err(value.refuse(format_args!("at least one disk, {DISKS}")));
     }
     Ok(found)
-}
-
-/// The meaning of the word in the config.
-fn one_of<T: Copy>(
-    value: Option<Value<'_>>,
-    words: &[(&str, T)],
-    default: T,
-) -> Result<T, InputError> {
-    let Some(value) = value else { return Ok(default) };
-    let text = value.text(listed(words))?;
-    let found = words.iter().find(|(word, _)| *word == text);
-    found.map(|(_, meant)| *meant).ok_or_else(|| value.refuse(listed(words)))
-}
-
-fn listed<T>(words: &[(&str, T)]) -> String {
-    format!("one of {}", input::list(words.iter().map(|(word, _)| word), '"'))
 }
 
 fn above_zero(table: &Table<'_>, key: &str, default: Share) -> Result<Share, InputError> {

@@ -1,12 +1,17 @@
 //! The contract of a pool volume's stream on each of its disks.
-//!
+
 use engine::WorstCase;
+use engine::stream::RequestedStream;
 use input::{InputError, Table, size_text};
+use volume::pool::Layout;
 
 use super::stream::{kept, refuse_block, requested_stream, span, too_seldom};
-use crate::demand::{Spread, piece, task_on_pool_disk as task};
+use super::words::one_of;
+use crate::demand::{Spread, task_on_pool_disk as task};
 use crate::keys::STREAM;
-use crate::plan::{Disk, DiskIndex, PoolStream, PoolVolume};
+use crate::plan::{
+    Disk, DiskIndex, ORDERS, PoolStream, PoolVolume, StreamOrder, layout_name, order_name,
+};
 
 /// The requested stream, if the table has one; its admission on the disks is checked elsewhere.
 pub(crate) fn check(
@@ -34,7 +39,23 @@ pub(crate) fn check(
         let most = size_text(volume.size);
         return Err(refuse_block(&fields, format_args!("at most {most} (the size of the volume)")));
     }
-    Ok(Some(PoolStream { requested, span: span(&fields)? }))
+    let order = order(&fields, volume.layout)?;
+    Ok(Some(PoolStream { requested, span: span(&fields)?, order }))
+}
+
+/// The order in which the stream's client asks. One that asks in the volume's order comes to each
+/// disk with a part of the blocks only if they are striped: a mirror's reads may go to any copy.
+fn order(fields: &Table<'_>, layout: Layout) -> Result<StreamOrder, InputError> {
+    let Some(value) = fields.value("order") else { return Ok(StreamOrder::Any) };
+    match one_of(fields.value("order"), &ORDERS, StreamOrder::Any)? {
+        StreamOrder::Sequential if layout != Layout::Stripe => {
+            let (any, layout) = (order_name(StreamOrder::Any), layout_name(layout));
+            Err(value.refuse(format_args!(
+                "\"{any}\", or a stripe: each disk of layout \"{layout}\" may get every block"
+            )))
+        }
+        order => Ok(order),
+    }
 }
 
 /// The stream's contract on one disk.
@@ -47,8 +68,16 @@ pub(crate) fn part(
 ) -> Result<engine::StreamContract, InputError> {
     let Some(task) = task((disk, worst), stream.requested, spread, index) else {
         let value = table.require("stream", "a stream")?;
-        return Err(too_seldom(&value.table(&STREAM)?, stream.requested));
+        let RequestedStream { bandwidth, block } = stream.requested;
+        // The longest period is that of a round of the disks.
+        let round = match stream.order {
+            StreamOrder::Any => block,
+            StreamOrder::Sequential => block.max(spread.round()),
+        };
+        let requested = RequestedStream { bandwidth, block: round };
+        return Err(too_seldom(&value.table(&STREAM)?, requested));
     };
     let range = Some(spread.reach(disk, index));
-    Ok(engine::StreamContract { task, block: piece(stream.requested.block), range })
+    let block = spread.longest_piece(disk, stream.requested.block);
+    Ok(engine::StreamContract { task, block, range })
 }

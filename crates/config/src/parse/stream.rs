@@ -33,6 +33,9 @@ pub(crate) fn check(
     let requested = requested_stream(table, &fields, disk.policy)?;
     let range = range(&fields, extent.len, requested.block)?;
     let span = span(&fields)?;
+    if let Some(order) = fields.value("order") {
+        return Err(order.refuse("no order: a volume on one disk has all of its blocks there"));
+    }
     let on_disk = Extent::new(extent.start + Sectors(range.start.0), range.len);
     let Some(task) = task((disk, worst), requested, on_disk) else {
         return Err(too_seldom(&fields, requested));

@@ -32,9 +32,10 @@ pub use log::{Log, LogFormat, RecordSettings};
 pub use nbd::{Nbd, Tls};
 pub use pool::{
     DiskContract, PlacementSpec, PoolAction, PoolChange, PoolChangeIndex, PoolPlan, PoolStream,
-    PoolVolume, PoolVolumeIndex, RebuildContract, layout_copies, layout_name, zone_name,
+    PoolVolume, PoolVolumeIndex, RebuildContract, StreamOrder, layout_copies, layout_name,
+    order_name, zone_name,
 };
-pub(crate) use pool::{LAYOUTS, ZONES};
+pub(crate) use pool::{LAYOUTS, ORDERS, ZONES};
 pub use top::Plan;
 pub use volume::{Stream, Volume, VolumeIndex, priority_name};
 pub use workload::{

@@ -27,6 +27,9 @@ pub(crate) const LAYOUTS: [(&str, Layout); 4] = [
 /// The config's words for the zones of a disk.
 pub(crate) const ZONES: [(&str, Zone); 3] =
     [("fast", Zone::Fast), ("slow", Zone::Slow), ("any", Zone::Any)];
+/// The config's words for the orders of a stream.
+pub(crate) const ORDERS: [(&str, StreamOrder); 2] =
+    [("any", StreamOrder::Any), ("sequential", StreamOrder::Sequential)];
 
 /// A pool, and the contracts of its volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +173,8 @@ pub struct DiskContract {
 /// its disk. Where up to m pieces of a block can belong to one disk, that disk's contract is a
 /// stream of pieces with an m-th of the period: the m-th piece, which arrived with the first, is
 /// due when the block is. The client chooses which disk's blocks it reads, so that each disk
-/// reserves time for every block; a stripe that is read in order uses one block in k of that.
+/// reserves time for every block; a stripe that is read in order uses one block in k of that, and
+/// with [`StreamOrder::Sequential`] each disk reserves no more.
 ///
 /// The guarantee is for blocks that begin at multiples of their own size from the volume's
 /// beginning, if that size is a multiple of 1 MiB or 1 MiB divided by a power of two: those are
@@ -181,6 +185,19 @@ pub struct PoolStream {
     pub requested: RequestedStream,
     /// When the guarantee holds, from the start of the daemon.
     pub span: Span,
+    /// The order in which its client asks for the volume's bytes.
+    pub order: StreamOrder,
+}
+
+/// The order in which a stream's client asks for the bytes of a pool's volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamOrder {
+    /// Any: each disk reserves time for every block.
+    #[default]
+    Any,
+    /// That of the volume: each disk of a stripe reserves time for its part of the blocks (RTAS
+    /// 2000 §3.1). What is asked for earlier than that at a disk is best effort until its release.
+    Sequential,
 }
 
 impl PoolPlan {
@@ -227,6 +244,11 @@ impl PoolPlan {
 }
 
 impl PoolVolume {
+    /// Whether it has a stream whose client asks in the volume's order.
+    pub fn is_sequential(&self) -> bool {
+        self.stream.is_some_and(|stream| stream.order == StreamOrder::Sequential)
+    }
+
     /// When its streams are guaranteed; always if it has none.
     pub fn span(&self) -> Span {
         self.stream.map_or(Span::ALWAYS, |stream| stream.span)
@@ -312,4 +334,12 @@ pub fn layout_copies(layout: Layout) -> Option<u8> {
 /// Never: each has one.
 pub fn zone_name(zone: Zone) -> &'static str {
     ZONES.into_iter().find(|(_, meant)| *meant == zone).expect("each has one").0
+}
+
+/// The config's word for the order of a stream.
+///
+/// # Panics
+/// Never: each has one.
+pub fn order_name(order: StreamOrder) -> &'static str {
+    ORDERS.into_iter().find(|(_, meant)| *meant == order).expect("each has one").0
 }

@@ -397,6 +397,29 @@ fn with_an_invalid_stream() {
 }
 
 #[test]
+fn with_a_stream_in_an_order_that_its_layout_gains_nothing_from() {
+    let stream = |order: &str| {
+        format!("stream = {{ bandwidth = \"400KB/s\", block = \"1MiB\", order = \"{order}\" }}\n")
+    };
+    for layout in ["single", "random", "mirror"] {
+        let lines = format!("layout = \"{layout}\"\n{}", stream("sequential"));
+        assert_eq!(
+            under("spindle", &lines),
+            format!(
+                "plan.toml:2: [[pool.volume]] \"v\": stream: field `order`: found `sequential`, \
+                 expected \"any\", or a stripe: each disk of layout \"{layout}\" may get every \
+                 block"
+            )
+        );
+    }
+    let said = under("spindle", &format!("layout = \"stripe\"\n{}", stream("in order")));
+    assert!(said.ends_with("found `in order`, expected one of \"any\", \"sequential\""), "{said}");
+    let seldom = stream("sequential").replace("400KB/s", "24B/s");
+    let said = under("spindle", &format!("layout = \"stripe\"\n{seldom}"));
+    assert!(said.ends_with("expected at least 25B/s (a block of 2MiB every 86400s)"), "{said}");
+}
+
+#[test]
 fn with_a_stream_that_does_not_fit_on_one_of_its_disks() {
     let said = under("edf", "stream = { bandwidth = \"20MB/s\", block = \"1MiB\" }\n");
     let (before, after) = said.split_once("299.").map_or((said.as_str(), ""), |both| both);

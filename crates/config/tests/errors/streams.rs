@@ -44,7 +44,7 @@ fn with_an_unknown_key() {
     assert_eq!(
         stream("{ bandwith = \"1MB/s\", block = \"1MB\" }"),
         "plan.toml:1: [[volume]] \"v\": stream: field `bandwith`: found `bandwith`, expected one \
-         of the keys `bandwidth`, `block`, `range`, `span`"
+         of the keys `bandwidth`, `block`, `range`, `span`, `order`"
     );
 }
 
@@ -53,7 +53,7 @@ fn that_are_not_a_table() {
     assert_eq!(
         stream("\"817KB/s\""),
         "plan.toml:1: [[volume]] \"v\": field `stream`: found `817KB/s`, expected a table in \
-         braces, with bandwidth, block, range, span"
+         braces, with bandwidth, block, range, span, order"
     );
 }
 
@@ -235,6 +235,15 @@ fn keys_of_deadlines_on_a_disk_without() {
         refused(&[edf], "range = \"paper\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `range`: found `paper`, expected no such field, or \
          policy = \"delta-l\""
+    );
+}
+
+#[test]
+fn with_an_order_on_one_disk() {
+    assert_eq!(
+        stream("{ bandwidth = \"1MB/s\", block = \"1MB\", order = \"sequential\" }"),
+        "plan.toml:1: [[volume]] \"v\": stream: field `order`: found `sequential`, expected no \
+         order: a volume on one disk has all of its blocks there"
     );
 }
 

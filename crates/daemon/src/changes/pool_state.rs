@@ -162,6 +162,16 @@ impl DaemonState {
                 .change(Change::SetTerms { volume: *volume, terms: Box::new(terms) });
             changed.expect("terms change without the disk");
         }
+        self.watch_order(plan, name);
+    }
+
+    /// Has the pool watch the order of a volume's requests, if its disks count on it.
+    fn watch_order(&self, plan: &Plan, name: &str) {
+        let planned = plan.pool.as_ref().and_then(|pool| pool.volume(name));
+        let is_watched = planned.is_some_and(config::PoolVolume::is_sequential);
+        if let (Some(pool), Some((id, _))) = (&self.pool, self.pool_volume(name)) {
+            pool.watch_order(id, is_watched);
+        }
     }
 
     /// A volume or snapshot of the pool by its name.
@@ -199,6 +209,7 @@ impl DaemonState {
         export: ExportId,
     ) -> Result<(), ChangeError> {
         self.routes.publish(export, self.pool_route(plan, found)?);
+        self.watch_order(plan, &found.1.name);
         Ok(())
     }
 

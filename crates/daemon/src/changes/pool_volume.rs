@@ -68,7 +68,7 @@ impl NewVolumeBackend for NewPoolVolume<'_> {
         };
         let fields = |one: &config::PoolVolume| {
             let placement = (one.disks.clone(), one.layout, one.zone, one.thin);
-            let requested = (one.rate, one.latency);
+            let requested = (one.rate, one.latency, one.stream.map(|stream| stream.order));
             (placement, one.parts.clone(), one.priority, one.span(), requested)
         };
         let found = self.operator.state.pool_volume(self.name);

@@ -9,7 +9,9 @@ use backend::Failure;
 use config::DiskIndex;
 use engine::VolumeId;
 use nbd::limits::STATUS_SEGMENTS_MAX;
-use nbd::{Allocation, BlockStatusReply, BlockStatusRequest, Errno, Handle, Reply, Segment};
+use nbd::{
+    Allocation, BlockStatusReply, BlockStatusRequest, Errno, ExportId, Handle, Reply, Segment,
+};
 use units::{Extent, Instant, Lba, Op, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{
@@ -251,6 +253,19 @@ impl PoolService {
         let mut inner = self.inner();
         inner.flow.pause_relocation(paused);
         self.advance(&mut inner);
+    }
+
+    /// Watches, or no longer watches, the order of a volume's requests.
+    pub(crate) fn watch_order(&self, volume: PoolVolumeId, is_watched: bool) {
+        self.inner().flow.watch_order(volume, is_watched);
+    }
+
+    /// What was asked for out of order of the volumes whose order is watched, or was.
+    pub(crate) fn out_of_order(&self) -> Vec<(ExportId, Sectors)> {
+        let inner = self.inner();
+        let all = inner.accounts.iter();
+        let all = all.map(|(id, accounts)| (accounts.export, inner.flow.out_of_order(*id)));
+        all.filter(|(_, sectors)| *sectors > Sectors::ZERO).collect()
     }
 
     /// Sets the numbers of a volume on the disks.

@@ -93,6 +93,9 @@ impl SimulatedPool {
             oracle: PoolOracle::default(),
         };
         pool.plan_changes(plan, planned, &numbers);
+        for (volume, id) in planned.volumes.iter().zip(&initial.volumes) {
+            pool.flow.watch_order(*id, volume.is_sequential());
+        }
         pool.flow.pause_relocation(false);
         Some(pool)
     }

@@ -1,6 +1,6 @@
 //! What a simulated pool did.
 
-use stats::{LatencyMs, VolumeReport};
+use stats::{DeadlinesReport, LatencyMs, VolumeReport};
 use units::{Bytes, Instant};
 use volume::pool::limits::BLOCK_SECTORS;
 
@@ -38,7 +38,7 @@ impl SimulatedPool {
                 latency_ms: volume.latency.millis(),
                 waiting_ms: LatencyMs::default(),
                 deadline_misses: own().map(|part| part.deadline_misses).sum(),
-                deadlines: None,
+                deadlines: self.deadlines(volume, own().filter_map(|part| part.deadlines)),
                 bounded_latency: None,
                 dropped: volume.dropped,
                 estimate_error_ms: None,
@@ -49,6 +49,21 @@ impl SimulatedPool {
             }
         };
         self.volumes.iter().map(of).collect()
+    }
+
+    /// The deadlines of a volume's stream, of the parts on its disks; what it was asked for out of
+    /// the volume's order counts where its disks have reserved for that order.
+    fn deadlines(
+        &self,
+        volume: &PoolVolume,
+        parts: impl Iterator<Item = DeadlinesReport>,
+    ) -> Option<DeadlinesReport> {
+        let mut sum = parts.reduce(|one, other| one.merged(&other))?;
+        let out_of_order = volume.id.map(|id| self.flow.out_of_order(id).bytes().0);
+        if let Some(bytes) = &mut sum.bytes {
+            bytes.out_of_order += out_of_order.unwrap_or_default();
+        }
+        Some(sum)
     }
 
     /// The report of the pool with these parts.
