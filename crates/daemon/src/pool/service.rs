@@ -433,12 +433,20 @@ impl Inner {
             Err(Failure::Io | Failure::Offline) => Err(Fault::Disk),
             Err(Failure::NoSpace) => Err(Fault::NoSpace),
         };
-        match (self.pieces.remove(&piece).expect("a piece completes once"), result) {
+        let purpose = self.pieces.remove(&piece).expect("a piece completes once");
+        let is_done = result.is_ok();
+        match (purpose, result) {
             (Purpose::Request(request, at), result) => self.buffers.collect(request, at, result),
             (Purpose::Load(copy), Ok(data)) => self.buffers.insert_copy(copy, data),
             (Purpose::Load(_) | Purpose::Other, _) => {}
         }
         self.flow.done(piece, end);
+        if let Purpose::Load(copy) = purpose
+            && is_done
+            && !self.flow.keeps(copy)
+        {
+            self.buffers.remove_copy(copy);
+        }
     }
 
     /// Answers a request.

@@ -5,6 +5,7 @@ mod buffers;
 #[path = "../common/mod.rs"]
 mod common;
 mod facts;
+mod lost;
 mod mirrors;
 mod model;
 mod order;

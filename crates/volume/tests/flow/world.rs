@@ -395,6 +395,11 @@ impl World {
             _ => {}
         }
         self.flow.done(one.piece.id, end);
+        if let Work::Load { copy, .. } = one.piece.work
+            && !self.flow.keeps(copy)
+        {
+            self.copies.remove(&copy);
+        }
         self.listen();
     }
 

@@ -3,6 +3,9 @@
 //!
 //! A write that misses a copy is answered when the disk is durably out and the copy durably stale.
 //! Until then it keeps its sectors: it is issued again, before anything that waits for it.
+//!
+//! A disk that has failed may have lost what it had answered. What it answers from then on is not
+//! taken: a read is sent to another copy, and a flush again to the disks that stay.
 
 use units::{Extent, Op, Sectors};
 
@@ -125,6 +128,10 @@ impl Flow {
             self.pool.redundancy.note_write(disk, volume, extent);
         }
         match (op, end) {
+            (Op::Read | Op::Flush, Ok(())) if !self.pool.is_live(disk) => {
+                request.is_missed = true;
+                self.dirty = true;
+            }
             (Op::Flush, Ok(())) => self.pool.redundancy.note_flush(disk, volume, last_write),
             (_, Ok(())) => {}
             (Op::Read, Err(fault)) => {

@@ -83,19 +83,30 @@ impl Flow {
         }
     }
 
+    /// Whether the bytes of a copy that was loaded are to be kept: its store follows. Of a disk
+    /// that has failed meanwhile they are not.
+    pub fn keeps(&self, copy: CopyId) -> bool {
+        debug_assert!(copy.0 < self.steps.numbers, "it was issued");
+        self.steps.copies.contains_key(&copy)
+    }
+
     /// The load of a copy has ended.
     pub(crate) fn on_loaded(&mut self, id: CopyId, end: Result<(), Fault>) {
         let BlockCopy { step, to, .. } = self.steps.copies[&id];
         let job = &self.steps.jobs[&step];
-        let (target, payer) = (job.target, job.payer);
+        let (source, target, payer) = (job.source, job.target, job.payer);
         if let Err(fault) = end {
             // Another copy is the source of the next attempt.
-            let (source, extent) = (job.source, self.steps.copies[&id].from);
+            let extent = self.steps.copies[&id].from;
             // A block that no copy has readable is not tried for ever.
             if self.pool.redundancy.note_unreadable(source, extent) {
                 self.wake_resync();
             }
             return self.end_copy(id, Err(fault));
+        }
+        if !self.pool.is_live(source) {
+            // It may have lost what it had answered: what it has now is written nowhere.
+            return self.end_copy(id, Err(Fault::Disk));
         }
         // A volume's buffer is flushed by that volume alone.
         let fua = payer != ChargeTo::Rebuild;

@@ -21,8 +21,9 @@ pub struct PieceId(pub u64);
 /// The bytes of a copy, between its [`Work::Load`] and its [`Work::Store`]; the driver keeps them.
 /// Numbers are never reused.
 ///
-/// A successful load is followed by its store. The bytes can be dropped when the store has ended or
-/// the load has failed.
+/// A successful load is followed by its store, unless
+/// [`Flow::keeps`](crate::pool::Flow::keeps) says otherwise when it has been reported. The
+/// bytes can be dropped when the store has ended or none follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CopyId(pub u64);
 

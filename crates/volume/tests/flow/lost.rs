@@ -1,0 +1,104 @@
+//! A disk that fails may have lost what it had answered: what it answers from then on is not taken.
+
+use spindle_volume::DiskId;
+use spindle_volume::pool::flow::{ChargeTo, PoolRequestId, Work};
+use spindle_volume::pool::{Blocks, Copies, Layout, NewVolume, Operation, PoolVolumeId, Zone};
+use units::{Extent, Lba, Op};
+
+use crate::world::World;
+
+/// A mirror with a copy on each of its disks, which was written to.
+fn written(copies: u8) -> (World, PoolVolumeId) {
+    let mut world = World::new(1, copies.into());
+    let layout = Layout::Mirror(Copies::new(copies).unwrap());
+    let disks = (0..copies).map(|disk| DiskId(disk.into())).collect();
+    let (name, size, zone) = ("mirror".to_owned(), Blocks(8), Zone::Any);
+    let volume = NewVolume { name, size, layout, zone, thin: false, seed: 1, disks };
+    world.change(Operation::Create(volume));
+    world.drain();
+    let (id, _) = world.flow.pool().state().named("mirror").unwrap();
+    world.submit(id, units::Operation::write(whole()), false);
+    world.drain();
+    (world, id)
+}
+
+fn whole() -> Extent {
+    Extent::new(Lba(0), Blocks(8).sectors())
+}
+
+/// A disk loses the mirror's data, and is found to have failed.
+fn lose(world: &mut World, id: PoolVolumeId, disk: u32) {
+    let volume = world.flow.pool().state().volume(id).unwrap();
+    let places: Vec<_> = volume.places().filter(|place| place.disk == DiskId(disk)).collect();
+    let device = usize::try_from(disk).unwrap();
+    for place in places {
+        world.disks[device].erase(place.extent());
+    }
+    assert!(world.flow.fail(DiskId(disk)), "the pool goes on without it");
+    world.listen();
+}
+
+fn is_answered(world: &World, id: PoolRequestId) -> bool {
+    world.answers.iter().any(|(other, end)| *other == id && end.is_ok())
+}
+
+/// The world compares what is read with what was written.
+#[test]
+fn a_read_that_a_disk_answers_after_it_has_failed_is_sent_to_another_copy() {
+    for disk in 0..2 {
+        let (mut world, id) = written(2);
+        let read = world.submit(id, units::Operation::read(whole()), false);
+        lose(&mut world, id, disk);
+        world.drain();
+        assert!(is_answered(&world, read));
+    }
+}
+
+#[test]
+fn a_flush_that_a_disk_answers_after_it_has_failed_waits_until_the_disk_is_out() {
+    let (mut world, id) = written(2);
+    let flush = world.submit(id, units::Operation::flush(), false);
+    lose(&mut world, id, 0);
+    let is_own = |work: &Work| matches!(work, Work::Request { op: Op::Flush, .. });
+    while let Some(at) = world.running.iter().position(|one| is_own(&one.piece.work)) {
+        world.step_one(at);
+        let is_out = !world.flow.pool().state().is_in(DiskId(0));
+        assert!(is_out || !is_answered(&world, flush), "the disk may pass for whole");
+    }
+    world.drain();
+    assert!(is_answered(&world, flush));
+}
+
+#[test]
+fn what_is_loaded_from_a_disk_after_it_has_failed_is_stored_nowhere() {
+    let (mut world, id) = written(3);
+    world.dead.insert(2);
+    world.submit(id, units::Operation::write(whole()), false);
+    world.drain();
+    world.dead.clear();
+    world.change(Operation::TakeBack { disk: DiskId(2) });
+    let is_load = |world: &World| {
+        let mut pieces = world.running.iter().map(|one| &one.piece);
+        let load = pieces.find(|one| one.payer == ChargeTo::Rebuild)?;
+        matches!(load.work, Work::Load { .. }).then_some(load.disk)
+    };
+    let source = loop {
+        match is_load(&world) {
+            Some(source) => break source,
+            None => world.step_one(0),
+        }
+    };
+    lose(&mut world, id, source.0);
+    world.drain();
+    assert!(world.flow.resync().done > 0, "copies were made equal");
+    // The copies that are left, one after the other.
+    for disk in (0..3).filter(|disk| *disk != source.0) {
+        let read = world.submit(id, units::Operation::read(whole()), false);
+        world.drain();
+        assert!(is_answered(&world, read));
+        if disk < 2 {
+            assert!(world.flow.fail(DiskId(disk)));
+            world.drain();
+        }
+    }
+}
