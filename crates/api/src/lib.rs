@@ -62,6 +62,7 @@ pub use resources::stream::{Stream, StreamBytes, StreamSpec};
 pub use resources::trace::LiveQuery;
 pub use resources::volume::{BlockDevice, Volume, VolumeAnswer, VolumesAnswer};
 pub use resources::volume_spec::{ContractSpec, VolumeChange, VolumeSpec};
+pub use resources::write_cache::{WriteCacheCost, WriteCacheCosts};
 pub use routes::description;
 pub use server::{Bound, Server};
 pub use token::{Token, TokenError};

@@ -1,6 +1,9 @@
 //! `spindle disk`: the disks of a running daemon.
 
-use api::{Disk, DiskAnswer, DiskChange, DiskHealth, DisksAnswer, ReadAhead, WriteBuffer};
+use api::{
+    Disk, DiskAnswer, DiskChange, DiskHealth, DisksAnswer, ReadAhead, WriteBuffer, WriteCacheCost,
+    WriteCacheCosts,
+};
 use clap::{Args, Subcommand};
 use console::{ExitStatus, table};
 use units::Bytes;
@@ -74,7 +77,14 @@ fn write_buffer(buffer: &WriteBuffer) -> String {
 fn writes(disk: &Disk) -> String {
     let host = disk.write_buffer.as_ref().map_or_else(|| "the drive's".to_owned(), write_buffer);
     let cache = disk.write_cache.as_ref().map(|cache| format!("; write cache: {cache}"));
-    format!("{host}{}", cache.unwrap_or_default())
+    let costs = disk.write_cache_costs.filter(|_| cache.is_some()).map(|costs| why(&costs));
+    format!("{host}{}{}", cache.unwrap_or_default(), costs.unwrap_or_default())
+}
+
+/// What each way past the write cache costs, relative to forced writes.
+fn why(costs: &WriteCacheCosts) -> String {
+    let cost = |(way, cost): (&str, WriteCacheCost)| format!("{way} {:.2}", cost.relative);
+    format!(" (cost: {})", costs.ways().map(cost).join(", "))
 }
 
 /// The largest number of commands in flight, and why it is that number.

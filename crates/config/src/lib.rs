@@ -22,6 +22,8 @@ mod error;
 mod parse;
 mod plan;
 
+pub use drive::{CacheBypass, DurableCosts};
+
 pub use demand::{
     AdmissionFailure, AdmissionHeadroom, BlockCost, BlockingContract, decimal as decimal_text,
 };

@@ -56,6 +56,7 @@ fn disks() -> Vec<Disk> {
         slack_range: engine::stream::SlackRange::All,
         read_ahead: engine::limits::READ_AHEAD_MEMORY,
         write_buffer: Some(engine::WriteBufferSettings::default()),
+        write_cache: spindle_config::WriteCache::Auto,
         write_buffer_log: spindle_config::WriteBufferLog::Auto,
         faults: None,
         line: 7,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use engine::ForcedWrites;
 use spindle_config::{Backing, IoMethod, Plan, WriteCache};
 use units::Bytes;
 
@@ -48,15 +49,39 @@ fn what_is_done_about_the_write_cache_of_a_drive_is_named() {
         ("write_cache = \"flushed\"\n", WriteCache::Flushed),
     ] {
         let plan = parse(table).expect("it is there");
-        let Backing::Real(real) = &plan.disks[0].backing else { panic!("a real disk") };
-        assert_eq!(real.write_cache, expected, "{table}");
+        assert_eq!(plan.disks[0].write_cache, expected, "{table}");
+        // What there is decides what is "auto".
+        let found = plan.disks[0].cache_bypass();
+        assert_eq!(found.is_none(), expected == WriteCache::Auto, "{table}: {found:?}");
     }
     let said = refused("write_cache = \"on\"\n");
     let expected = "expected \"auto\", \"forced\", \"off\" or \"flushed\"";
     assert!(said.contains("found `on`") && said.contains(expected), "{said}");
-    let emulated = "[[disk]]\nname = \"e\"\ndrive = \"atlas10k\"\nwrite_cache = \"off\"\n";
-    let said = refused(emulated);
-    assert!(said.contains("no such field, or a `path`"), "{said}");
+    let flash = "[[disk]]\nname = \"e\"\ndrive = \"intel-p4500-2t\"\nwrite_cache = \"off\"\n";
+    let said = refused(flash);
+    assert!(said.contains("no such field, or a `drive` that rotates"), "{said}");
+}
+
+#[test]
+fn an_emulated_drive_has_the_cheapest_way_past_its_write_cache_or_the_one_that_is_named() {
+    use spindle_config::CacheBypass::{Flushed, Forced, Off};
+    for (keys, expected) in [
+        ("", Some(Forced)),
+        ("write_cache = \"off\"\n", Some(Off)),
+        ("write_cache = \"flushed\"\n", Some(Flushed)),
+        // Its own cache is used as it is.
+        ("write_buffer = \"off\"\n", None),
+    ] {
+        let text = format!("[[disk]]\nname = \"e\"\ndrive = \"hgst-7k8\"\n{keys}");
+        let plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("a sound config");
+        let disk = &plan.disks[0];
+        assert_eq!(disk.cache_bypass(), expected, "{keys}");
+        let is_fua = disk.settings().forced_writes == ForcedWrites::Fua;
+        assert_eq!(is_fua, expected != Some(Flushed), "{keys}");
+        let model = disk.served_model();
+        let has_cache = model.mechanical().expect("it rotates").spec().write_cache;
+        assert_eq!(has_cache, expected != Some(Off), "{keys}");
+    }
 }
 
 #[test]

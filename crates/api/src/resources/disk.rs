@@ -21,6 +21,7 @@ use crate::context::{Answered, Api};
 use crate::events::EventKind;
 use crate::extract::{named, read};
 use crate::problem::Problem;
+use crate::resources::write_cache::WriteCacheCosts;
 
 /// The changed fields of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -97,10 +98,15 @@ pub struct Disk {
     /// buffers not registered`, or `threads`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<String>,
-    /// How writes get past the drive's write cache, of a device of this machine: `none` (it has
-    /// none), `forced writes`, `off while served` or `a flush after each forced write`.
+    /// How writes get past the drive's write cache, of a device of this machine or an emulated
+    /// drive: `none` (it has none), `forced writes`, `off while served` or `a flush after forced
+    /// writes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<String>,
+    /// What each way past the write cache costs, by the drive's parameters or its measured profile;
+    /// absent if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_cache_costs: Option<WriteCacheCosts>,
     /// Deprecated: its state as `well`, `poisoned` or `gone`.
     pub state: DiskState,
     /// Its state.
@@ -317,7 +323,11 @@ pub(super) fn all_disks(operator: &Operator) -> Vec<Disk> {
                 read_ahead: disk_status.read_ahead.map(ReadAhead::from),
                 write_buffer: disk_status.write_buffer.map(WriteBuffer::from),
                 access: disk_status.access.map(|access| access.to_string()),
-                write_cache: disk_status.write_cache.map(|cache| cache.to_string()),
+                write_cache: disk_status
+                    .write_cache
+                    .map(|cache| cache.to_string())
+                    .or_else(|| disk.cache_bypass().map(|way| way.to_string())),
+                write_cache_costs: disk.durable_costs().map(WriteCacheCosts::from),
                 state: DiskHealth::from(disk_status.health.state).into(),
                 health: Some(disk_status.health.state.into()),
                 read_failures: disk_status.health.read_failures,

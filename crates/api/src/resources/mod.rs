@@ -15,3 +15,4 @@ pub(crate) mod stream;
 pub(crate) mod trace;
 pub(crate) mod volume;
 pub(crate) mod volume_spec;
+pub(crate) mod write_cache;

@@ -3,11 +3,12 @@
 //! A drive with a write cache completes a write before it is on the medium. There are three ways
 //! past it. A forced write is one command where the kernel has the drive's FUA for it. The cache of
 //! a SCSI or SATA drive can be switched off: by `cache_type` of the SCSI disk in sysfs, which
-//! changes the drive's caching mode page; nothing is sent beside the write then. Elsewhere a flush
-//! follows the write, a second command.
+//! changes the drive's caching mode page; nothing is sent beside the write then. Or a flush follows
+//! the write, a second command. What each costs depends on the drive: the caller says which is
+//! taken first of those that there are.
 //!
 //! ```text
-//!            no cache ─▶ None       FUA ─▶ Forced      cache_type ─▶ Off       else ─▶ Flushed
+//!            no cache ─▶ None       FUA ─▶ Forced      cache_type ─▶ Off       any ─▶ Flushed
 //! ```
 //!
 //! Invariant: a cache that was switched off here is switched on again when the disk is closed, if
@@ -18,18 +19,25 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use drive::CacheBypass;
+
 /// What is asked of a drive's write cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteCacheUse {
-    /// The cheapest way past it: FUA, or switched off, or flushed.
-    #[default]
-    Auto,
+    /// The first of these ways past it that there is. A flush always is.
+    Auto([CacheBypass; 3]),
     /// It stays on, and the kernel forces writes: by FUA, or a flush after each.
     Forced,
     /// It is switched off while the disk is open; the disk is refused where that fails.
     Off,
-    /// It stays on, and a flush follows each forced write: the drive's FUA is not trusted.
+    /// It stays on, and a flush follows forced writes: the drive's FUA is not trusted.
     Flushed,
+}
+
+impl Default for WriteCacheUse {
+    fn default() -> Self {
+        Self::Auto(CacheBypass::ALL)
+    }
 }
 
 /// How writes get past a drive's write cache.
@@ -41,18 +49,18 @@ pub enum WriteCacheState {
     Forced,
     /// It is off as long as the disk is open.
     Off,
-    /// A flush follows each forced write.
+    /// A flush follows forced writes.
     Flushed,
 }
 
 impl fmt::Display for WriteCacheState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-            Self::Forced => "forced writes",
-            Self::Off => "off while served",
-            Self::Flushed => "a flush after each forced write",
-        })
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Forced => CacheBypass::Forced.fmt(f),
+            Self::Off => CacheBypass::Off.fmt(f),
+            Self::Flushed => CacheBypass::Flushed.fmt(f),
+        }
     }
 }
 
@@ -60,6 +68,8 @@ impl fmt::Display for WriteCacheState {
 #[derive(Debug)]
 pub(crate) struct WriteCache {
     state: WriteCacheState,
+    /// Whether the kernel forces writes by FUA.
+    has_fua: bool,
     /// `cache_type` of a cache that was switched off, and what it was.
     switched: Option<(PathBuf, String)>,
 }
@@ -78,23 +88,31 @@ impl WriteCache {
             [sysfs.join(name), sysfs.join("..").join(name)].into_iter().find(|path| path.exists())
         };
         let read = |name| find(name).and_then(|path| fs::read_to_string(path).ok());
-        let found = |state| Ok(Self { state, switched: None });
-        if read("queue/write_cache").is_none_or(|text| text.trim() == THROUGH) {
-            return found(WriteCacheState::None);
-        }
         let has_fua = read("queue/fua").is_some_and(|text| text.trim() == "1");
+        let found = |state| Self { state, has_fua, switched: None };
+        if read("queue/write_cache").is_none_or(|text| text.trim() == THROUGH) {
+            return Ok(found(WriteCacheState::None));
+        }
         let forced = if has_fua { WriteCacheState::Forced } else { WriteCacheState::Flushed };
+        let switch_off = || Self::switch_off(find("device"), has_fua);
+        let by = |way| match way {
+            CacheBypass::Forced => has_fua.then(|| found(forced)),
+            CacheBypass::Off => switch_off().ok(),
+            CacheBypass::Flushed => Some(found(WriteCacheState::Flushed)),
+        };
         match asked {
-            WriteCacheUse::Forced => found(forced),
-            WriteCacheUse::Flushed => found(WriteCacheState::Flushed),
-            WriteCacheUse::Auto if has_fua => found(forced),
-            WriteCacheUse::Auto => Self::switch_off(find("device")).or_else(|_| found(forced)),
-            WriteCacheUse::Off => Self::switch_off(find("device")),
+            WriteCacheUse::Forced => Ok(found(forced)),
+            WriteCacheUse::Flushed => Ok(found(WriteCacheState::Flushed)),
+            WriteCacheUse::Off => switch_off(),
+            WriteCacheUse::Auto(order) => {
+                let taken = order.into_iter().find_map(by);
+                Ok(taken.unwrap_or_else(|| found(WriteCacheState::Flushed)))
+            }
         }
     }
 
     /// Switches the cache of a SCSI disk off.
-    fn switch_off(device: Option<PathBuf>) -> io::Result<Self> {
+    fn switch_off(device: Option<PathBuf>, has_fua: bool) -> io::Result<Self> {
         let disks = device.map(|device| device.join("scsi_disk"));
         let disks = disks.and_then(|disks| fs::read_dir(disks).ok()).into_iter().flatten();
         let file = disks.flatten().map(|disk| disk.path().join("cache_type")).next();
@@ -106,11 +124,16 @@ impl WriteCache {
             return Err(io::Error::other("the drive keeps it on"));
         }
         debug_assert_ne!(before, THROUGH, "the kernel's queue says that it is on");
-        Ok(Self { state: WriteCacheState::Off, switched: Some((file, before)) })
+        Ok(Self { state: WriteCacheState::Off, has_fua, switched: Some((file, before)) })
     }
 
     pub(crate) fn state(&self) -> WriteCacheState {
         self.state
+    }
+
+    /// Whether a flush has to follow a forced write: the kernel's own way would be FUA.
+    pub(crate) fn needs_flush(&self) -> bool {
+        self.has_fua && self.state == WriteCacheState::Flushed
     }
 }
 
@@ -148,16 +171,25 @@ mod tests {
 
     #[test]
     fn the_cheapest_way_past_a_cache_is_taken() {
+        use CacheBypass::{Flushed, Forced, Off};
         use WriteCacheState as State;
-        for (cache, fua, scsi, expected) in [
-            ("write through", "0", true, State::None),
-            ("write back", "1", true, State::Forced),
-            ("write back", "0", true, State::Off),
-            ("write back", "0", false, State::Flushed),
+        for (order, cache, fua, scsi, expected) in [
+            ([Forced, Off, Flushed], "write through", "0", true, State::None),
+            ([Forced, Off, Flushed], "write back", "1", true, State::Forced),
+            ([Forced, Off, Flushed], "write back", "0", true, State::Off),
+            ([Forced, Off, Flushed], "write back", "0", false, State::Flushed),
+            ([Forced, Flushed, Off], "write back", "0", true, State::Flushed),
+            ([Off, Forced, Flushed], "write back", "1", true, State::Off),
+            ([Off, Forced, Flushed], "write back", "1", false, State::Forced),
+            ([Flushed, Forced, Off], "write back", "1", true, State::Flushed),
         ] {
             let (dir, _) = sysfs(cache, fua, scsi);
-            let found = WriteCache::open(dir.path(), WriteCacheUse::Auto).expect("it is found");
-            assert_eq!(found.state(), expected, "{cache}, fua {fua}, scsi {scsi}");
+            let asked = WriteCacheUse::Auto(order);
+            let found = WriteCache::open(dir.path(), asked).expect("it is found");
+            let what = format!("{order:?}: {cache}, fua {fua}, scsi {scsi}");
+            assert_eq!(found.state(), expected, "{what}");
+            // The kernel's own way would be FUA.
+            assert_eq!(found.needs_flush(), expected == State::Flushed && fua == "1", "{what}");
         }
     }
 

@@ -58,7 +58,10 @@ impl Open {
         let block = facts.logical_sector.sectors_floor();
         let block = if buffered { Sectors(1) } else { block };
         let (memory_align, sysfs) = (facts.memory_align, facts.sysfs.clone());
-        let flushes = write_cache == WriteCacheUse::Flushed;
+        let flushes = match &cache {
+            Some(cache) => cache.needs_flush(),
+            None => write_cache == WriteCacheUse::Flushed,
+        };
         Self { file, block, memory_align, sysfs, cache, flushes }
     }
 

@@ -65,6 +65,25 @@ fn print(all: &[Mechanical]) {
     print!("{}", table::text(&head, &all.iter().map(row).collect::<Vec<_>>()));
 }
 
+/// What each way past the write caches of drives costs.
+fn print_durable(all: &[Mechanical]) {
+    let head = ["drive", "past its write cache", "one ms", "32 ms", "16 MiB ms", "mean", ""];
+    let rows = all.iter().flat_map(|sheet| {
+        sheet.durable_writes.iter().flatten().map(|ways| {
+            vec![
+                sheet.name.clone(),
+                ways.way.to_owned(),
+                format!("{:.2}", ways.short_ms),
+                format!("{:.1}", ways.batch_ms),
+                format!("{:.1}", ways.long_ms),
+                format!("{:.3}", ways.relative),
+                (if ways.is_first { "auto" } else { "" }).to_owned(),
+            ]
+        })
+    });
+    print!("{}", table::text(&head, &rows.collect::<Vec<_>>()));
+}
+
 pub(crate) fn list(json: bool) -> anyhow::Result<ExitStatus> {
     let (mut mechanical, mut flash) = (Vec::new(), Vec::new());
     for name in drive_library::names() {
@@ -80,6 +99,8 @@ pub(crate) fn list(json: bool) -> anyhow::Result<ExitStatus> {
         println!("{}", serde_json::to_string(&Listed { schema: SCHEMA, drives })?);
     } else {
         print(&mechanical);
+        println!();
+        print_durable(&mechanical);
         println!();
         flash::print(&flash);
     }
@@ -106,6 +127,9 @@ pub(crate) fn show(args: &Show, json: bool) -> anyhow::Result<ExitStatus> {
         println!("{}", serde_json::to_string(&shown)?);
         return Ok(ExitStatus::Success);
     }
-    print(&[sheet]);
+    let sheet = [sheet];
+    print(&sheet);
+    println!();
+    print_durable(&sheet);
     Ok(ExitStatus::Success)
 }

@@ -7,6 +7,7 @@ mod reserves;
 mod settings;
 mod spread;
 mod timetable;
+mod write_cache;
 
 pub use cost::BlockCost;
 pub(crate) use cost::{latency_task, task};

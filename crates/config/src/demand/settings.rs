@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drive::Model;
+use drive::{CacheBypass, Model};
 use drive_profile::Profile;
 use engine::{
     Charging, CommandBound, Deadlines, DeferredWrites, DriveTable, Engine, Estimates,
@@ -42,6 +42,7 @@ impl Disk {
             },
             chooser: self.chooser,
             freeblock: self.freeblock,
+            forced_writes: self.forced_writes(),
             execution: self.execution,
             nominal_cost: self.nominal.interval.into(),
             headroom: self.reserve_headroom,
@@ -91,10 +92,11 @@ impl Disk {
 
     /// The drive's profile: measured, or else assumed from its parameters; slowed as the drive is.
     pub(crate) fn known(&self, model: &Model) -> Profile {
-        let profile = match &self.profile {
+        let mut profile = match &self.profile {
             Some(measured) => Profile::clone(&measured.profile),
             None => profile::assumed(model),
         };
+        profile.write_cache &= self.cache_bypass() != Some(CacheBypass::Off);
         profile.slowed(self.slowed)
     }
 

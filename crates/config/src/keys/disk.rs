@@ -57,9 +57,10 @@ fn disk_identity() -> Vec<Key> {
         Key::new(
             "write_cache",
             "\"auto\", \"forced\", \"off\" or \"flushed\"",
-            "The write cache of a real disk's drive: writes are forced past it, it is off while \
-             the disk is served (SCSI, SATA), or a flush follows each forced write. \"auto\": the \
-             first of these that there is, where the host has write buffers; else it is left.",
+            "The write cache of the drive, of a real one or one that rotates: writes are forced \
+             past it, it is off while the disk is served (SCSI, SATA), or a flush follows those of \
+             a volume. \"auto\": the cheapest of these that there is, by the drive's parameters or \
+             profile, where the host has write buffers; else it is left.",
         )
         .or("\"auto\""),
         Key::new(

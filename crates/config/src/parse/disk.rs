@@ -14,13 +14,13 @@ use super::names::Names;
 use super::path::{path, same_file, unusable};
 use super::{
     chooser, deadlines, execution, faults, measured, memory, read_ahead, real, slowed, unkept,
-    write_buffer,
+    write_buffer, write_cache,
 };
 use crate::defaults;
 use crate::demand::measured_worst_case;
 use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PERIOD_MAX, PERIOD_MIN};
 use crate::plan::{
-    Backing, DepthSource, DepthTerms, Disk, DriveRef, ProfileRef, QueueDepth, RealDisk,
+    Backing, DepthSource, DepthTerms, Disk, DriveRef, ProfileRef, QueueDepth, RealDisk, WriteCache,
 };
 
 /// The command whose worst case is the nominal rate: 4 KiB, as in Zygaria (RTAS 2008).
@@ -55,6 +55,9 @@ pub(crate) fn check(
     Ok(disks)
 }
 
+/// What the upper bound of a time is.
+const UP_TO_PERIOD: &str = " (the period)";
+
 fn disk(
     table: &Table<'_>,
     (name, base_dir): (String, &Path),
@@ -65,7 +68,6 @@ fn disk(
     let execution = execution::check(table, &drive)?;
     let chooser = chooser::check(table, policy(table)?, (&drive.model, execution))?;
     let period = table.duration("period", PERIOD_MIN..=PERIOD_MAX, "", defaults::PERIOD)?;
-    let up_to_period = " (the period)";
     let (batch, linger, sequential, random) = match drive.model {
         _ if drive.model.rotational() => {
             let (sequential, random) = (defaults::ESTIMATE_SEQUENTIAL, defaults::ESTIMATE_RANDOM);
@@ -78,7 +80,7 @@ fn disk(
             (Duration::ZERO, Duration::ZERO, estimate, estimate)
         }
     };
-    let batch = table.duration("batch", Duration::ZERO..=period, up_to_period, batch)?;
+    let batch = table.duration("batch", Duration::ZERO..=period, UP_TO_PERIOD, batch)?;
     let terms = DepthTerms::of((&drive.model, &backing), (policy(table)?, execution, batch));
     let QueueDepth { commands: depth, from: depth_source } = depth(table, terms)?;
     let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
@@ -86,7 +88,7 @@ fn disk(
     // served.
     let estimate = |key, default| {
         let default = slowed.stretched(default).min(period);
-        table.duration(key, ESTIMATE_MIN..=period, up_to_period, default)
+        table.duration(key, ESTIMATE_MIN..=period, UP_TO_PERIOD, default)
     };
     let worst = nominal_worst_case(profile.as_ref(), &drive.model, slowed);
     let nominal = nominal(table, worst, policy(table)?, period)?;
@@ -127,12 +129,13 @@ fn disk(
         slack_range,
         read_ahead,
         write_buffer,
+        write_cache: WriteCache::Auto,
         write_buffer_log: write_buffer::log(table, base_dir)?,
         faults,
         line: table.line(),
     };
     deadlines::bounded(table, &disk)?;
-    Ok(disk)
+    write_cache::checked(table, disk)
 }
 
 /// The worst case of a nominal command, as the profile or the drive has it.

@@ -29,6 +29,7 @@ mod volume;
 mod words;
 mod workload;
 mod write_buffer;
+mod write_cache;
 
 pub use every::Purpose;
 pub(crate) use volume::RATE_KEYS;

@@ -18,7 +18,7 @@ use super::path::path;
 
 use super::measured;
 use crate::limits::{DEPTH_MAX, DISK_SIZE_MIN};
-use crate::plan::{Backing, Disk, DriveRef, IoMethod, ProfileRef, RealDisk, WriteCache};
+use crate::plan::{Backing, Disk, DriveRef, IoMethod, ProfileRef, RealDisk};
 use input::{InputError, Table, size_text};
 
 /// Help for a disk that needs a profile.
@@ -41,9 +41,8 @@ pub(crate) fn check(
     known: &[Disk],
 ) -> Result<Option<ProbedDisk>, InputError> {
     let Some(value) = table.value("path") else {
-        let unexpected = ["buffered", "adopt", "io_uring", "write_cache"]
-            .into_iter()
-            .find_map(|key| table.value(key));
+        let unexpected =
+            ["buffered", "adopt", "io_uring"].into_iter().find_map(|key| table.value(key));
         return unexpected
             .map_or(Ok(None), |value| Err(value.refuse("no such field, or a `path`")));
     };
@@ -71,22 +70,9 @@ pub(crate) fn check(
         let expected = format_args!("a disk of at least {least}: this one holds {found}");
         return Err(value.refuse(expected));
     }
-    let (write_cache, fast_zero) = (write_cache(table)?, parameters.fast_zero);
-    let real = RealDisk { path, buffered, adopt, io_method, write_cache, fast_zero };
+    let fast_zero = parameters.fast_zero;
+    let real = RealDisk { path, buffered, adopt, io_method, fast_zero };
     Ok(Some(ProbedDisk { real, parameters }))
-}
-
-/// What is done about the drive's write cache.
-fn write_cache(table: &Table<'_>) -> Result<WriteCache, InputError> {
-    let Some(value) = table.value("write_cache") else { return Ok(WriteCache::Auto) };
-    let expected = "\"auto\", \"forced\", \"off\" or \"flushed\"";
-    Ok(match value.text(expected)? {
-        "auto" => WriteCache::Auto,
-        "forced" => WriteCache::Forced,
-        "off" => WriteCache::Off,
-        "flushed" => WriteCache::Flushed,
-        _ => return Err(value.refuse(expected)),
-    })
 }
 
 /// The parameters of a disk that is already served. They are kept even if it is no longer present,

@@ -29,16 +29,17 @@ pub enum IoMethod {
     Threads,
 }
 
-/// What is done about the write cache of a real disk's drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is done about the write cache of a drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteCache {
     /// The cheapest way past it, where the disk has write buffers in the host; else it is left.
+    #[default]
     Auto,
     /// Writes are forced by the drive's FUA, or by what the kernel has for it.
     Forced,
     /// It is off while the disk is served.
     Off,
-    /// A flush follows each forced write.
+    /// A flush follows the forced writes of a volume.
     Flushed,
 }
 
@@ -53,8 +54,6 @@ pub struct RealDisk {
     pub adopt: bool,
     /// How its commands reach the kernel.
     pub io_method: IoMethod,
-    /// The write cache of its drive.
-    pub write_cache: WriteCache,
     /// Whether zeroing changes a mapping and moves no data.
     pub fast_zero: bool,
 }

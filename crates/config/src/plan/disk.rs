@@ -9,7 +9,7 @@ use engine::{
 };
 use units::{Duration, Rate, Sectors, Share};
 
-use super::backing::Backing;
+use super::backing::{Backing, WriteCache};
 use super::depth::DepthSource;
 use super::faults::Faults;
 
@@ -87,6 +87,8 @@ pub struct Disk {
     /// The memory in which the host holds what clients have written; `None`: writes go to the drive
     /// as they come, and it may keep them in its own buffer.
     pub write_buffer: Option<WriteBufferSettings>,
+    /// What is done about the write cache of its drive.
+    pub write_cache: WriteCache,
     /// Where the daemon logs what its write buffers hold.
     pub write_buffer_log: WriteBufferLog,
     /// The faults that it injects, if any.

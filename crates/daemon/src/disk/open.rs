@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use backend::device::WriteCacheUse;
+use backend::device::{WriteCacheState, WriteCacheUse};
 use backend::{
     Disk, EmulatedDisk, FaultRates, FileStore, MemoryDisk, NullDisk, OpenFn, RamStore,
     RandomFaults, RealDisk, RealOptions,
@@ -64,7 +64,7 @@ pub struct OpenedBackend {
 /// # Errors
 /// See [`BackendError`].
 pub fn open_backend(plan: &Plan, disk: &config::Disk) -> Result<OpenedBackend, BackendError> {
-    let model = disk.drive.model.clone();
+    let model = disk.served_model();
     let mut created_file = None;
     let opened: Box<dyn Disk> = match &disk.backing {
         Backing::Ram => {
@@ -81,6 +81,20 @@ pub fn open_backend(plan: &Plan, disk: &config::Disk) -> Result<OpenedBackend, B
         Backing::Real(real) => Box::new(open_real(plan, disk, real)?),
     };
     Ok(OpenedBackend { disk: opened, created_file })
+}
+
+/// The disk with the way past its drive's write cache that was found when it was opened.
+pub(crate) fn with_found_cache(
+    disk: &config::Disk,
+    found: Option<WriteCacheState>,
+) -> config::Disk {
+    let write_cache = match found {
+        Some(WriteCacheState::Flushed) => WriteCache::Flushed,
+        Some(WriteCacheState::Forced) => WriteCache::Forced,
+        Some(WriteCacheState::Off) => WriteCache::Off,
+        Some(WriteCacheState::None) | None => disk.write_cache,
+    };
+    config::Disk { write_cache, ..disk.clone() }
 }
 
 /// Opens a disk's backend, with injected faults if the config asks for them.
@@ -185,12 +199,12 @@ fn open_real(
     real: &config::RealDisk,
 ) -> Result<RealDisk, BackendError> {
     let (capacity, depth) = (disk.drive.model.capacity(), disk.depth);
-    let config::RealDisk { buffered, adopt, io_method, write_cache, .. } = *real;
+    let config::RealDisk { buffered, adopt, io_method, .. } = *real;
     let ring = io_method == config::IoMethod::IoUring;
-    let write_cache = match write_cache {
+    let write_cache = match disk.write_cache {
         // Without write buffers the drive's own is meant to be used.
         WriteCache::Auto if disk.write_buffer.is_none() => WriteCacheUse::Forced,
-        WriteCache::Auto => WriteCacheUse::Auto,
+        WriteCache::Auto => WriteCacheUse::Auto(disk.bypass_order()),
         WriteCache::Forced => WriteCacheUse::Forced,
         WriteCache::Off => WriteCacheUse::Off,
         WriteCache::Flushed => WriteCacheUse::Flushed,

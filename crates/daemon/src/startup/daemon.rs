@@ -241,6 +241,7 @@ fn open_disks(
             }
             Err(error) => return Err(error.into()),
         };
+        let disk = &open::with_found_cache(disk, opened.write_cache());
         let engine = match recorder {
             Some(recorder) => recorder.engine(plan, DiskIndex(index), disk, now),
             None => disk.engine_on_host(now).into(),

@@ -76,7 +76,7 @@ pub(crate) fn answers(of: &MClockPlan<'_>) -> Vec<Answer> {
 impl Run {
     fn new(of: &MClockPlan<'_>) -> Self {
         let [disk] = &of.plan.disks[..] else { panic!("mClock schedules one disk") };
-        let device = AnyDevice::new(disk.drive.model.clone()).with_seed(of.plan.seed);
+        let device = AnyDevice::new(disk.served_model()).with_seed(of.plan.seed);
         assert!(of.depth > 0, "a command is in the drive");
         assert!(of.depth <= disk.drive.model.queue_depth_max(), "the drive's queue has room");
         assert_eq!(of.terms.len(), of.plan.volumes.len(), "each volume has terms");

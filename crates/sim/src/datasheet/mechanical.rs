@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drive::{Device, Model, Tag};
+use drive::{CacheBypass, Device, DurableCosts, Model, Tag};
 use serde::Serialize;
 use units::{Extent, Instant, Lba, Operation, Sectors};
 
@@ -44,6 +44,45 @@ pub struct Mechanical {
     pub outer_bytes_per_s: f64,
     /// Sequential rate of the innermost zone.
     pub inner_bytes_per_s: f64,
+    /// What durable writes cost in each way past its write cache; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durable_writes: Option<[DurableWrites; 3]>,
+}
+
+/// What durable writes cost in one way past the write cache.
+#[derive(Debug, Serialize)]
+pub struct DurableWrites {
+    /// `forced`, `flushed` or `off`.
+    pub way: &'static str,
+    /// One random write of 4 KiB, alone.
+    pub short_ms: f64,
+    /// 32 random writes of 4 KiB that are outstanding at once, together.
+    pub batch_ms: f64,
+    /// 16 MiB in order.
+    pub long_ms: f64,
+    /// The mean of the three, each as a part of that of forced writes.
+    pub relative: f64,
+    /// Whether it is the first that `write_cache = "auto"` takes.
+    pub is_first: bool,
+}
+
+impl DurableWrites {
+    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+    fn of(costs: &DurableCosts, way: CacheBypass) -> Self {
+        let cost = costs.way(way);
+        Self {
+            way: match way {
+                CacheBypass::Forced => "forced",
+                CacheBypass::Flushed => "flushed",
+                CacheBypass::Off => "off",
+            },
+            short_ms: cost.short.as_millis_f64(),
+            batch_ms: cost.batch.as_millis_f64(),
+            long_ms: cost.long.as_millis_f64(),
+            relative: costs.relative(way) as f64 / 1e3,
+            is_first: costs.order()[0] == way,
+        }
+    }
 }
 
 /// One zone, in the shape of `spindle drive show --json`.
@@ -125,6 +164,9 @@ impl Mechanical {
             random_read_4k_ms: mean_ms(model, random),
             outer_bytes_per_s: sequential_rate(model, outer.start, outer.end()),
             inner_bytes_per_s: sequential_rate(model, inner.start, inner.end()),
+            durable_writes: model
+                .durable_costs()
+                .map(|costs| CacheBypass::ALL.map(|way| DurableWrites::of(&costs, way))),
         }
     }
 }

@@ -9,5 +9,5 @@ mod mechanical;
 mod surface;
 
 pub use flash::{Depth, Flash, depths};
-pub use mechanical::{Mechanical, Zone, sequential_rate, zones};
+pub use mechanical::{DurableWrites, Mechanical, Zone, sequential_rate, zones};
 pub use surface::Surface;

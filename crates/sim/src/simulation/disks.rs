@@ -68,7 +68,7 @@ impl Disk {
                 let is_shared = settings.is_shared || is_pooled;
                 BufferOfDisk::new(WriteBufferSettings { is_shared, ..settings })
             }),
-            device: AnyDevice::new(disk.drive.model.clone()).with_seed(seed).slowed(disk.slowed),
+            device: AnyDevice::new(disk.served_model()).with_seed(seed).slowed(disk.slowed),
             running: Vec::new(),
             data: DataOracle::new(disk.write_buffer.is_some()),
             limited: false,
