@@ -1,10 +1,10 @@
 //! What it costs to make writes durable in each way past a drive's write buffer.
 //!
 //! A drive with a write buffer completes a write before it is on the medium. There are three ways
-//! to have it there: the write is forced (FUA), the buffer is switched off, or a flush follows. What
-//! each costs depends on the drive: by how much a second command delays the first, whether the drive
-//! orders its queue or its buffer better, and what a log on the disk does. So the drive's model is
-//! asked, with the writes of a volume whose writes are buffered by the host.
+//! to have it there: the write is forced (FUA), the buffer is switched off, or a flush follows.
+//! What each costs depends on the drive: by how much a second command delays the first, whether the
+//! drive orders its queue or its buffer better, and what a log on the disk does. So the drive's
+//! model is asked, with the writes of a volume whose writes are buffered by the host.
 
 use core::fmt;
 use std::sync::Arc;
@@ -79,8 +79,8 @@ pub struct DurableCosts {
     pub flushed: DurableCost,
 }
 
-/// By how much a way has to be cheaper, in thousandths of the cost of forced writes, to be preferred:
-/// less is within what drives of one kind differ by, and other volumes wait for a flush.
+/// By how much a way has to be cheaper, in thousandths of the cost of forced writes, to be
+/// preferred: less is within what drives of one kind differ by, and other volumes wait for a flush.
 pub const CHEAPER_BY: u64 = 50;
 /// Writes of each kind that are timed: the mean counts.
 const SHORT: u64 = 64;

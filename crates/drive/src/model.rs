@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 
 use units::{Angle, Bytes, Duration, Extent, FULL_REVOLUTION, Lba, SECTOR_BYTES, Sectors};
 
-use crate::durable::DurableCosts;
 use crate::firmware::Firmware;
 use crate::layout::{Layout, Place, Position, ZoneTable};
 use crate::rotation::{Rotation, Sweep};
@@ -25,7 +24,7 @@ pub struct Model {
     /// None where reads and writes share a curve.
     seek_write: Option<SeekTable>,
     /// Worked out when it is asked for.
-    durable: OnceLock<Option<DurableCosts>>,
+    durable: OnceLock<Option<crate::DurableCosts>>,
 }
 
 /// The properties of one zone.
@@ -67,8 +66,8 @@ impl Model {
 
     /// What writes cost that are to be durable; `None` if it has no write buffer. The first call
     /// takes some milliseconds.
-    pub fn durable_costs(self: &Arc<Self>) -> Option<DurableCosts> {
-        *self.durable.get_or_init(|| DurableCosts::of(self))
+    pub fn durable_costs(self: &Arc<Self>) -> Option<crate::DurableCosts> {
+        *self.durable.get_or_init(|| crate::DurableCosts::of(self))
     }
 
     /// The description that it was made of.

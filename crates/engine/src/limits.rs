@@ -165,8 +165,8 @@ pub const WRITE_AGE: Duration = Duration::from_secs(5);
 /// The longest time after which written data is sent to the disk.
 pub const WRITE_AGE_MAX: Duration = Duration::from_secs(600);
 
-/// The forced writes of a volume that one flush ends, where a drive's FUA is not used. Other volumes
-/// wait for it: on hgst-7k8 for 240 ms if the writes are anywhere on the disk.
+/// The forced writes of a volume that one flush ends, where a drive's FUA is not used. Other
+/// volumes wait for it: on hgst-7k8 for 240 ms if the writes are anywhere on the disk.
 pub const FLUSH_BATCH_MAX: usize = 32;
 
 /// How long a disk has nothing to do before what is buffered is written without need.

@@ -67,8 +67,8 @@ pub enum Charging {
     Completions,
 }
 
-/// How forced writes reach the medium. With a flush they go to the drive's own buffer first, and the
-/// flush is in the time of the volume that wrote, before another volume is served.
+/// How forced writes reach the medium. With a flush they go to the drive's own buffer first, and
+/// the flush is in the time of the volume that wrote, before another volume is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ForcedWrites {
     /// By the drive's FUA, or by what the backend does for it.

@@ -1,9 +1,10 @@
 //! One flush for several forced writes of one volume.
 //!
-//! Where the FUA of a drive is not used ([`ForcedWrites`](crate::ForcedWrites)), a forced write goes to the drive's own buffer, and is durable when a flush has followed. A flush after
-//! each write would lose what the drive gains by the order in which it empties its buffer. So the
-//! forced writes of one volume that follow each other are a *batch*, which one flush ends before
-//! another volume is served:
+//! Where the FUA of a drive is not used ([`ForcedWrites`](crate::ForcedWrites)), a forced write
+//! goes to the drive's own buffer, and is durable when a flush has followed. A flush after each
+//! write would lose what the drive gains by the order in which it empties its buffer. So the forced
+//! writes of one volume that follow each other are a *batch*, which one flush ends before another
+//! volume is served:
 //!
 //! ```text
 //! drive    │ A1 │ A2 │ A3 │ flush of A's │ B1 │ flush of B's │ …
@@ -11,11 +12,11 @@
 //! ```
 //!
 //! A batch ends when the next command is another one than a forced write of its volume, when there
-//! is none, or with [`FLUSH_BATCH_MAX`] commands. In pairs it ends with each write where the chooser
-//! predicts positioning times: 64 writes that wait in the host have a better order than 32 in the
-//! buffer of a drive, of which it is not known where it leaves the heads. A write of a batch is completed for the policy
-//! when the flush has: it is charged its own time and an equal part of the flush's. So the policy
-//! learns what such a write costs, and a quantum ends by it.
+//! is none, or with [`FLUSH_BATCH_MAX`] commands. In pairs it ends with each write where the
+//! chooser predicts positioning times: 64 writes that wait in the host have a better order than 32
+//! in the buffer of a drive, of which it is not known where it leaves the heads. A write of a batch
+//! is completed for the policy when the flush has: it is charged its own time and an equal part of
+//! the flush's. So the policy learns what such a write costs, and a quantum ends by it.
 //!
 //! A request of several commands has a flush of its own ([`Engine::owes_flush`]). Beside guarantees
 //! by deadlines there are no batches: the backend flushes after each forced write.

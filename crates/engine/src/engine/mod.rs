@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
-use self::flush_batch::FlushBatch;
 use self::lent::Freeblock;
 use self::pending::{BesideDeadlines, Pending, Pieces, Retry, Slot};
 use crate::accounting::deferred::DeferredCharges;
@@ -129,7 +128,7 @@ pub struct Engine {
     freeblock: Option<Box<Freeblock>>,
     active: Option<ActiveRequest>,
     /// The forced writes that a flush is to end.
-    batch: FlushBatch,
+    batch: flush_batch::FlushBatch,
     /// Whether requests have deadlines.
     guarded: bool,
     /// How requests with deadlines, and all beside them, become commands.
@@ -174,7 +173,7 @@ impl Engine {
             chooser: Chooser::new(settings.chooser),
             freeblock: settings.freeblock.then(Box::default),
             active: None,
-            batch: FlushBatch::new(settings.forced_writes != ForcedWrites::Fua),
+            batch: flush_batch::FlushBatch::new(settings.forced_writes != ForcedWrites::Fua),
             guarded: settings.policy.has_deadlines(),
             granularity: Granularity::Chunks,
             ahead: Vec::new(),
