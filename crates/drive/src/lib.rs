@@ -66,6 +66,7 @@ mod device_properties;
 #[cfg(test)]
 mod device_tests;
 mod durable;
+mod durable_costs;
 mod firmware;
 mod flash;
 mod in_progress;
@@ -90,7 +91,7 @@ pub use any::{AnyDevice, AnyModel, AnySpec, Unmeasured};
 pub use check::{Field, SpecError};
 pub use completion::{Done, Parts, Tag};
 pub use device::Device;
-pub use durable::{CHEAPER_BY, CacheBypass, DurableCost, DurableCosts};
+pub use durable_costs::{CHEAPER_BY, CacheBypass, DurableCost, DurableCosts};
 pub use firmware::{
     Bus, DestageBeforeRead, ExtraDisconnect, Firmware, LOG_RECORDS_MAX, MediaCache, ReadAhead,
     WriteAhead,

@@ -3,10 +3,11 @@
 //! A [`Model`] never changes and holds no state, so that one serves any number of devices behind an
 //! `Arc`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use units::{Angle, Bytes, Duration, Extent, FULL_REVOLUTION, Lba, SECTOR_BYTES, Sectors};
 
+use crate::durable_costs::DurableCosts;
 use crate::firmware::Firmware;
 use crate::layout::{Layout, Place, Position, ZoneTable};
 use crate::rotation::{Rotation, Sweep};
@@ -24,7 +25,7 @@ pub struct Model {
     /// None where reads and writes share a curve.
     seek_write: Option<SeekTable>,
     /// Worked out when it is asked for.
-    durable: OnceLock<Option<crate::DurableCosts>>,
+    durable: OnceLock<Option<DurableCosts>>,
 }
 
 /// The properties of one zone.
@@ -64,10 +65,9 @@ impl Model {
         }
     }
 
-    /// What writes cost that are to be durable; `None` if it has no write buffer. The first call
-    /// takes some milliseconds.
-    pub fn durable_costs(self: &Arc<Self>) -> Option<crate::DurableCosts> {
-        *self.durable.get_or_init(|| crate::DurableCosts::of(self))
+    /// Where [`Self::durable_costs`] keeps its answer.
+    pub(crate) const fn durable_memo(&self) -> &OnceLock<Option<DurableCosts>> {
+        &self.durable
     }
 
     /// The description that it was made of.

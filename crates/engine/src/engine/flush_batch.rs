@@ -28,69 +28,12 @@
 
 use units::{DiskTime, Instant, Op, Operation, Sectors};
 
+use super::batch::Written;
 use super::pending::Slot;
 use super::{Engine, Issued};
 use crate::limits::FLUSH_BATCH_MAX;
 use crate::request::{Command, CommandId, Outcome};
 use crate::{ForcedWrites, Purpose, VolumeId};
-
-/// A write that the drive has in its buffer.
-#[derive(Debug)]
-struct Written {
-    issued: Issued,
-    took: DiskTime,
-    outcome: Outcome,
-}
-
-/// The forced writes of one volume that one flush is to end.
-#[derive(Debug, Default)]
-pub(super) struct FlushBatch {
-    /// The volume; `None` while no batch is open.
-    volume: Option<VolumeId>,
-    written: Vec<Written>,
-    /// Whether one write is a batch: the flush follows it at once.
-    is_single: bool,
-    /// The flush, when it is in the drive.
-    flush: Option<CommandId>,
-}
-
-impl FlushBatch {
-    /// None is open. Nothing is allocated later.
-    pub(super) fn new(is_used: bool) -> Self {
-        let written = Vec::with_capacity(if is_used { FLUSH_BATCH_MAX } else { 0 });
-        debug_assert!(is_used || written.capacity() == 0, "no memory for what is not used");
-        Self { written, ..Self::default() }
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        debug_assert!(self.volume.is_some() || self.written.is_empty(), "writes are a batch's");
-        self.volume.is_some()
-    }
-
-    /// Whether the flush is in the drive.
-    pub(super) fn is_ending(&self) -> bool {
-        debug_assert!(self.flush.is_none() || self.is_open(), "a flush is a batch's");
-        self.flush.is_some()
-    }
-
-    /// The commands that the drive has completed, and the policy has in it.
-    pub(super) fn written(&self) -> usize {
-        debug_assert!(self.written.len() <= FLUSH_BATCH_MAX, "a batch is bounded");
-        self.written.len()
-    }
-
-    /// The requests that those commands cover.
-    pub(super) fn covered(&self) -> usize {
-        debug_assert!(self.written.is_empty() || self.is_open(), "writes are a batch's");
-        self.written.iter().map(|written| written.issued.covered as usize).sum()
-    }
-
-    /// What the drive took for them, and no volume has been charged yet.
-    pub(super) fn uncharged(&self) -> DiskTime {
-        debug_assert!(self.written.is_empty() || self.is_open(), "writes are a batch's");
-        self.written.iter().map(|written| written.took).sum()
-    }
-}
 
 /// The part of `total` that falls to the write of this index, of `count`.
 fn part(total: DiskTime, index: usize, count: usize) -> DiskTime {

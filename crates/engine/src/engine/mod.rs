@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 
+use self::batch::FlushBatch;
+use self::issued::Issued;
 use self::lent::Freeblock;
 use self::pending::{BesideDeadlines, Pending, Pieces, Retry, Slot};
 use crate::accounting::deferred::DeferredCharges;
 use crate::accounting::meter::Meter;
 use crate::chooser::Chooser;
 use crate::limits::{FEEDING_AGE_MAX, REQUESTS_MAX};
-use crate::policy::{self, DispatchRecord, Policy};
+use crate::policy::{self, Policy};
 use crate::preempt::Executor;
 use crate::request::{Action, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
 use crate::stream::Granularity;
@@ -23,6 +25,7 @@ use crate::{
 use drive_profile::Profile;
 
 mod ahead;
+mod batch;
 mod choose;
 mod deadlines;
 mod dispatch;
@@ -30,6 +33,7 @@ mod flush_batch;
 mod freeblock;
 mod gather;
 mod idle;
+mod issued;
 mod lent;
 mod merge;
 pub(crate) mod pending;
@@ -45,23 +49,6 @@ pub use tasks::{
 
 /// No request.
 const NO_SLOT: Slot = Slot::MAX;
-
-#[derive(Debug)]
-struct Issued {
-    id: CommandId,
-    /// The first of the requests that it covers, and their number; the others follow it in the
-    /// list of the queue.
-    slot: Slot,
-    covered: u32,
-    /// Where it begins in the first request.
-    offset: Sectors,
-    operation: Operation,
-    purpose: Purpose,
-    /// Whether its requests end with the flush of a batch.
-    awaits_flush: bool,
-    /// What the policy noted at the dispatch; `None` for an auxiliary command and a repeated part.
-    record: Option<DispatchRecord>,
-}
 
 /// The volume that goes next, and whether it is served out of order because of its priority.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +115,7 @@ pub struct Engine {
     freeblock: Option<Box<Freeblock>>,
     active: Option<ActiveRequest>,
     /// The forced writes that a flush is to end.
-    batch: flush_batch::FlushBatch,
+    batch: FlushBatch,
     /// Whether requests have deadlines.
     guarded: bool,
     /// How requests with deadlines, and all beside them, become commands.
@@ -173,7 +160,7 @@ impl Engine {
             chooser: Chooser::new(settings.chooser),
             freeblock: settings.freeblock.then(Box::default),
             active: None,
-            batch: flush_batch::FlushBatch::new(settings.forced_writes != ForcedWrites::Fua),
+            batch: FlushBatch::new(settings.forced_writes != ForcedWrites::Fua),
             guarded: settings.policy.has_deadlines(),
             granularity: Granularity::Chunks,
             ahead: Vec::new(),
