@@ -48,7 +48,7 @@ pub use resources::admission::{
 pub use resources::contract::{ContractKind, Rate};
 pub use resources::disk::{
     Disk, DiskAnswer, DiskChange, DiskHealth, DiskState, DisksAnswer, Predictions, ReadAhead,
-    WriteBuffer,
+    SeeksAhead, WriteBuffer,
 };
 pub use resources::events::EventQuery;
 pub use resources::latency::{Latency, LatencySpec};

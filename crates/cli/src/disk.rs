@@ -102,6 +102,26 @@ fn chooser(disk: &Disk) -> String {
     }
 }
 
+/// How the arm is moved ahead of transfers, and what a short read brings and costs where the drive
+/// has no seek command.
+fn seeks_ahead(disk: &Disk) -> String {
+    let Some(seeks) = &disk.seeks_ahead else { return "-".to_owned() };
+    let by = match seeks.by.as_str() {
+        "seek-command" => "by a seek command",
+        "short-read" => "by a short read",
+        _ => "off",
+    };
+    let (Some(saved), Some(lost)) = (seeks.waiting_saved, seeks.throughput_lost) else {
+        return by.to_owned();
+    };
+    let trade = format!("{:.1} % of waiting for {:.1} % of throughput", saved * 1e2, lost * 1e2);
+    if seeks.by == "off" {
+        format!("{by}: a short read would save {trade}")
+    } else {
+        format!("{by}: saves {trade}")
+    }
+}
+
 /// The health of a disk, and a command that is in progress for longer than any command should be.
 fn state(disk: &Disk) -> String {
     const LONG_MS: f64 = 1_000.0;
@@ -123,6 +143,7 @@ fn disks(disks: &[Disk]) -> String {
         "policy",
         "depth",
         "chooser",
+        "seeks ahead",
         "period",
         "volumes",
         "reserved",
@@ -142,6 +163,7 @@ fn disks(disks: &[Disk]) -> String {
             disk.policy.clone(),
             depth(disk),
             chooser(disk),
+            seeks_ahead(disk),
             disk.period.clone(),
             disk.volumes.to_string(),
             disk.reserved.clone(),

@@ -6,6 +6,8 @@ use testkit::{Scratch, Server, client, config, noise, run, spindle, succeed};
 use units::{Extent, Lba, Operation, Sectors};
 
 const MIB: usize = 1 << 20;
+/// The urgent reads of a test.
+const READS: u64 = 60;
 /// Sectors in 1 MiB.
 const LONG: u64 = 2_048;
 /// The rotation period of the drive that these tests use, in seconds.
@@ -51,11 +53,9 @@ fn long(number: u64) -> Extent {
     Extent::new(Lba(number % 64 * LONG), Sectors(LONG))
 }
 
-#[test]
-fn long_reads_are_complete_although_a_high_priority_volume_preempts_them() {
-    const READS: u64 = 60;
-    let scratch = Scratch::new();
-    let server = serve(&scratch);
+/// Reads through both volumes what was written, with eight long reads in flight at all times, so
+/// that every urgent read preempts one of them.
+fn read_back(scratch: &Scratch, server: &Server) {
     let image = noise(64 * MIB, 3);
     scratch.write("image", &image);
     succeed("nbdcopy", &["image", &server.uri("a")], scratch.path());
@@ -65,10 +65,9 @@ fn long_reads_are_complete_although_a_high_priority_volume_preempts_them() {
         let start: usize = start;
         &image[start..start + len]
     };
-    let mut big = open(&server, "a");
-    let mut urgent = open(&server, "urgent");
+    let mut big = open(server, "a");
+    let mut urgent = open(server, "urgent");
     let mut next = 0_u64;
-    // Eight in flight at all times, so that every urgent read preempts one of them.
     let mut send = |big: &mut Client| {
         let number = next * 29;
         next += 1;
@@ -86,10 +85,62 @@ fn long_reads_are_complete_although_a_high_priority_volume_preempts_them() {
         let done = big.receive().expect("an answer");
         assert!(done.result.expect("it is read") == bytes(long(done.cookie)), "{}", done.cookie);
     }
+}
+
+#[test]
+fn long_reads_are_complete_although_a_high_priority_volume_preempts_them() {
+    let scratch = Scratch::new();
+    let server = serve(&scratch);
+    read_back(&scratch, &server);
     let served = server.stop().json();
     assert_eq!(served["volumes"][1]["requests"], READS);
     assert!(executed(&served, "preempted") > 0, "{served}");
     assert!(executed(&served, "timed") > 0, "{served}");
+}
+
+#[test]
+fn short_reads_that_move_the_arm_are_no_clients_data_and_are_counted_as_seeks() {
+    let scratch = Scratch::new();
+    let plan = PLAN.replace("st318437lw", "hgst-7k8");
+    let server = Server::unix(scratch.path(), &scratch.write("plan.toml", plan));
+    read_back(&scratch, &server);
+    let served = server.stop().json();
+    assert_eq!(served["volumes"][1]["requests"], READS);
+    assert!(executed(&served, "seeks") > 0, "{served}");
+}
+
+/// A file stands for the disk: it answers before a drive could, so that its predictions fail and
+/// seeks are soon not timed.
+#[test]
+fn disk_ls_says_how_the_arm_of_a_real_disk_is_moved_and_why() {
+    let scratch = Scratch::beside();
+    let profile = ["profile", "--simulated", "deskstar-34gxp", "-o", "profile.toml"];
+    assert_eq!(spindle(scratch.path(), &profile).code, Some(0));
+    let file = std::fs::File::create(scratch.join("disk.img")).expect("a file");
+    file.set_len(20_514_816_000).expect("a sparse one of the drive's size");
+    let real = "path = \"disk.img\"\nbuffered = true\nprofile = \"profile.toml\"";
+    let plan = PLAN.replace("drive = \"st318437lw\"\nbacking = \"ram\"", real);
+    for (approach, by, text) in [
+        ("", "short-read", "by a short read: saves "),
+        ("approach = \"transfer\"\n", "off", "off: a short read would save "),
+        ("approach = \"in-time\"\n", "off", " off "),
+    ] {
+        let plan = plan.replace(
+            "\n\n[[volume]]\nname = \"a\"",
+            &format!("\n{approach}[[volume]]\nname = \"a\""),
+        );
+        let server = Server::unix(scratch.path(), &scratch.write("plan.toml", plan));
+        if approach.is_empty() {
+            read_back(&scratch, &server);
+        }
+        let json = spindle(scratch.path(), &["disk", "ls", "--json"]).json();
+        assert_eq!(json["disks"][0]["seeks_ahead"]["by"], by, "{json}");
+        let has_trade = json["disks"][0]["seeks_ahead"]["waiting_saved"].is_number();
+        assert_eq!(has_trade, !approach.contains("in-time"), "{json}");
+        let table = spindle(scratch.path(), &["disk", "ls"]).stdout;
+        assert!(table.contains(text), "{table}");
+        server.stop();
+    }
 }
 
 #[test]

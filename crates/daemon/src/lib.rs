@@ -41,7 +41,7 @@ pub use changes::error::ChangeError;
 pub use changes::operator::Operator;
 pub use changes::volumes::{Created, NewVolume, Setting};
 pub use disk::open::{BackendError, OpenedBackend, open_backend};
-pub use engine::{ChooserName, PredictionStats};
+pub use engine::{ChooserName, PredictionStats, SeeksAhead, ShortReadTrade};
 pub use host::Clock;
 pub use observe::breakdown::{Breakdown, Part};
 pub use observe::status::{

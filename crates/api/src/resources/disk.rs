@@ -88,6 +88,10 @@ pub struct Disk {
     /// The predictions of `predicted`; absent under the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predictions: Option<Predictions>,
+    /// How preemptible execution moves the arm ahead of transfers; absent if requests are executed
+    /// whole, or the drive has no arm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeks_ahead: Option<SeeksAhead>,
     /// Its read-ahead in the host; absent if it is off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead: Option<ReadAhead>,
@@ -148,6 +152,38 @@ impl From<daemon::PredictionStats> for Predictions {
         let daemon::PredictionStats { trusted, outcomes, failures, lost, deviation } = stats;
         let deviation_us = deviation.as_millis_f64() * 1e3;
         Self { trusted, outcomes, failures, lost, deviation_us }
+    }
+}
+
+/// How the arm of a disk is moved ahead of transfers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SeeksAhead {
+    /// `seek-command`, `short-read` or `off`.
+    pub by: String,
+    /// On a drive without a seek command: the part of a high-priority request's mean wait that
+    /// short reads save by the drive's profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_saved: Option<f64>,
+    /// On such a drive: the part of the throughput of random reads that they cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput_lost: Option<f64>,
+}
+
+impl From<daemon::SeeksAhead> for SeeksAhead {
+    fn from(seeks: daemon::SeeksAhead) -> Self {
+        let (by, trade) = match seeks {
+            daemon::SeeksAhead::SeekCommand => ("seek-command", None),
+            daemon::SeeksAhead::ShortRead(trade) => ("short-read", Some(trade)),
+            daemon::SeeksAhead::Off => ("off", None),
+            daemon::SeeksAhead::Transfer(trade) => ("off", Some(trade)),
+        };
+        #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+        let part = |per_mille: i64| per_mille as f64 / 1e3;
+        Self {
+            by: by.to_owned(),
+            waiting_saved: trade.map(|trade| part(trade.waiting_saved)),
+            throughput_lost: trade.map(|trade| part(trade.throughput_lost)),
+        }
     }
 }
 
@@ -320,6 +356,7 @@ pub(super) fn all_disks(operator: &Operator) -> Vec<Disk> {
                 uptime_s: disk_status.at.since(Instant::ZERO).as_secs_f64(),
                 chooser: Some(disk_status.chooser.0.to_string()),
                 predictions: disk_status.chooser.1.map(Predictions::from),
+                seeks_ahead: disk_status.seeks_ahead.map(SeeksAhead::from),
                 read_ahead: disk_status.read_ahead.map(ReadAhead::from),
                 write_buffer: disk_status.write_buffer.map(WriteBuffer::from),
                 access: disk_status.access.map(|access| access.to_string()),

@@ -557,6 +557,7 @@ impl DiskThread {
             access: self.disk.io_method(),
             write_cache: self.disk.write_cache(),
             executed: self.scheduler.engine.preemption_stats(),
+            seeks_ahead: self.scheduler.engine.seeks_ahead(),
             stream_slack: self.scheduler.engine.static_slack(),
             recorded: self.scheduler.engine.records(),
             chooser: self.scheduler.engine.chooser(),

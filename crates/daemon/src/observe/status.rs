@@ -5,7 +5,7 @@ use backend::{Health, IoMethod, ServiceTimes};
 use config::DiskIndex;
 use engine::{
     ChooserName, Contract, DeadlineStats, LatencyStats, PredictionStats, PreemptionStats,
-    RateContract, ReadAheadUsage, VolumeUsage, WriteBufferUsage,
+    RateContract, ReadAheadUsage, SeeksAhead, VolumeUsage, WriteBufferUsage,
 };
 use nbd::ExportId;
 use stats::{
@@ -107,6 +107,7 @@ pub(crate) struct DiskSnapshot {
     pub(crate) access: Option<IoMethod>,
     pub(crate) write_cache: Option<WriteCacheState>,
     pub(crate) executed: Option<PreemptionStats>,
+    pub(crate) seeks_ahead: Option<SeeksAhead>,
     pub(crate) stream_slack: Option<DiskTime>,
     pub(crate) recorded: bool,
     pub(crate) chooser: (ChooserName, Option<PredictionStats>),
@@ -144,6 +145,9 @@ pub struct DiskStatus {
     pub write_cache: Option<WriteCacheState>,
     /// The counters of preemptible execution; `None` if requests are executed whole.
     pub executed: Option<PreemptionStats>,
+    /// How preemptible execution moves the arm ahead of transfers; `None` if requests are executed
+    /// whole, or the drive has no arm.
+    pub seeks_ahead: Option<SeeksAhead>,
     /// The disk time that streams leave to best effort at any instant (ΔL, Clockwise, RTAS 2000);
     /// `None` if the policy keeps no deadlines.
     pub stream_slack: Option<DiskTime>,
@@ -239,7 +243,7 @@ impl DiskStatus {
         snapshot: DiskSnapshot,
     ) -> (Self, Vec<(ExportId, VolumeSnapshot)>) {
         let DiskSnapshot { at, busy, slack, lateness, traffic, idle, times, .. } = snapshot;
-        let DiskSnapshot { health, access, write_cache, executed, .. } = snapshot;
+        let DiskSnapshot { health, access, write_cache, executed, seeks_ahead, .. } = snapshot;
         let DiskSnapshot { stream_slack, recorded, .. } = snapshot;
         let DiskSnapshot { read_ahead, write_buffer, chooser, .. } = snapshot;
         let status = Self {
@@ -255,6 +259,7 @@ impl DiskStatus {
             access,
             write_cache,
             executed,
+            seeks_ahead,
             stream_slack,
             recorded,
             chooser,
