@@ -322,8 +322,11 @@ fn generate_execution(rng: &mut SeededRng, text: &mut String, drive: &str) {
          free_prefetch = {prefetch}\npreempt_writes = {writes}"
     );
     // Only SCSI drives have a seek command.
-    let approaches: &[&str] =
-        if drive == "st318437lw" { &["ahead", "in-time"] } else { &["in-time"] };
+    let approaches: &[&str] = if drive == "st318437lw" {
+        &["ahead", "in-time", "transfer"]
+    } else {
+        &["in-time", "ahead", "short-read", "transfer"]
+    };
     let _ = writeln!(text, "approach = \"{}\"", one_of(rng, approaches));
 }
 

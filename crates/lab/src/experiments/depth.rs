@@ -16,6 +16,7 @@ use units::{Duration, Instant, Share};
 
 use super::check::Check;
 use super::experiment::{Experiment, Findings, Series};
+use super::interleaved;
 use super::sample::mechanical;
 
 pub(super) const DEPTH: Experiment = Experiment {
@@ -179,6 +180,9 @@ fn row(drive: usize, load: &Load, seed: u32) -> Vec<f64> {
 
 fn depth(told: &mut dyn FnMut(f64)) -> Findings {
     let mut findings = Findings { checks: Vec::new(), series: Vec::new(), plots: Vec::new() };
+    let (found, series) = interleaved::findings(&mut |part| told(part / 4.0));
+    findings.checks.extend(found);
+    findings.series.push(series);
     let total = LOADS.len() * DRIVES.len();
     let mut done = 0_u32;
     for load in &LOADS {
@@ -189,7 +193,7 @@ fn depth(told: &mut dyn FnMut(f64)) -> Findings {
             series.rows.extend(rows);
             done += 1;
             #[expect(clippy::cast_precision_loss, reason = "a dozen")]
-            told(f64::from(done) / total as f64);
+            told(0.25 + 0.75 * f64::from(done) / total as f64);
         }
         findings.series.push(series);
     }

@@ -15,6 +15,7 @@ mod clockwise;
 mod depth;
 mod experiment;
 mod insulation;
+mod interleaved;
 mod known_misses;
 mod mclock;
 mod mirror;

@@ -1,5 +1,6 @@
-//! Preemptible execution on a current SATA drive. SATA has no command that only seeks, so that the
-//! transfers themselves carry out just-in-time seeks, and no seek is split.
+//! Preemptible execution on a current SATA drive. SATA has no command that only seeks, so that
+//! short reads, where they pay, or the transfers themselves carry out just-in-time seeks, and no
+//! seek is split.
 //!
 //! The profile is the assumed one, and the model's seeks do not vary, so that no seek arrives late
 //! and no revolution is lost. Seeks of a real drive vary; `spio-fig11` shows the cost on a drive
