@@ -1,6 +1,7 @@
 #!/bin/bash
-# The write cache of a SCSI drive is off while a daemon serves the drive, and on again when it has
-# stopped: in a guest, as the drive is the guest's.
+# The write cache of a SCSI drive without FUA stays on while a daemon serves the drive, which is
+# flushed; with `write_cache = "off"` it is off, and on again when the daemon has stopped. In a
+# guest, as the drive is the guest's.
 #   SPINDLE=target/release/spindle bash tests/guest/write_cache.sh
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

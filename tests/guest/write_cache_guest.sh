@@ -15,29 +15,47 @@ is() {
   echo "$2: $found"
 }
 is "write back" "before"
-cat > /tmp/plan.toml <<'P'
+# serve KEY: starts a daemon whose disk has this key, and waits until it listens.
+serve() {
+  cat > /tmp/plan.toml << P
 [[disk]]
 name = "d"
 path = "/dev/sda"
+$1
 
 [[volume]]
 name = "v"
 disk = "d"
 size = "32MiB"
 P
-mkfifo /tmp/words
-spindle serve /tmp/plan.toml --listen unix:/tmp/nbd.sock \
-  > /tmp/accounts 2> /tmp/words &
-daemon=$!
-exec 3< /tmp/words
-while read -r line <&3; do
-  echo "spindle: $line"
-  case $line in "listening on "*) break ;; esac
-done
-cat <&3 &
-is "write through" "while it is served"
-spindle disk ls --socket /tmp/spindle-api.sock --json > /tmp/disks
-grep -q "off while served" /tmp/disks || { cat /tmp/disks; echo "FAILED: it is not said"; exit 1; }
-kill -TERM "$daemon"
-wait "$daemon"
+  rm -f /tmp/words
+  mkfifo /tmp/words
+  spindle serve /tmp/plan.toml --listen unix:/tmp/nbd.sock \
+    > /tmp/accounts 2> /tmp/words &
+  daemon=$!
+  exec 3< /tmp/words
+  while read -r line <&3; do
+    echo "spindle: $line"
+    case $line in "listening on "*) break ;; esac
+  done
+  cat <&3 &
+}
+says() {
+  spindle disk ls --socket /tmp/spindle-api.sock --json > /tmp/disks
+  grep -q "$1" /tmp/disks || { cat /tmp/disks; echo "FAILED: it is not said: $1"; exit 1; }
+}
+stop() {
+  kill -TERM "$daemon"
+  wait "$daemon"
+}
+
+# It has no FUA: of flushes and the cache switched off, flushes cost less where nothing is known.
+serve ''
+is "write back" "while it is served, flushed"
+says "a flush after forced writes"
+stop
+serve 'write_cache = "off"'
+is "write through" "while it is served, off"
+says "off while served"
+stop
 is "write back" "after"
