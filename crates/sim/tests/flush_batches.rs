@@ -1,60 +1,25 @@
 //! Drives whose FUA is not used: one flush ends the forced writes of a volume.
 
-use std::fmt::Write as _;
-use std::path::Path;
-
 use config::Plan;
-use spindle_sim::Simulation;
-use units::{Duration, Instant};
 
-const WARM_UP: Duration = Duration::from_secs(10);
-const LENGTH: Duration = Duration::from_secs(20);
+use self::writers::{DATABASE, LARGE_WRITES, RANDOM_WRITES, READER};
 
-const RANDOM_WRITES: &str =
-    "op = \"write\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 32\n";
-const DATABASE: &str =
-    "op = \"write\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nflush_every = 1\n";
-const LARGE_WRITES: &str =
-    "op = \"write\"\naccess = \"sequential\"\nblock = \"1MiB\"\noutstanding = 4\n";
-const READER: &str =
-    "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nthink = \"1ms\"\n";
+#[path = "common/writers.rs"]
+mod writers;
 
 /// A disk with this way past its write cache, and volumes, each with its contract and its workload.
 fn plan(size: &str, (drive, way): (&str, &str), volumes: &[(&str, &str)]) -> Plan {
-    let mut text =
-        format!("[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\nwrite_cache = \"{way}\"\n");
-    for (index, (contract, _)) in volumes.iter().enumerate() {
-        let _ = write!(
-            text,
-            "[[volume]]\nname = \"v{index}\"\ndisk = \"d\"\nsize = \"{size}\"\n{contract}\n"
-        );
-    }
-    for (index, (_, workload)) in volumes.iter().enumerate() {
-        let _ = write!(text, "[[workload]]\nvolume = \"v{index}\"\n{workload}");
-    }
-    Plan::parse(&text, "batches.toml", Path::new("")).expect("a sound scenario")
+    let disk = format!("drive = \"{drive}\"\nwrite_cache = \"{way}\"");
+    writers::plan(&disk, size, volumes)
 }
 
 /// The rate of each volume's requests, the percentage of the disk's time that it had, and the 99th
 /// percentile in ms, behind the time in which the buffers fill.
 fn rates(plan: &Plan) -> Vec<(f64, f64, f64)> {
-    let mut simulation = Simulation::new(plan);
-    let begin = Instant::ZERO + WARM_UP;
-    simulation.run_until(begin);
-    simulation.restart_latencies();
-    let before = simulation.report();
-    simulation.run_until(begin + LENGTH);
-    let after = simulation.report();
-    let charged: f64 = after.volumes.iter().map(|volume| volume.disk_time_share).sum();
-    let apart = (after.disks[0].busy_share - charged).abs() * after.duration_s;
-    assert!(apart <= 1.0, "{apart} s of the disk's busy time are charged to no volume");
-    let both = before.volumes.iter().zip(&after.volumes);
-    #[expect(clippy::cast_precision_loss, reason = "a rate is compared with a bound")]
-    let rate = both.map(|(before, after)| {
-        let rate = (after.requests - before.requests) as f64 / LENGTH.as_secs_f64();
-        (rate, 100.0 * after.disk_time_share, after.latency_ms.p99)
-    });
-    rate.collect()
+    let (rates, report) = writers::rates(plan);
+    let both = rates.into_iter().zip(report.volumes);
+    both.map(|(rate, volume)| (rate, 100.0 * volume.disk_time_share, volume.latency_ms.p99))
+        .collect()
 }
 
 #[test]

@@ -5,22 +5,16 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use config::Plan;
-use spindle_sim::{Report, SeededRng, Simulation};
+use spindle_sim::{SeededRng, Simulation};
 use units::{Duration, Instant, Share};
 
-const WARM_UP: Duration = Duration::from_secs(10);
-const LENGTH: Duration = Duration::from_secs(20);
+use self::writers::{DATABASE, LARGE_WRITES, RANDOM_WRITES, READER, rates};
 
-const RANDOM_WRITES: &str =
-    "op = \"write\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 32\n";
-const LARGE_WRITES: &str =
-    "op = \"write\"\naccess = \"sequential\"\nblock = \"1MiB\"\noutstanding = 4\n";
+#[path = "common/writers.rs"]
+mod writers;
+
 const LARGE_READS: &str =
     "op = \"read\"\naccess = \"sequential\"\nblock = \"1MiB\"\noutstanding = 4\n";
-const DATABASE: &str =
-    "op = \"write\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nflush_every = 1\n";
-const READER: &str =
-    "op = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nthink = \"1ms\"\n";
 
 /// A disk with write buffers, and volumes, each with its contract and its workload.
 fn plan(drive: &str, volumes: &[(&str, &str)]) -> Plan {
@@ -29,17 +23,7 @@ fn plan(drive: &str, volumes: &[(&str, &str)]) -> Plan {
 
 /// The same with volumes of this size.
 fn sized(size: &str, drive: &str, volumes: &[(&str, &str)]) -> Plan {
-    let mut text = format!("[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\n");
-    for (index, (contract, _)) in volumes.iter().enumerate() {
-        let _ = write!(
-            text,
-            "[[volume]]\nname = \"v{index}\"\ndisk = \"d\"\nsize = \"{size}\"\n{contract}\n"
-        );
-    }
-    for (index, (_, workload)) in volumes.iter().enumerate() {
-        let _ = write!(text, "[[workload]]\nvolume = \"v{index}\"\n{workload}");
-    }
-    Plan::parse(&text, "buffers.toml", Path::new("")).expect("a sound scenario")
+    writers::plan(&format!("drive = \"{drive}\""), size, volumes)
 }
 
 /// A volume alone on a flash drive.
@@ -65,28 +49,6 @@ fn short_rate(plan: &Plan) -> (f64, f64) {
     #[expect(clippy::cast_precision_loss, reason = "a rate is compared with a bound")]
     let rate = (after.0 - before.0) as f64;
     (rate, 100.0 * (after.1 - before.1) / 2.0)
-}
-
-/// The rate of each volume's requests behind the time in which the buffers fill, and the report of
-/// the whole run.
-fn rates(plan: &Plan) -> (Vec<f64>, Report) {
-    let mut simulation = Simulation::new(plan);
-    let begin = Instant::ZERO + WARM_UP;
-    simulation.run_until(begin);
-    simulation.restart_latencies();
-    let before = simulation.report();
-    simulation.run_until(begin + LENGTH);
-    let after = simulation.report();
-    let requests = |report: &Report| -> Vec<u64> {
-        report.volumes.iter().map(|volume| volume.requests).collect()
-    };
-    let charged: f64 = after.volumes.iter().map(|volume| volume.disk_time_share).sum();
-    let apart = (after.disks[0].busy_share - charged).abs() * after.duration_s;
-    assert!(apart <= 1.0, "{apart} s of the disk's busy time are charged to no volume");
-    let both = requests(&before).into_iter().zip(requests(&after));
-    #[expect(clippy::cast_precision_loss, reason = "a rate is compared with a bound")]
-    let rate = |(before, after): (u64, u64)| (after - before) as f64 / LENGTH.as_secs_f64();
-    (both.map(rate).collect(), after)
 }
 
 #[test]

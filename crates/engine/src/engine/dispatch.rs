@@ -171,17 +171,11 @@ impl Engine {
         let command = Command { id, request: request.id, volume, operation, offset, purpose };
         debug_assert_eq!(request.volume, volume, "a head is its volume's");
         let awaits_flush = self.awaits_flush(slot, &operation);
-        if awaits_flush {
-            self.join_batch(volume);
-        }
         let issued =
             Issued { id, slot, covered, offset, operation, purpose, awaits_flush, record: None };
         let (ended, next) = self.start(&issued, now);
         self.meter.issued(id, now);
-        let told = self.told(&issued);
-        if let Some(chooser) = &mut self.chooser {
-            chooser.issued((id, volume), &told, now);
-        }
+        self.note_transfer(&issued, volume, now);
         if let Some(executor) = &mut self.executor {
             executor.issued(&operation, purpose, now);
         }

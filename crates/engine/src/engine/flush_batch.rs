@@ -57,8 +57,21 @@ impl Engine {
             && !pending.owes_flush
     }
 
+    /// A command of a request of `volume` goes to the drive: it joins a batch if it is to be
+    /// flushed, and the chooser is told of it.
+    pub(super) fn note_transfer(&mut self, issued: &Issued, volume: VolumeId, now: Instant) {
+        if issued.awaits_flush {
+            self.join_batch(volume);
+        }
+        let told = self.told(issued);
+        debug_assert_eq!(told.extent, issued.operation.extent, "it is the same transfer");
+        if let Some(chooser) = &mut self.chooser {
+            chooser.issued((issued.id, volume), &told, now);
+        }
+    }
+
     /// A write of a batch of `volume` goes to the drive.
-    pub(super) fn join_batch(&mut self, volume: VolumeId) {
+    fn join_batch(&mut self, volume: VolumeId) {
         let before = self.batch.volume.replace(volume);
         assert!(before.is_none_or(|before| before == volume), "a batch is one volume's");
         if before.is_none() {
@@ -111,7 +124,7 @@ impl Engine {
 
     /// What the chooser is told of a command: a write and the flush that follows it at once are to
     /// it a forced write, whose positioning can be predicted.
-    pub(super) fn told(&self, issued: &Issued) -> Operation {
+    fn told(&self, issued: &Issued) -> Operation {
         debug_assert!(!issued.awaits_flush || self.batch.is_open(), "it has joined a batch");
         let is_pair = issued.awaits_flush && self.batch.is_single;
         if is_pair { issued.operation.with_fua() } else { issued.operation }

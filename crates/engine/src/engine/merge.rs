@@ -226,15 +226,9 @@ impl Engine {
         debug_assert!(self.pending(slot).running > 0, "its part is unanswered");
         self.meter.issued(id, now);
         let (purpose, awaits_flush) = (Purpose::Transfer, self.awaits_flush(slot, &operation));
-        if awaits_flush {
-            self.join_batch(request.volume);
-        }
         let issued =
             Issued { id, slot, covered: 1, offset, operation, purpose, awaits_flush, record: None };
-        let told = self.told(&issued);
-        if let Some(chooser) = &mut self.chooser {
-            chooser.issued((id, request.volume), &told, now);
-        }
+        self.note_transfer(&issued, request.volume, now);
         self.issued.push(issued);
         let volume = request.volume;
         Some(Command { id, request: request.id, volume, operation, offset, purpose })

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use config::{Plan, VolumeIndex};
 use drive::AnyModel;
-use engine::PolicyName;
 use sim::Simulation;
 use sim::worth::{alone, alone_in_order, measure};
 use units::{Duration, Instant, Share};
@@ -17,7 +16,7 @@ use units::{Duration, Instant, Share};
 use super::check::Check;
 use super::experiment::{Experiment, Findings, Series};
 use super::interleaved;
-use super::sample::mechanical;
+use super::sample::{bare, mechanical, most_missing};
 
 pub(super) const DEPTH: Experiment = Experiment {
     id: "depth",
@@ -33,9 +32,7 @@ const SEEDS: u32 = 5;
 const DURATION: Duration = Duration::from_secs(120);
 const WARM_UP: Duration = Duration::from_secs(10);
 /// The length of the windows in which shares are looked at, and the time between two of them.
-const WINDOW: u64 = 2;
-/// The depth of the bare drive.
-const BARE_DEPTH: u32 = 32;
+const WINDOW: usize = 2;
 const RANDOM: &str = "outstanding = 32\n";
 const PAUSING: &str = "outstanding = 1\nthink = { exponential = \"100us\" }\n";
 const COLUMNS: [&str; 8] = [
@@ -116,16 +113,6 @@ fn plan(drive: (&str, u64, Option<u32>), load: &Load, seed: u32) -> Plan {
     plan
 }
 
-/// The same load on the bare drive.
-fn bare(plan: &Plan) -> Plan {
-    let mut plan = plan.clone();
-    for disk in &mut plan.disks {
-        disk.set_policy(PolicyName::Fcfs);
-        (disk.depth, disk.unkept_contracts) = (BARE_DEPTH, true);
-    }
-    plan
-}
-
 fn rates(plan: &Plan) -> Vec<f64> {
     measure(plan, WARM_UP).iter().map(|measured| measured.rate).collect()
 }
@@ -141,16 +128,9 @@ fn window_points(plan: &Plan) -> f64 {
         let times = indices().map(|index| simulation.volume(index).disk_time.as_secs_f64());
         charged.push(times.collect());
     }
-    let mut worst = 0.0_f64;
-    let window = usize::try_from(WINDOW).expect("a few seconds");
-    for pair in charged.windows(window + 1) {
-        for (index, volume) in plan.volumes.iter().enumerate() {
-            #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
-            let share = (pair[window][index] - pair[0][index]) / WINDOW as f64;
-            worst = worst.max((volume.contract.reserve.as_f64() - share) * 100.0);
-        }
-    }
-    worst
+    let reserves: Vec<f64> =
+        plan.volumes.iter().map(|volume| volume.contract.reserve.as_f64()).collect();
+    most_missing(&charged, &reserves, WINDOW)
 }
 
 /// A row of one run.

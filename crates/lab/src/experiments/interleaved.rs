@@ -7,13 +7,12 @@
 use std::sync::Arc;
 
 use config::{Plan, Requests};
-use engine::PolicyName;
 use sim::Simulation;
 use units::{Duration, Instant};
 
 use super::check::Check;
 use super::experiment::Series;
-use super::sample::scenario;
+use super::sample::{bare, most_missing, scenario};
 
 /// The drives, with the least rate of either volume under exclusive quanta, over the five seeds.
 const DRIVES: [(&str, f64); 2] = [("hgst-7k8", 108.4), ("nearline-20t", 124.8)];
@@ -22,7 +21,6 @@ const SECONDS: u64 = 120;
 const WARM_UP: u64 = 10;
 /// The length in seconds of the windows in which shares are looked at.
 const WINDOW: usize = 2;
-const BARE_DEPTH: u32 = 32;
 /// The least sum of rate ÷ alone on the bare drive.
 const SUM: f64 = 1.1;
 /// The most that a share misses in a window, in points.
@@ -56,11 +54,7 @@ fn plan(drive: &str, seed: u32) -> Plan {
 
 /// The load of one volume on the bare drive.
 fn alone(plan: &Plan, only: usize) -> Plan {
-    let mut plan = plan.clone();
-    for disk in &mut plan.disks {
-        disk.set_policy(PolicyName::Fcfs);
-        (disk.depth, disk.unkept_contracts) = (BARE_DEPTH, true);
-    }
+    let mut plan = bare(plan);
     for (index, workload) in plan.workloads.iter_mut().enumerate() {
         if index != only {
             workload.requests = Requests::Listed(Arc::from([]));
@@ -94,13 +88,9 @@ fn run(plan: &Plan) -> Run {
     let report = simulation.report();
     let parts = &report.pool.as_ref().expect("it has a pool").parts;
     let reserve = parts.iter().map(|part| part.reserve).fold(0.0, f64::max);
-    let mut missing = 0.0_f64;
-    for pair in all.windows(WINDOW + 1) {
-        for (last, first) in pair[WINDOW].iter().zip(&pair[0]) {
-            let share = (last.1 - first.1) / WINDOW as f64;
-            missing = missing.max((reserve - share) * 100.0);
-        }
-    }
+    let charged: Vec<Vec<f64>> =
+        all.iter().map(|both| both.map(|(_, charged)| charged).to_vec()).collect();
+    let missing = most_missing(&charged, &[reserve; 2], WINDOW);
     let (first, last) = (all[0], all[all.len() - 1]);
     let rate = |index: usize| (last[index].0 - first[index].0) / (SECONDS - WARM_UP) as f64;
     Run { rates: [rate(0), rate(1)], missing }

@@ -1,6 +1,7 @@
 //! Runs of a plan, and samples of their progress.
 
 use config::{Plan, VolumeIndex};
+use engine::PolicyName;
 use units::{Duration, Instant, Share};
 
 use super::experiment::Series;
@@ -28,6 +29,33 @@ pub(super) fn with_reserves(plan: &Plan, reserves: &[Share]) -> Plan {
 pub(super) fn with_workloads(plan: &Plan, which: &[usize]) -> Plan {
     let workloads = which.iter().map(|index| plan.workloads[*index].clone()).collect();
     Plan { workloads, ..plan.clone() }
+}
+
+/// The commands in a bare drive.
+const BARE_DEPTH: u32 = 32;
+
+/// The same load on the bare drive: `fcfs` with 32 commands in it.
+pub(super) fn bare(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    for disk in &mut plan.disks {
+        disk.set_policy(PolicyName::Fcfs);
+        (disk.depth, disk.unkept_contracts) = (BARE_DEPTH, true);
+    }
+    plan
+}
+
+/// The most that any of these reserves misses in any window of `seconds`, in points. `charged` has,
+/// for each second of a run, the disk time that each volume was charged so far, in seconds.
+pub(super) fn most_missing(charged: &[Vec<f64>], reserves: &[f64], seconds: usize) -> f64 {
+    let mut worst = 0.0_f64;
+    for pair in charged.windows(seconds + 1) {
+        for (index, reserve) in reserves.iter().enumerate() {
+            #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
+            let share = (pair[seconds][index] - pair[0][index]) / seconds as f64;
+            worst = worst.max((reserve - share) * 100.0);
+        }
+    }
+    worst
 }
 
 /// The model of the disk's drive, which is mechanical.
