@@ -89,8 +89,12 @@ determinism: build debug
 	  cmp $(SAME)/$$name.debug.json $(SAME)/$$name.release.json \
 	    || { echo "$$scenario: debug and release differ"; exit 1; }; \
 	done
-	$(TARGET)/debug/spindle-lab reproduce --json --out $(SAME) >$(SAME)/reproduce.debug.json
-	$(LAB) reproduce --json --out $(SAME) >$(SAME)/reproduce.release.json
+	mkdir -p $(SAME)/debug $(SAME)/release
+	(cd $(SAME)/debug; exec $(abspath $(TARGET))/debug/spindle-lab reproduce --json --out out) \
+	  >$(SAME)/reproduce.debug.json & debug=$$!; \
+	(cd $(SAME)/release; exec $(abspath $(LAB)) reproduce --json --out out) \
+	  >$(SAME)/reproduce.release.json; release=$$?; \
+	wait $$debug && test $$release = 0
 	cmp $(SAME)/reproduce.debug.json $(SAME)/reproduce.release.json \
 	  || { echo "experiments: debug and release differ"; exit 1; }
 	@echo "debug and release give the same JSON"

@@ -24,9 +24,6 @@ const WRITES: &str = "500 kB are written in 28 ms where FAST 2003 took 36.5, a r
 const MIRRORED: &str = "one disk has a write buffer in the host, and a mirror's writes go to both \
                         disks before they are answered; without the buffer it has as many as one \
                         disk; a write buffer over all copies would mend it";
-const QUANTA: &str = "deep volumes alternate every 250 ms, and two positionings in a round of half \
-                      a second are 4 % of it; twice as long quanta lose half of that, and give \
-                      two sequential readers a 99th percentile of half a second instead of 0.28";
 const fn miss(
     check: (&'static str, &'static str),
     (bound, entered): (f64, f64),
@@ -35,7 +32,7 @@ const fn miss(
     KnownMiss { check, bound, entered, reason }
 }
 
-const KNOWN_MISSES: [KnownMiss; 13] = [
+const KNOWN_MISSES: [KnownMiss; 11] = [
     miss(
         ("vdisk-fig2", "runs of 1024: maximum ÷ reservable"),
         (100.0, 69.404),
@@ -90,16 +87,6 @@ const KNOWN_MISSES: [KnownMiss; 13] = [
         (1.0, 2.166),
         "EDF delays best effort by the real-time requests released with it, LST serves it within \
          the slack, so that EDF is worse here; RTAS 2000 does not say how LST loses there",
-    ),
-    miss(
-        ("one-scheduler", "deskstar-34gxp: least of throughput ÷ (share × alone)"),
-        (0.95, 0.936),
-        QUANTA,
-    ),
-    miss(
-        ("one-scheduler", "hgst-7k8: least of throughput ÷ (share × alone)"),
-        (0.95, 0.937),
-        QUANTA,
     ),
     miss(("mirror", "random writes, 32: least rate ÷ that of one disk"), (0.9, 0.369), MIRRORED),
     miss(

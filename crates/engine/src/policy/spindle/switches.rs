@@ -26,7 +26,7 @@ const ALLOWANCE_MAX: DiskTime = DiskTime::from_millis(40);
 /// The time constant with which shared costs are charged: 100 ms, in µs² a nanosecond.
 const SPREAD: i64 = 100;
 /// The same of the returns of deep volumes: a round of two of their longest quanta.
-pub(super) const RETURNS_SPREAD: i64 = 500;
+pub(super) const RETURNS_SPREAD: i64 = 666;
 
 /// The most that is paid for one positioning: with two of them, half of the shortest period.
 const POSITIONING_MAX: DiskTime = DiskTime::from_millis(25);
