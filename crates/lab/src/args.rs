@@ -240,7 +240,7 @@ pub(crate) struct Shares {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Clients {
-    /// The duration of each of the nine runs, in seconds.
+    /// The duration of each of the fifteen runs, in seconds.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(5..=600))]
     pub(crate) seconds: u64,
 }

@@ -135,10 +135,18 @@ impl Live {
     }
 
     /// Waits for fio to end and stops the daemon.
-    pub(super) fn end(mut self) -> anyhow::Result<Status> {
+    pub(super) fn end(self) -> anyhow::Result<Status> {
+        self.end_with_flushes().map(|(end, _)| end)
+    }
+
+    /// As [`Live::end`]; also the 99th percentile of the flushes of fio's first job over its whole
+    /// run, in milliseconds, if it sent any.
+    pub(super) fn end_with_flushes(mut self) -> anyhow::Result<(Status, Option<f64>)> {
         let fio = self.wait_for_fio();
+        let said = self.output_text();
         let end = self.daemon.stop().context("cannot stop the daemon")?;
-        fio.map(|()| end)
+        fio?;
+        Ok((end, flush_p99_ms(&said?)?))
     }
 
     /// Waits for fio to end and returns the status without stopping the daemon. A stop would wait
@@ -161,10 +169,21 @@ impl Live {
     }
 }
 
+/// The 99th percentile of the flushes of the first job in what fio said, in milliseconds.
+fn flush_p99_ms(said: &str) -> anyhow::Result<Option<f64>> {
+    // Its NBD engine says in a line of its own that it is connected.
+    let begin = said.find("\n{").map_or(0, |newline| newline + 1);
+    let output: serde_json::Value =
+        serde_json::from_str(&said[begin..]).with_context(|| format!("fio said: {said}"))?;
+    let nanos = output.pointer("/jobs/0/sync/lat_ns/percentile/99.000000");
+    Ok(nanos.and_then(serde_json::Value::as_f64).map(|nanos| nanos / 1e6))
+}
+
 fn fio(plan: &Plan, address: &Address, jobs: &[Job], dir: &Path) -> anyhow::Result<Child> {
     let output = std::fs::File::create(dir.join("fio.txt"))?;
     let mut command = Command::new("fio");
     command.args(["--ioengine=nbd", "--time_based", "--thread", "--norandommap"]);
+    command.arg("--output-format=json");
     for (number, job) in jobs.iter().enumerate() {
         let (name, size) = volume(plan, job.volume);
         command
