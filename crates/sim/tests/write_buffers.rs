@@ -130,6 +130,8 @@ fn a_database_commits_at_its_share_beside_those_who_write() {
         assert!(commits >= 45.0, "{commits} a second beside {neighbour}");
         let p99 = report.volumes[0].latency_ms.p99;
         assert!(p99 <= 120.0, "{p99} ms beside {neighbour}");
+        let alone = self::rates(&plan("hgst-7k8", &[("", neighbour)])).0[0];
+        assert!(rates[1] >= 0.7 * 0.85 * alone, "{rates:?}, {alone} alone: {neighbour}");
     }
 }
 
@@ -154,7 +156,7 @@ fn writes_through_the_buffer_are_as_fast_as_through_that_of_the_drive() {
         plain.disks[0].write_buffer = None;
         let (buffered, plain) = (rates(&buffered).0[0], rates(&plain).0[0]);
         println!("{buffered:.1} a second, {plain:.1} in the drive's own buffer");
-        assert!(buffered >= 0.99 * plain, "{buffered} a second, {plain} through the drive's");
+        assert!(buffered >= plain, "{buffered} a second, {plain} through the drive's");
     }
 }
 
