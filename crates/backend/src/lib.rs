@@ -35,5 +35,6 @@ pub use layers::health::{Health, HealthMonitor, HealthState};
 pub use layers::random_faults::{FaultRates, RandomFaults};
 pub use layers::reopen::{OpenFn, ReopenRequest};
 pub use layers::scripted_faults::{FaultKind, FaultRule, FaultScript, ScriptedFaults};
+pub use layers::slow_disk::{SLOW_IN_A_ROW, STALLED_TIMES, SlowDisk, SlowDiskRule};
 pub use memory::{AbsentDisk, MemoryDisk, NullDisk};
 pub use real::{RealDisk, RealError, RealOptions};

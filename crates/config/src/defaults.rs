@@ -41,6 +41,7 @@ pub(crate) const RELOCATION_SHARE: Share = Share::from_percent(5);
 /// How long a disk has been out before a spare takes its place: one that was only detached is back
 /// sooner, and then gets no more than what it missed.
 pub(crate) const SPARE_AFTER: Duration = Duration::from_secs(60);
+pub(crate) const SLOW_AFTER: Duration = Duration::from_secs(2);
 
 const _: () = assert!(WRITE_BUFFER_PROCESS.0 <= WRITE_BUFFER_PROCESS_MAX.0 / SECTOR_BYTES);
 const _: () = assert!(HOST_LATENESS.as_nanos() <= HOST_LATENESS_MAX.as_nanos());

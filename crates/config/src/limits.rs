@@ -73,6 +73,11 @@ pub const LINGER_MAX: Duration = Duration::from_millis(20);
 /// The longest time that a disk is out before a spare takes its place: a week without a copy is as
 /// good as no spare.
 pub const SPARE_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The shortest time from which on an answer of a pool's disk can be called slow: a healthy drive
+/// takes up to half of it for a command among 32.
+pub const SLOW_AFTER_MIN: Duration = Duration::from_millis(500);
+/// The longest.
+pub const SLOW_AFTER_MAX: Duration = Duration::from_secs(3600);
 /// The shortest estimate of a request. Not zero: a request without cost would not be accounted for.
 pub const ESTIMATE_MIN: Duration = Duration::from_micros(1);
 /// The longest lateness of a host: with more, streams cannot be admitted in any useful number.

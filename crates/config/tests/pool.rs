@@ -51,6 +51,7 @@ fn full() -> String {
         "{}{}\
          [pool]\ndisks = [\"d2\", \"d0\", \"d1\"]\nmetadata = \"2%\"\nreorganise = \"10%\"\n\
          rebuild = {{ reserve = \"3%\", limit = \"40%\" }}\nspare_after = \"5s\"\n\
+         slow_after = \"9s\"\n\
          removing = [\"old\"]\n\
          [[pool.volume]]\nname = \"films\"\nsize = \"2GiB\"\ndisks = [\"d1\", \"d0\"]\nlayout = \
          \"stripe\"\n\
@@ -86,6 +87,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
             limit: Share::from_percent(40),
         }),
         spare_after: Duration::from_secs(5),
+        slow_after: Duration::from_secs(9),
         removing: vec!["old".to_owned()],
         volumes: vec![
             PoolVolume {
@@ -106,7 +108,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 source: None,
                 labels: Labels::new(),
                 ublk: false,
-                line: 20,
+                line: 21,
             },
             PoolVolume {
                 name: "cam".to_owned(),
@@ -121,7 +123,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 priority: Priority::Normal,
                 rate: None,
                 stream: Some(PoolStream { requested: asked, span, order: StreamOrder::Any }),
-                line: 31,
+                line: 32,
                 latency: None,
                 write_buffer: engine::limits::WRITE_BUFFER,
                 source: None,

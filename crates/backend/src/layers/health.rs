@@ -4,6 +4,10 @@
 //! After a failed flush, data written before it may be lost, and the next flush would succeed
 //! without reporting it. The disk is then poisoned: no write and no flush is sent until it is
 //! reopened, and the clients see the errors. Reads go on, so that the data can be copied.
+//!
+//! A disk that is given up is offline though its device may answer yet: each command in flight is
+//! answered as failed, and what the device says of it later is dropped. It is reopened once the
+//! device has answered them all.
 
 use std::collections::VecDeque;
 
@@ -12,6 +16,7 @@ use units::{Duration, Instant, Op, Sectors};
 use crate::disk::{Completion, Disk, Failure, Job, Tag, Waker};
 use crate::layers::forward;
 use crate::layers::reopen::ReopenRequest;
+use crate::layers::slow_disk::{SlowDisk, SlowDiskRule};
 use crate::memory::NullDisk;
 
 /// What a disk can serve, the best state first.
@@ -22,7 +27,8 @@ pub enum HealthState {
     Healthy,
     /// Reads only: a flush failed. Cure: find out what is lost, and reopen it.
     Poisoned,
-    /// Nothing: the device has been removed. Cure: attach it again, and reopen it.
+    /// Nothing: the device has been removed, or was given up as too slow. Cure: attach it again, or
+    /// replace it, and reopen it.
     Offline,
 }
 
@@ -47,6 +53,10 @@ pub struct HealthMonitor {
     health: Health,
     /// The jobs in flight.
     in_flight: Vec<InFlight>,
+    /// The jobs of a disk that was given up which the device has not answered.
+    given_up: Vec<Tag>,
+    /// Whether the disk can be too slow, and how slow it was so far.
+    slow: Option<SlowDiskRule>,
     /// The jobs that were refused, until they are reaped.
     refused: VecDeque<(Completion, Instant)>,
     reopening: Option<ReopenRequest>,
@@ -67,7 +77,8 @@ impl HealthMonitor {
     pub fn new(disk: Box<dyn Disk>) -> Self {
         let (in_flight, refused, held) = (Vec::new(), VecDeque::new(), Vec::new());
         let (reopening, waker, health) = (None, None, Health::default());
-        Self { disk, health, in_flight, refused, reopening, held, waker }
+        let (given_up, slow) = (Vec::new(), None);
+        Self { disk, health, in_flight, given_up, slow, refused, reopening, held, waker }
     }
 
     /// Monitors a disk that is not there.
@@ -77,6 +88,29 @@ impl HealthMonitor {
         monitor
     }
 
+    /// Watches for slow answers from now on.
+    pub fn watch_for_slowness(&mut self, rule: SlowDiskRule) {
+        self.slow = Some(rule);
+    }
+
+    /// Whether the disk that serves is too slow.
+    pub fn slowness(&self, now: Instant) -> Option<SlowDisk> {
+        let rule = self.slow.filter(|_| self.health.state == HealthState::Healthy)?;
+        rule.verdict(self.health(now).oldest.map(|(_, age)| age))
+    }
+
+    /// Takes the disk for failed: it is offline, and all its commands in flight have failed.
+    pub fn give_up(&mut self, now: Instant) {
+        self.health.state = HealthState::Offline;
+        for in_flight in core::mem::take(&mut self.in_flight) {
+            let (tag, failure) = (in_flight.tag, Failure::Offline);
+            self.record_failure(&in_flight, failure);
+            self.given_up.push(tag);
+            self.refused.push_back((Completion { tag, result: Err(failure), delay: None }, now));
+        }
+        assert!(self.in_flight.is_empty(), "all have been answered");
+    }
+
     /// Reopens the disk when no command is in flight, which [`Disk::reap`] finds. A healthy disk
     /// is not reopened, unless that was asked for.
     pub fn reopen(&mut self, reopening: ReopenRequest) {
@@ -84,6 +118,10 @@ impl HealthMonitor {
             (reopening.on_done)(Err("is healthy: there is nothing to reopen".to_owned()));
         } else if self.reopening.is_some() {
             (reopening.on_done)(Err("is already being reopened".to_owned()));
+        } else if !self.given_up.is_empty() {
+            let count = self.given_up.len();
+            let text = format!("has not answered {count} commands since it was given up as slow");
+            (reopening.on_done)(Err(text));
         } else {
             self.reopening = Some(reopening);
         }
@@ -94,11 +132,15 @@ impl HealthMonitor {
         if !self.in_flight.is_empty() {
             return;
         }
+        assert!(self.given_up.is_empty(), "what was given up has been answered");
         let Some(ReopenRequest { open, on_done, .. }) = self.reopening.take() else { return };
         let old = core::mem::replace(&mut self.disk, Box::new(NullDisk::new(Sectors::ZERO)));
         let opened = open(old).map(|disk| {
             self.disk = disk;
             self.health.state = HealthState::Healthy;
+            if let Some(rule) = &mut self.slow {
+                rule.reset();
+            }
             if let Some(waker) = &self.waker {
                 self.disk.set_waker(Waker::clone(waker));
             }
@@ -186,9 +228,18 @@ impl Disk for HealthMonitor {
         if self.reopening.is_some() {
             self.reopen_now(now);
         }
-        let finished = self.disk.reap(now)?;
+        let finished = loop {
+            let finished = self.disk.reap(now)?;
+            let Some(index) = self.given_up.iter().position(|tag| *tag == finished.tag) else {
+                break finished;
+            };
+            self.given_up.swap_remove(index);
+        };
         let index = self.in_flight.iter().position(|in_flight| in_flight.tag == finished.tag);
         let in_flight = self.in_flight.swap_remove(index.expect("a completed job was in flight"));
+        if let Some(rule) = &mut self.slow {
+            rule.answered(now.since(in_flight.since));
+        }
         if let Err(failure) = finished.result {
             self.record_failure(&in_flight, failure);
         }

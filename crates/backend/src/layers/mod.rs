@@ -5,6 +5,7 @@ pub(crate) mod health;
 pub(crate) mod random_faults;
 pub(crate) mod reopen;
 pub(crate) mod scripted_faults;
+pub(crate) mod slow_disk;
 
 /// Forwards the named methods of [`Disk`](crate::Disk) to the field `disk`.
 macro_rules! forward {

@@ -212,6 +212,14 @@ pub(crate) static POOL: Lazy = Lazy::new(|| {
         )
         .or(time_text(d::SPARE_AFTER)),
         Key::new(
+            "slow_after",
+            times(l::SLOW_AFTER_MIN, l::SLOW_AFTER_MAX),
+            "From when on a command of one of the disks is slow. A disk is taken out as if it had \
+             failed, if each of its blocks has a whole copy elsewhere, once 16 commands in a row \
+             were slow, or one has had no answer for ten times as long.",
+        )
+        .or(time_text(d::SLOW_AFTER)),
+        Key::new(
             "removing",
             format!("a list of at most {} names", l::POOL_VOLUMES_MAX),
             "Volumes whose removal was begun: the daemon writes it, ends the removal when it \

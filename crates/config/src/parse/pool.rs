@@ -17,7 +17,7 @@ use super::{deadlines, latency, nbd, pool_stream, unkept, write_buffer};
 use crate::defaults;
 use crate::demand::{Spread, rate_of_pieces};
 use crate::keys::{FROM, REBUILD};
-use crate::limits::{DISKS_MAX, POOL_VOLUMES_MAX, SPARE_AFTER_MAX};
+use crate::limits::{DISKS_MAX, POOL_VOLUMES_MAX, SLOW_AFTER_MAX, SLOW_AFTER_MIN, SPARE_AFTER_MAX};
 use crate::plan::{
     Disk, DiskContract, DiskIndex, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume, RebuildContract,
     ZONES, layout_name,
@@ -50,6 +50,12 @@ pub(crate) fn head(table: &Table<'_>, disks: &[Disk]) -> Result<PoolPlan, InputE
             Duration::ZERO..=SPARE_AFTER_MAX,
             "",
             defaults::SPARE_AFTER,
+        )?,
+        slow_after: table.duration(
+            "slow_after",
+            SLOW_AFTER_MIN..=SLOW_AFTER_MAX,
+            "",
+            defaults::SLOW_AFTER,
         )?,
         removing: Vec::new(),
         volumes: Vec::new(),

@@ -45,6 +45,9 @@ pub struct PoolPlan {
     pub rebuild: Option<RebuildContract>,
     /// How long a disk has been out before a spare takes its place.
     pub spare_after: Duration,
+    /// From when on an answer of one of its disks is slow: one that is slow again and again, or
+    /// does not answer, is taken out if the pool can do without.
+    pub slow_after: Duration,
     /// The names of volumes whose removal was begun: those of them that the pool still has are
     /// removed at the next start. None of them is in `volumes`.
     pub removing: Vec<String>,

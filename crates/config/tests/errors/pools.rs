@@ -106,7 +106,7 @@ fn with_an_unknown_key() {
     assert_eq!(
         pool("disk = \"d0\"\n"),
         "plan.toml:1: [pool]: field `disk`: found `disk`, expected one of the keys `disks`, \
-         `metadata_share`, `relocation_share`, `rebuild`, `spare_after`, `removing`, \
+         `metadata_share`, `relocation_share`, `rebuild`, `spare_after`, `slow_after`, `removing`, \
          `volume`"
     );
     assert_eq!(
@@ -165,6 +165,7 @@ fn with_a_spare_that_is_in_use_or_has_no_pool_to_serve() {
          table `[pool]`"
     );
     assert!(pool("disks = [\"d0\"]\nspare_after = \"8d\"\n").contains("field `spare_after`"));
+    assert!(pool("disks = [\"d0\"]\nslow_after = \"0s\"\n").contains("field `slow_after`"));
 }
 
 #[test]

@@ -34,6 +34,7 @@ use crate::pool::service::{PieceDone, PoolService};
 use crate::slots::Slots;
 
 mod read_ahead;
+mod slow;
 mod write_buffer;
 
 /// The longest sleep of a disk's thread without work.
@@ -88,6 +89,8 @@ pub(crate) struct DiskThread {
     jit_enabled: bool,
     /// The disk's state when it was last reported.
     state: backend::HealthState,
+    /// The disk is slow, and until then the pool is not asked again whether it can do without.
+    slow_until: Option<Instant>,
     /// Time without a command in flight, up to `idle_since` if none is in flight now.
     idle: TimeSum,
     /// When the last command completed.
@@ -142,6 +145,7 @@ impl DiskThread {
             lateness: Lateness::default(),
             jit_enabled,
             state: backend::HealthState::Healthy,
+            slow_until: None,
             idle: TimeSum::default(),
             idle_since: Instant::ZERO,
             stopping: false,
@@ -181,6 +185,7 @@ impl DiskThread {
             wait.run(&inbox, &mut margin, &mut messages);
             let disk = &mut *lock(disk);
             let now = disk.run_once(&mut messages);
+            disk.give_up_if_slow(now);
             disk.handle.reply_many(&mut disk.replies);
             disk.finish_iteration(now);
             disk.report_jit_change();

@@ -311,6 +311,13 @@ impl PoolService {
         self.inner().disks.insert(number, disk);
     }
 
+    /// Whether the disk is one of the pool's that it can do without.
+    pub(crate) fn can_spare(&self, disk: DiskIndex) -> bool {
+        let inner = self.inner();
+        let number = inner.disks.iter().find(|(_, one)| one.disk == disk).map(|(id, _)| *id);
+        number.is_some_and(|number| inner.flow.can_spare(number))
+    }
+
     /// A disk has failed, whether or not it has work: the pool goes on without it if it can.
     pub(crate) fn disk_failed(&self, disk: DiskIndex) {
         let mut inner = self.inner();

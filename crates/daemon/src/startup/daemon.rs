@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::{io, thread};
 
-use backend::{AbsentDisk, Disk, HealthMonitor};
+use backend::{AbsentDisk, Disk, HealthMonitor, SlowDiskRule};
 use config::{DiskIndex, Document, Plan};
 use host::Clock;
 use nbd::{Address, Server};
@@ -126,7 +126,8 @@ impl Daemon {
             stream_watch: Mutex::default(),
             stop_stream_watch: StopSignal::default(),
         };
-        let threads = disk_threads(&state, disks, layer).map_err(StartError::Thread)?;
+        let slow = plan.pool.as_ref().map(|pool| SlowDiskRule::new(pool.slow_after));
+        let threads = disk_threads(&state, (disks, slow), layer).map_err(StartError::Thread)?;
         let also = also().map_err(StartError::Listen)?;
         let started = spawn_all(&state, threads, server);
         let (disks, server) = started.inspect_err(|_| state.stop_disks())?;
@@ -277,16 +278,19 @@ fn attach_volumes(plan: &Plan, disks: &mut [OpenedDisk], now: Instant) -> Routes
 
 fn disk_threads(
     state: &DaemonState,
-    disks: Vec<OpenedDisk>,
+    (disks, slow): (Vec<OpenedDisk>, Option<SlowDiskRule>),
     layer: Layer<'_>,
 ) -> io::Result<Vec<SharedDisk>> {
     let disks = disks.into_iter().zip(&state.disks).zip(&state.inboxes).enumerate();
     let threads = disks.map(|(index, ((opened, name), inbox))| {
         let observer = Observer::new(DiskIndex(index), state.subscribers.clone());
-        let disk = match opened.absent {
+        let mut disk = match opened.absent {
             Some(_) => HealthMonitor::offline(opened.disk),
             None => HealthMonitor::new(layer(name, opened.disk)),
         };
+        if let Some(rule) = slow {
+            disk.watch_for_slowness(rule);
+        }
         let (inbox, handle, pool) = (inbox.clone(), state.handle.clone(), state.pool.clone());
         let deps = DiskThreadDeps { inbox, handle, pool, observer };
         let named = (DiskIndex(index), name.clone());

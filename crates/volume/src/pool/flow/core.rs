@@ -111,6 +111,11 @@ impl Flow {
         self.pool.fail(disk)
     }
 
+    /// Whether the pool goes on without a disk that is in, and no block is lost with it.
+    pub fn can_spare(&self, disk: DiskId) -> bool {
+        self.pool.can_spare(disk)
+    }
+
     /// Whether a piece is in flight at a disk.
     pub fn is_busy(&self, disk: DiskId) -> bool {
         self.pieces.values().any(|piece| piece.disk == disk)
