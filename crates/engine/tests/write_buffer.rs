@@ -407,9 +407,13 @@ impl Client {
     }
 
     fn destage(&mut self) -> Destage {
-        let action = self.0.poll(1, Instant::ZERO);
-        let Some(WriteBufferAction::Destage(destage)) = action else { panic!("{action:?}") };
-        destage
+        loop {
+            match self.0.poll(1, Instant::ZERO) {
+                Some(WriteBufferAction::Destage(destage)) => return destage,
+                Some(WriteBufferAction::Drop(_)) => {}
+                action => panic!("a write to the disk, not {action:?}"),
+            }
+        }
     }
 
     fn answered(&mut self) -> Outcome {
@@ -459,6 +463,28 @@ fn what_the_disk_could_not_write_fails_one_flush() {
         assert_eq!(client.send(0, flush), Handling::Flushed(Outcome::Done), "it was told once");
         assert_eq!(client.0.usage(VolumeId(0)).lost, Sectors(8));
     }
+}
+
+#[test]
+fn what_the_disk_could_not_write_of_one_copy_of_several_fails_no_later_flush() {
+    let mut client = Client::new();
+    client.0.report_losses(VolumeId(0));
+    assert!(client.0.reports_losses(VolumeId(0)) && !client.0.reports_losses(VolumeId(1)));
+    let flush = Operation::flush();
+    for volume in [0, 1] {
+        client.write(volume);
+        assert_eq!(client.send(volume, flush), Handling::Waits);
+        let destage = client.destage();
+        client.0.destaged(&destage, Outcome::Failed);
+        assert_eq!(client.answered(), Outcome::Failed, "one that waits for it fails");
+        let forced = Operation::write(Extent::new(Lba(u64::from(volume) * VOLUME), Sectors(8)));
+        assert!(matches!(client.send(volume, forced.with_fua()), Handling::Forced(_)));
+        let destage = client.destage();
+        client.0.destaged(&destage, Outcome::Failed);
+        assert_eq!(client.answered(), Outcome::Failed, "and so does a forced write");
+    }
+    assert_eq!(client.send(0, flush), Handling::Flushed(Outcome::Done), "the driver was told");
+    assert_eq!(client.send(1, flush), Handling::Flushed(Outcome::Failed), "no other was");
 }
 
 /// What a flush of the drive makes durable need not be forced, while nothing else uses the disk.

@@ -28,7 +28,9 @@
 //!
 //! Invariants:
 //! - A flush is answered when all that its volume was answered before it is on the medium, and
-//!   waits for no other volume. A forced write is answered when it is there itself.
+//!   waits for no other volume. A forced write is answered when it is there itself. What a destage
+//!   failed to write fails the flush, unless its driver acts on that
+//!   ([`WriteBuffer::report_losses`]).
 //! - Two writes of one sector reach the disk in their order: a part goes when none that overlaps
 //!   it is in the engine.
 //! - What is not flushed may be lost with the power, in any subset: a sector then holds one of the
@@ -254,6 +256,18 @@ impl WriteBuffer {
         let there = self.volume(volume);
         debug_assert!(there.is_empty(), "it is set at the start");
         there.flushes = DriveFlush::Always;
+    }
+
+    /// From now on the driver acts on a destage of this volume that fails, before it hands on
+    /// anything that has ended since: a later flush does not fail for it. So it is with one copy
+    /// of several, where the others have what is lost.
+    ///
+    /// # Panics
+    /// If the volume was not added.
+    pub fn report_losses(&mut self, volume: VolumeId) {
+        let there = self.volume(volume);
+        debug_assert!(there.is_empty(), "it is set at the start");
+        there.reports_losses = true;
     }
 
     fn write(&mut self, request: &Request, now: Instant) -> Handling {

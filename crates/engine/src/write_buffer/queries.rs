@@ -66,6 +66,12 @@ impl WriteBuffer {
         self.settings.memory
     }
 
+    /// Whether the driver is to act on what a destage of this volume fails to write.
+    pub fn reports_losses(&self, volume: VolumeId) -> bool {
+        let there = self.volumes.get(volume.0 as usize).and_then(Option::as_ref);
+        there.is_some_and(|there| there.reports_losses)
+    }
+
     /// Whether nothing of a volume is buffered, in the engine, or waiting.
     pub fn is_empty(&self, volume: VolumeId) -> bool {
         let there = self.volumes.get(volume.0 as usize).and_then(Option::as_ref);

@@ -133,6 +133,8 @@ pub(super) struct Volume {
     flushing: Option<(DestageId, Since)>,
     /// Whether data was lost that no flush has been told of.
     has_lost: bool,
+    /// Whether the driver is to act on a loss: no later flush fails for it.
+    pub(super) reports_losses: bool,
 }
 
 impl Volume {
@@ -505,14 +507,14 @@ impl Volume {
     }
 
     /// Data was lost: the requests that wait for it fail, and if none of them is a flush, the next
-    /// flush does.
+    /// flush does, unless the driver acts on it.
     fn lose(&mut self, waits: impl Fn(&Waiter) -> bool) {
         let mut is_told = false;
         for waiter in self.waiters.iter_mut().filter(|waiter| waits(waiter)) {
             waiter.outcome = Outcome::Failed;
             is_told |= waiter.extent.is_none();
         }
-        self.has_lost |= !is_told;
+        self.has_lost |= !is_told && !self.reports_losses;
     }
 
     /// Checks the invariants.
