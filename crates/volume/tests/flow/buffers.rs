@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Destage, Handling, Outcome, PieceId, Request, RequestId, VolumeId, WriteBuffer,
+    Buffering, Destage, Handling, Outcome, PieceId, Request, RequestId, VolumeId, WriteBuffer,
     WriteBufferAction, WriteBufferSettings,
 };
 use rng::SplitMix64;
@@ -21,9 +21,19 @@ const RELOCATION: VolumeId = VolumeId(1);
 
 /// What the disk has not carried out.
 #[derive(Debug)]
-enum Sent {
+pub(crate) enum Sent {
     Piece(u64),
     Destage(Destage, Contents),
+}
+
+/// Whose the writes of an account are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A volume with one copy, on disks that do not fail.
+    Single,
+    /// A volume with one copy, on disks that fail: its writes are not buffered.
+    Fragile,
+    Mirror,
 }
 
 /// A piece that has not ended.
@@ -43,12 +53,17 @@ struct Open {
 pub(crate) struct Ended {
     pub(crate) piece: flow::PieceId,
     pub(crate) seen: Option<Contents>,
+    pub(crate) is_done: bool,
 }
 
 pub(crate) struct Buffers {
     buffer: WriteBuffer,
     settings: WriteBufferSettings,
     accounts: BTreeMap<PoolVolumeId, VolumeId>,
+    /// Of whose volumes a failed destage was not reported to the pool, and what it was to write.
+    losses: Vec<(PoolVolumeId, Contents)>,
+    /// Whether the disk is known to be gone: nothing more is promised in memory.
+    is_offline: bool,
     held: BTreeMap<PieceId, Contents>,
     open: BTreeMap<u64, Open>,
     sent: Vec<Sent>,
@@ -81,6 +96,8 @@ impl Buffers {
             buffer,
             settings,
             accounts: BTreeMap::new(),
+            losses: Vec::new(),
+            is_offline: false,
             held: BTreeMap::new(),
             open: BTreeMap::new(),
             sent: Vec::new(),
@@ -90,7 +107,7 @@ impl Buffers {
         }
     }
 
-    fn account(&mut self, payer: ChargeTo, rng: &mut SplitMix64) -> VolumeId {
+    fn account(&mut self, payer: ChargeTo, owner: Owner, rng: &mut SplitMix64) -> VolumeId {
         let volume = match payer {
             ChargeTo::Metadata => return METADATA,
             ChargeTo::Relocation | ChargeTo::Rebuild => return RELOCATION,
@@ -98,8 +115,13 @@ impl Buffers {
         };
         let next = VolumeId(2 + u32::try_from(self.accounts.len()).unwrap());
         *self.accounts.entry(volume).or_insert_with(|| {
-            let bound = if rng.below(4) == 0 { 0 } else { rng.draw() % 6_000 };
+            let is_off = owner == Owner::Fragile || rng.below(4) == 0;
+            let bound = if is_off { 0 } else { rng.draw() % 6_000 };
             self.buffer.add_volume(next, Sectors(bound));
+            if owner == Owner::Mirror {
+                self.buffer.report_losses(next);
+                self.buffer.set_buffering(next, Buffering::HostAndDrive);
+            }
             next
         })
     }
@@ -107,11 +129,11 @@ impl Buffers {
     /// A piece goes to the disk: a write with what it writes.
     pub(crate) fn submit(
         &mut self,
-        (piece, payer): (flow::PieceId, ChargeTo),
+        (piece, payer, owner): (flow::PieceId, ChargeTo, Owner),
         (operation, contents, erases): (Operation, Contents, bool),
         rng: &mut SplitMix64,
     ) {
-        let volume = self.account(payer, rng);
+        let volume = self.account(payer, owner, rng);
         let open = Open { operation, volume, contents, erases, copied: Vec::new() };
         assert!(self.open.insert(piece.0, open).is_none(), "a piece is issued once");
         self.serve(piece.0);
@@ -121,27 +143,27 @@ impl Buffers {
     fn serve(&mut self, id: u64) {
         let Open { operation, volume, .. } = self.open[&id];
         let request = Request { id: RequestId(id), volume, operation };
+        if self.is_offline {
+            return self.sent.push(Sent::Piece(id));
+        }
         match self.buffer.submit(&request, self.now) {
             Handling::Buffered(piece) => {
                 self.keep(piece, id);
-                self.end(id, None);
+                self.end(id, None, Outcome::Done);
             }
             Handling::Forced(piece) => self.keep(piece, id),
             Handling::Waits => {}
             Handling::Memory => {
                 self.copy(id);
                 let seen = self.read(id, &Contents::new());
-                self.end(id, Some(seen));
+                self.end(id, Some(seen), Outcome::Done);
             }
             Handling::Overlaid => {
                 self.copy(id);
                 self.sent.push(Sent::Piece(id));
             }
             Handling::Disk => self.sent.push(Sent::Piece(id)),
-            Handling::Flushed(outcome) => {
-                assert_eq!(outcome, Outcome::Done, "the disk does not fail");
-                self.end(id, None);
-            }
+            Handling::Flushed(outcome) => self.end(id, None, outcome),
         }
     }
 
@@ -178,9 +200,10 @@ impl Buffers {
         seen
     }
 
-    fn end(&mut self, id: u64, seen: Option<Contents>) {
+    fn end(&mut self, id: u64, seen: Option<Contents>, outcome: Outcome) {
         assert!(self.open.remove(&id).is_some(), "a piece ends once");
-        self.ended.push(Ended { piece: flow::PieceId(id), seen });
+        let (piece, is_done) = (flow::PieceId(id), outcome == Outcome::Done);
+        self.ended.push(Ended { piece, seen, is_done });
     }
 
     fn poll(&mut self) {
@@ -189,7 +212,7 @@ impl Buffers {
                 WriteBufferAction::Accept { request, piece, forced } => {
                     self.keep(piece, request.0);
                     if !forced {
-                        self.end(request.0, None);
+                        self.end(request.0, None, Outcome::Done);
                     }
                 }
                 WriteBufferAction::Destage(destage) => {
@@ -200,8 +223,7 @@ impl Buffers {
                 WriteBufferAction::Submit(request) => self.sent.push(Sent::Piece(request.0)),
                 WriteBufferAction::Again(request) => self.serve(request.0),
                 WriteBufferAction::Answer { request, outcome } => {
-                    assert_eq!(outcome, Outcome::Done, "the disk does not fail");
-                    self.end(request.0, None);
+                    self.end(request.0, None, outcome);
                 }
                 WriteBufferAction::Drop(piece) => {
                     assert!(self.held.remove(&piece).is_some(), "a piece is released once");
@@ -217,29 +239,75 @@ impl Buffers {
         (count > 0).then(|| self.ended.swap_remove(rng.below(count) as usize))
     }
 
-    /// The disk carries out one of its commands, or time passes: whether there was something.
-    pub(crate) fn step(&mut self, disk: &mut Disk, rng: &mut SplitMix64) -> bool {
+    /// Whether the disk is known to be gone.
+    pub(crate) fn set_offline(&mut self, is_offline: bool) {
+        self.is_offline = is_offline;
+    }
+
+    /// One of the disk's commands; with none, time passes.
+    pub(crate) fn take_sent(&mut self, rng: &mut SplitMix64) -> Option<Sent> {
         self.now += Duration::from_micros(rng.draw() % 20_000);
         let count = u32::try_from(self.sent.len()).unwrap();
-        if count == 0 {
-            self.now += self.settings.age;
-            self.poll();
-            return !self.sent.is_empty() || !self.ended.is_empty();
+        if count > 0 {
+            return Some(self.sent.swap_remove(rng.below(count) as usize));
         }
-        match self.sent.swap_remove(rng.below(count) as usize) {
+        self.now += self.settings.age;
+        self.poll();
+        assert!(self.sent.len() < 1_000, "commands are bounded");
+        None
+    }
+
+    /// Whether the disk has a command, or a piece has ended.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.sent.is_empty() || !self.ended.is_empty()
+    }
+
+    /// What was lost, and is not reported.
+    pub(crate) fn take_losses(&mut self) -> Vec<(PoolVolumeId, Contents)> {
+        std::mem::take(&mut self.losses)
+    }
+
+    /// What is in memory alone, in the order of its sectors, as its log has it.
+    pub(crate) fn logged(&self) -> Vec<(Extent, Contents)> {
+        let parts = self.buffer.held();
+        let of = |one: engine::BufferedPart| {
+            let from = Extent::new(Lba(one.offset.0), one.extent.len);
+            (one.extent, part(&self.held[&one.piece], from, one.extent.start))
+        };
+        parts.map(of).collect()
+    }
+
+    /// The disk carries a command out, or fails it: a destage that fails may have been carried out.
+    pub(crate) fn perform(
+        &mut self,
+        sent: Sent,
+        (disk, fails, is_lost): (&mut Disk, bool, bool),
+        rng: &mut SplitMix64,
+    ) {
+        match sent {
             Sent::Destage(destage, contents) => {
                 let Operation { op, extent, fua } = destage.operation;
                 match (op, fua) {
+                    _ if is_lost => {}
                     (Op::Flush, _) => disk.flush(),
                     (_, true) => disk.enter_forced(extent, &contents),
-                    (_, false) => disk.enter(extent, contents),
+                    (_, false) => disk.enter(extent, contents.clone()),
                 }
-                self.buffer.destaged(&destage, Outcome::Done);
+                let outcome = if fails { Outcome::Failed } else { Outcome::Done };
+                self.buffer.destaged(&destage, outcome);
+                if fails && self.buffer.reports_losses(destage.volume) {
+                    let own = self.accounts.iter().find(|(_, account)| **account == destage.volume);
+                    self.losses.push((*own.expect("its account").0, contents));
+                }
+            }
+            Sent::Piece(id) if fails => {
+                let volume = self.open[&id].volume;
+                self.end(id, None, Outcome::Failed);
+                self.buffer.ended(volume, RequestId(id));
             }
             Sent::Piece(id) => self.carry_out(id, disk, rng),
         }
         self.poll();
-        true
     }
 
     fn carry_out(&mut self, id: u64, disk: &mut Disk, rng: &mut SplitMix64) {
@@ -257,7 +325,7 @@ impl Buffers {
             Op::Flush => disk.flush(),
             Op::Trim | Op::Seek => {}
         }
-        self.end(id, seen);
+        self.end(id, seen, Outcome::Done);
         self.buffer.ended(volume, RequestId(id));
     }
 }

@@ -9,9 +9,14 @@ use crate::world::World;
 
 /// A mirror with a copy on each of its disks, which was written to.
 fn written(copies: u8) -> (World, PoolVolumeId) {
-    let mut world = World::new(1, copies.into());
+    written_on(copies, copies)
+}
+
+/// A mirror over this number of disks, which was written to.
+fn written_on(members: u8, copies: u8) -> (World, PoolVolumeId) {
+    let mut world = World::new(1, members.into());
     let layout = Layout::Mirror(Copies::new(copies).unwrap());
-    let disks = (0..copies).map(|disk| DiskId(disk.into())).collect();
+    let disks = (0..members).map(|disk| DiskId(disk.into())).collect();
     let (name, size, zone) = ("mirror".to_owned(), Blocks(8), Zone::Any);
     let volume = NewVolume { name, size, layout, zone, thin: false, seed: 1, disks };
     world.change(Operation::Create(volume));
@@ -28,14 +33,25 @@ fn whole() -> Extent {
 
 /// A disk loses the mirror's data, and is found to have failed.
 fn lose(world: &mut World, id: PoolVolumeId, disk: u32) {
+    erase(world, id, disk);
+    assert!(world.flow.fail(DiskId(disk)), "the pool goes on without it");
+    world.listen();
+}
+
+/// A disk loses the mirror's data.
+fn erase(world: &mut World, id: PoolVolumeId, disk: u32) {
     let volume = world.flow.pool().state().volume(id).unwrap();
     let places: Vec<_> = volume.places().filter(|place| place.disk == DiskId(disk)).collect();
     let device = usize::try_from(disk).unwrap();
     for place in places {
         world.disks[device].erase(place.extent());
     }
-    assert!(world.flow.fail(DiskId(disk)), "the pool goes on without it");
-    world.listen();
+}
+
+fn flush(world: &mut World, id: PoolVolumeId) -> bool {
+    let flush = world.submit(id, units::Operation::flush(), false);
+    world.drain();
+    is_answered(world, flush)
 }
 
 fn is_answered(world: &World, id: PoolRequestId) -> bool {
@@ -101,4 +117,44 @@ fn what_is_loaded_from_a_disk_after_it_has_failed_is_stored_nowhere() {
             world.drain();
         }
     }
+}
+
+#[test]
+fn a_write_that_no_copy_has_fails_the_next_flush_and_no_further_one() {
+    for is_flushed in [false, true] {
+        let (mut world, id) = written_on(3, 2);
+        assert!(world.flow.fail(DiskId(0)), "the others have all of it");
+        world.drain();
+        // Of some blocks the second disk has the only copy.
+        world.submit(id, units::Operation::write(whole()), false);
+        world.drain();
+        assert!(!is_flushed || flush(&mut world, id));
+        assert!(world.flow.lose(DiskId(1), id), "the pool goes on without it");
+        world.drain();
+        assert_eq!(flush(&mut world, id), is_flushed, "flushed: {is_flushed}");
+        assert!(flush(&mut world, id), "it was told once");
+    }
+}
+
+#[test]
+fn a_disk_that_stays_in_is_not_read_where_it_lost_what_it_had_answered() {
+    let (mut world, id) = written(3);
+    world.flow.pause_resync(true);
+    let flushing = world.submit(id, units::Operation::flush(), false);
+    assert!(world.flow.fail(DiskId(0)), "two stay");
+    erase(&mut world, id, 1);
+    assert!(!world.flow.lose(DiskId(1), id), "less than half would stay");
+    for _ in 0..4 {
+        world.submit(id, units::Operation::read(whole()), false);
+    }
+    world.drain();
+    assert!(!is_answered(&world, flushing), "it may be told that all is there");
+    assert!(!flush(&mut world, id) && flush(&mut world, id), "the next one is told too");
+    world.flow.pause_resync(false);
+    world.drain();
+    assert!(world.flow.resync().done > 0, "what it lost is written again");
+    assert!(world.flow.fail(DiskId(2)), "it has all of it now");
+    let read = world.submit(id, units::Operation::read(whole()), false);
+    world.drain();
+    assert!(is_answered(&world, read));
 }

@@ -1,6 +1,7 @@
 //! Clients and operators at one pool: whatever they do side by side, in whatever order disks
 //! answer, each reads what it wrote.
 
+mod buffered;
 mod buffers;
 #[path = "../common/mod.rs"]
 mod common;

@@ -51,13 +51,21 @@ fn pull(world: &mut World, bears: Bears) {
 fn plug_in(world: &mut World) {
     let members = members(world);
     world.dead.retain(|device| members.contains(device));
+    world.refusing.clear();
 }
 
 /// Something happens to a disk.
 fn befall(world: &mut World, bears: Bears) {
-    let safe = world.flow.pool().is_redundant() && world.dead.is_empty();
+    let is_there = world.dead.is_empty() && world.refusing.is_empty();
+    let safe = world.flow.pool().is_redundant() && is_there;
     let calm = safe && world.bad.is_empty();
-    match world.below(4) {
+    let has_buffers = !world.buffers.is_empty();
+    match world.below(if has_buffers { 6 } else { 4 }) {
+        4 | 5 if calm || bears == Bears::Some => {
+            let members = members(world);
+            let device = members[world.below(members.len())];
+            world.refusing.insert(device);
+        }
         0 if calm || bears == Bears::Some => pull(world, bears),
         1 if safe || bears == Bears::Some => {
             let members = members(world);
@@ -116,7 +124,18 @@ fn first_mirror(world: &mut World) {
 
 fn run(seed: u64, bears: Bears) -> World {
     println!("seed {seed}, which bears {bears:?}");
+    at_work(World::new(seed, 2 + usize::try_from(seed % 4).unwrap()), bears)
+}
+
+/// The same, where the hosts buffer writes.
+fn run_buffered(seed: u64, bears: Bears) -> World {
+    println!("seed {seed}, which bears {bears:?}, with write buffers");
     let mut world = World::new(seed, 2 + usize::try_from(seed % 4).unwrap());
+    world.has_faults = true;
+    at_work(world.with_buffers(), bears)
+}
+
+fn at_work(mut world: World, bears: Bears) -> World {
     first_mirror(&mut world);
     world.is_strict = bears == Bears::All;
     for _ in 0..ROUNDS {
@@ -137,6 +156,7 @@ fn run(seed: u64, bears: Bears) -> World {
                 world.listen();
             }
             8 if world.below(8) == 0 => drop(world.crash()),
+            9 if is_killable(&world) && world.below(60) == 0 => world.kill(),
             9 if world.below(60) == 0 => world.restart(),
             10 if world.below(4) == 0 => befall(&mut world, bears),
             11 if world.changes.len() < 3 && world.below(4) == 0 => mend(&mut world),
@@ -149,6 +169,13 @@ fn run(seed: u64, bears: Bears) -> World {
     }
     heal(&mut world);
     world
+}
+
+/// Whether nothing that was answered is missing if the daemon is killed now: what a disk failed to
+/// write is on the others, and that is known.
+fn is_killable(world: &World) -> bool {
+    let is_there = world.dead.is_empty() && world.flow.pool().failing().is_empty();
+    !world.buffers.is_empty() && world.is_strict && is_there
 }
 
 /// No block has stale copies alone.
@@ -174,6 +201,11 @@ fn heal(world: &mut World) {
         world.submit(volume, units::Operation::flush(), false);
     }
     world.drain();
+    if !world.buffers.is_empty() {
+        world.notice_dead();
+        world.drain();
+    }
+    world.refusing.clear();
     world.dead.clear();
     world.bad.clear();
     world.drain();
@@ -218,13 +250,17 @@ fn seeds() -> impl Iterator<Item = u64> {
 }
 
 fn report(worlds: impl Iterator<Item = World>) {
-    let (mut answers, mut disk, mut resynced) = (0, 0, 0);
+    let (mut answers, mut disk, mut resynced, mut lost, mut kills) = (0, 0, 0, 0, 0);
     for world in worlds {
+        (lost, kills) = (lost + world.lost, kills + world.kills);
         answers += world.answers.len();
         disk += world.answers.iter().filter(|(_, end)| *end == Err(Fault::Disk)).count();
         resynced += world.resynced;
     }
-    println!("{answers} answers, {disk} for want of a disk; {resynced} blocks made equal");
+    println!(
+        "{answers} answers, {disk} for want of a disk; {resynced} blocks made equal; {lost} \
+         writes from memory failed, {kills} kills"
+    );
     assert!(resynced > 0, "copies fell behind");
 }
 
@@ -236,4 +272,15 @@ fn no_request_to_a_mirror_fails_while_a_copy_is_left() {
 #[test]
 fn whatever_disks_are_lost_no_stale_byte_is_read() {
     report(seeds().map(|seed| run(seed, Bears::Some)));
+}
+
+/// A write is answered when it is in the memory of each copy's host, and a disk may fail it then.
+#[test]
+fn no_request_to_a_mirror_with_write_buffers_fails_while_a_copy_is_left() {
+    report(seeds().map(|seed| run_buffered(seed, Bears::All)));
+}
+
+#[test]
+fn whatever_disks_are_lost_with_write_buffers_no_stale_byte_is_read() {
+    report(seeds().map(|seed| run_buffered(seed, Bears::Some)));
 }

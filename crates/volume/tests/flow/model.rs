@@ -1,5 +1,16 @@
 //! What a sector may hold: a register that several write at once.
 
+/// Whether a write is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Certainty {
+    /// It was carried out.
+    Sure,
+    /// A copy has lost it, and no flush was answered since: one that succeeds says it is there.
+    Suspect,
+    /// A failed write or a trim may not have been carried out.
+    Unsure,
+}
+
 /// A write of a sector.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Version {
@@ -7,8 +18,7 @@ pub(crate) struct Version {
     pub(crate) submitted: u64,
     /// When it was answered, well or not.
     pub(crate) answered: Option<u64>,
-    /// Whether it was surely carried out: a failed write or a trim may not have been.
-    pub(crate) sure: bool,
+    pub(crate) certainty: Certainty,
     /// Whether it survives a crash.
     pub(crate) durable: bool,
     /// Whether a part of its request can have been carried out before the rest was begun.
@@ -21,9 +31,20 @@ pub(crate) struct Cell {
     versions: Vec<Version>,
 }
 
+impl Version {
+    fn is_sure(&self) -> bool {
+        self.certainty == Certainty::Sure
+    }
+
+    fn is_suspect(&self) -> bool {
+        self.certainty == Certainty::Suspect
+    }
+}
+
 fn settled(stamp: u64, time: u64) -> Version {
     let answered = Some(time);
-    Version { stamp, submitted: time, answered, sure: true, durable: true, in_parts: false }
+    let (certainty, durable, in_parts) = (Certainty::Sure, true, false);
+    Version { stamp, submitted: time, answered, certainty, durable, in_parts }
 }
 
 impl Cell {
@@ -44,7 +65,7 @@ impl Cell {
     fn seen(&self, since: u64) -> impl Iterator<Item = &Version> {
         self.versions.iter().filter(move |one| {
             !self.versions.iter().any(|other| {
-                other.sure
+                other.is_sure()
                     && other.answered.is_some_and(|answered| answered < since)
                     && Self::surely_before(one, other)
             })
@@ -54,7 +75,8 @@ impl Cell {
     /// What a crash may leave.
     fn kept(&self) -> impl Iterator<Item = &Version> {
         self.versions.iter().filter(move |one| {
-            let over = |other: &&Version| other.sure && other.durable && other.answered.is_some();
+            let over =
+                |other: &&Version| other.is_sure() && other.durable && other.answered.is_some();
             !self.versions.iter().filter(over).any(|other| Self::surely_before(one, other))
         })
     }
@@ -71,8 +93,25 @@ impl Cell {
         let own = |one: &&mut Version| one.stamp == stamp && one.submitted == submitted;
         for version in self.versions.iter_mut().filter(own) {
             version.answered = Some(time);
-            version.sure &= well;
+            if !well {
+                version.certainty = Certainty::Unsure;
+            }
             version.durable |= fua && well;
+        }
+    }
+
+    /// A copy has lost what was to be written to the sector, and with it what that had replaced in
+    /// memory.
+    pub(crate) fn lose(&mut self) {
+        for version in self.versions.iter_mut().filter(|one| one.is_sure() && !one.durable) {
+            version.certainty = Certainty::Suspect;
+        }
+    }
+
+    /// A flush has failed: what copies have lost may be lost.
+    pub(crate) fn fail_flush(&mut self) {
+        for version in self.versions.iter_mut().filter(|one| one.is_suspect()) {
+            version.certainty = Certainty::Unsure;
         }
     }
 
@@ -80,12 +119,16 @@ impl Cell {
     /// is still at it.
     pub(crate) fn flush(&mut self, since: u64, reading: u64) {
         for version in &mut self.versions {
-            version.durable |= version.answered.is_some_and(|answered| answered < since);
+            let is_flushed = version.answered.is_some_and(|answered| answered < since);
+            version.durable |= is_flushed;
+            if is_flushed && version.is_suspect() {
+                version.certainty = Certainty::Sure;
+            }
         }
         let alive: Vec<Version> = self.versions.clone();
         let over = |one: &Version| {
             alive.iter().any(|other| {
-                other.sure
+                other.is_sure()
                     && other.durable
                     && other.answered.is_some_and(|answered| answered < reading)
                     && Self::surely_before(one, other)

@@ -118,7 +118,33 @@ impl World {
             .collect();
         self.disks = disks;
         self.bad.clear();
+        self.refusing.clear();
         self.listen();
+    }
+
+    /// The daemon is killed: the next one writes what the hosts had in memory to the disks, and no
+    /// write that was answered is missing on a whole copy.
+    pub(crate) fn kill(&mut self) {
+        assert!(self.dead.is_empty(), "each log has its disk");
+        for (disk, buffers) in self.disks.iter_mut().zip(&self.buffers) {
+            for (extent, contents) in buffers.logged() {
+                disk.enter_forced(extent, &contents);
+            }
+            disk.flush();
+        }
+        let is_calm = self.changes.is_empty() && self.unknown.is_empty();
+        let (_, found) = reopen(&self.disks);
+        let (state, now) = (&found.state, self.time + 1);
+        for (id, cells) in self.volumes.iter().filter(|_| is_calm) {
+            for (probe, cell) in (0..).zip(cells) {
+                for stamp in whole(&self.disks, state, *id, probe) {
+                    let right = cell.may_read(stamp, now) || self.alternates.contains(&stamp);
+                    assert!(right, "probe {probe} of {id:?} has {stamp} after a kill, of {cell:?}");
+                }
+            }
+        }
+        self.kills += 1;
+        self.restart();
     }
 
     /// Disks that were pulled may stay away while the power is off, as far as the others are more

@@ -13,10 +13,10 @@ use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{Blocks, Failure, Operation, Pool, PoolVolumeId, State};
 use units::{Extent, Lba, Op, Sectors};
 
-use crate::buffers::{Buffers, Ended};
+use crate::buffers::Buffers;
 use crate::common::disk::Disk;
 use crate::common::world::{BLOCKS, POOL, uid};
-use crate::model::{Cell, Version};
+use crate::model::{Cell, Certainty, Version};
 
 /// The distance of the sectors that are checked.
 pub(crate) const PROBE: u64 = 512;
@@ -32,13 +32,13 @@ pub(crate) struct Asked {
     pub(crate) operation: units::Operation,
     stamp: u64,
     submitted: u64,
-    read: BTreeMap<u64, u64>,
+    pub(crate) read: BTreeMap<u64, u64>,
 }
 
 /// A piece that has not ended.
 pub(crate) struct Running {
     pub(crate) piece: Piece,
-    device: usize,
+    pub(crate) device: usize,
     performed: bool,
 }
 
@@ -57,12 +57,20 @@ pub(crate) struct World {
     pub(crate) buffered: u64,
     /// Devices that were pulled.
     pub(crate) dead: BTreeSet<usize>,
+    /// Devices that will fail to carry out what the host has answered from memory, once.
+    pub(crate) refusing: BTreeSet<usize>,
     /// Blocks of devices whose reads fail until they are written.
     pub(crate) bad: BTreeSet<(usize, u64)>,
     /// Changes of which it is not known whether they hold.
     pub(crate) unknown: Vec<Operation>,
     /// What copies held differently after a loss of power, until they are equal again.
     pub(crate) alternates: BTreeSet<u64>,
+    /// How often the daemon was killed.
+    pub(crate) kills: u64,
+    /// Whether disks fail.
+    pub(crate) has_faults: bool,
+    /// Writes to disks that failed after their clients had been answered.
+    pub(crate) lost: u64,
     /// Whether no request may fail for want of a disk.
     pub(crate) is_strict: bool,
     /// Blocks that were written to make copies equal.
@@ -79,7 +87,7 @@ pub(crate) struct World {
 }
 
 /// The probes of an extent.
-fn probes(extent: Extent) -> std::ops::Range<u64> {
+pub(crate) fn probes(extent: Extent) -> std::ops::Range<u64> {
     extent.start.0.div_ceil(PROBE)..extent.end().0.div_ceil(PROBE)
 }
 
@@ -98,7 +106,7 @@ pub(crate) fn stamp(disk: &Disk, at: Lba, probe: u64) -> u64 {
     stamp_of(&disk.read_now(Extent::new(at, Sectors(1))), probe)
 }
 
-fn stamp_of(bytes: &[u8], probe: u64) -> u64 {
+pub(crate) fn stamp_of(bytes: &[u8], probe: u64) -> u64 {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     assert!(word(0) == 0 || word(8) == probe, "probe {probe} holds what belongs to {}", word(8));
     word(0)
@@ -152,9 +160,13 @@ impl World {
             buffered: 0,
             unknown: Vec::new(),
             alternates: BTreeSet::new(),
+            kills: 0,
+            has_faults: false,
+            lost: 0,
             is_strict: false,
             resynced: 0,
             dead: BTreeSet::new(),
+            refusing: BTreeSet::new(),
             bad: BTreeSet::new(),
             failing: 0,
             answers: Vec::new(),
@@ -199,9 +211,10 @@ impl World {
         self.time += 1;
         let stamp = if operation.op == Op::Write { id.0 } else { 0 };
         let (submitted, answered) = (self.time, None);
-        let (sure, in_parts) = (operation.op != Op::Trim, operation.op != Op::Write);
-        let durable = false;
-        let version = Version { stamp, submitted, answered, sure, durable, in_parts };
+        let is_sure = operation.op != Op::Trim;
+        let certainty = if is_sure { Certainty::Sure } else { Certainty::Unsure };
+        let (durable, in_parts) = (false, operation.op != Op::Write);
+        let version = Version { stamp, submitted, answered, certainty, durable, in_parts };
         if operation.op.writes() {
             for cell in self.cells(volume, operation.extent) {
                 cell.submit(version);
@@ -261,7 +274,8 @@ impl World {
         assert!(is_right, "{piece:?} is charged to another");
         if !self.buffers.is_empty() {
             let what = self.command(&piece.work);
-            let of = (piece.id, piece.payer);
+            let of = (piece.id, piece.payer, self.owner(piece.payer));
+            self.learn(device);
             self.buffers[device].submit(of, what, &mut self.rng);
         }
         self.running.push(Running { piece, device, performed: false });
@@ -298,7 +312,10 @@ impl World {
                     cell.flush(submitted, reading);
                 }
             }
-            Op::Read | Op::Seek | Op::Flush => {}
+            Op::Flush => {
+                self.volumes.get_mut(&volume).into_iter().flatten().for_each(Cell::fail_flush);
+            }
+            Op::Read | Op::Seek => {}
             Op::Write | Op::Trim | Op::WriteZeroes => {
                 for cell in self.cells(volume, operation.extent) {
                     cell.answer(stamp, submitted, time, end.is_ok(), operation.fua);
@@ -432,49 +449,8 @@ impl World {
         }
     }
 
-    /// One disk does something, or a piece ends.
-    fn step_buffered(&mut self) -> bool {
-        let count = self.buffers.len();
-        let first = self.below(count);
-        for device in (first..count).chain(0..first) {
-            if let Some(Ended { piece, seen }) = self.buffers[device].take_ended(&mut self.rng) {
-                let place = self.running.iter().position(|one| one.piece.id == piece);
-                let one = self.running.swap_remove(place.expect("a piece ends once"));
-                self.deliver(&one.piece.work, seen);
-                self.flow.done(piece, Ok(()));
-                self.listen();
-                return true;
-            }
-            if self.buffers[device].step(&mut self.disks[device], &mut self.rng) {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// A read has ended, and saw this.
-    fn deliver(&mut self, work: &Work, seen: Option<Contents>) {
-        let Some(seen) = seen else { return };
-        match work {
-            Work::Request { request, extent, at, .. } => {
-                let asked = self.asked.get_mut(request).expect("it waits for its pieces");
-                let start = asked.operation.extent.start + *at;
-                for probe in probes(Extent::new(start, extent.len)) {
-                    let at = probe * PROBE - start.0 + extent.start.0;
-                    let bytes = seen.get(&at).map_or([0; 512], |bytes| **bytes);
-                    asked.read.insert(probe, stamp_of(&bytes, probe));
-                }
-            }
-            Work::Load { copy, extent } => {
-                let contents = seen.into_iter().map(|(at, bytes)| (at - extent.start.0, bytes));
-                self.copies.insert(*copy, (*extent, contents.collect()));
-            }
-            _ => unreachable!("nothing else reads"),
-        }
-    }
-
     /// Whether a piece reads a block that cannot be read; a write of one mends it.
-    fn is_unreadable(&mut self, at: usize) -> bool {
+    pub(crate) fn is_unreadable(&mut self, at: usize) -> bool {
         let Running { piece, device, .. } = &self.running[at];
         let extent = place(&piece.work);
         if self.bad.is_empty() || extent.is_empty() {
@@ -487,10 +463,15 @@ impl World {
             return bad.next().is_some();
         }
         let device = *device;
-        for block in blocks {
+        self.mend(device, extent);
+        false
+    }
+
+    /// Blocks of a device are written: they can be read again.
+    pub(crate) fn mend(&mut self, device: usize, extent: Extent) {
+        for block in extent.start.0 / 2_048..extent.end().0.div_ceil(2_048) {
             self.bad.remove(&(device, block));
         }
-        false
     }
 
     fn perform(&mut self, at: usize) {

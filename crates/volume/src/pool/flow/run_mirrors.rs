@@ -9,12 +9,13 @@
 
 use units::{Extent, Op, Sectors};
 
+use crate::location::DiskId;
 use crate::pool::flow::core::Flow;
 use crate::pool::flow::read_choice::{cheapest, home};
 use crate::pool::flow::request::{Located, Next, Request, Stage, blocks};
 use crate::pool::flow::values::{CopyPiece, Fault, PoolRequestId};
 use crate::pool::limits::BLOCK_SECTORS;
-use crate::pool::names::{Blocks, VolumeBlock};
+use crate::pool::names::{Blocks, PoolVolumeId, VolumeBlock};
 use crate::pool::operation::kinds::Operation;
 use crate::pool::operation::machine::Failure;
 use crate::pool::state::volume::{MappedExtent, Volume};
@@ -23,6 +24,29 @@ use crate::pool::state::volume::{MappedExtent, Volume};
 pub(crate) const RETRIES_MAX: u8 = 4;
 
 impl Flow {
+    /// A disk has failed to write what it had answered of a mirror: the pool goes on without the
+    /// disk, or, if it cannot, without what the disk has of that, and the volume's flushes fail.
+    /// Call it before the end of anything that the disk has done since is reported. Returns whether
+    /// the pool goes on without the disk.
+    pub fn lose(&mut self, disk: DiskId, volume: PoolVolumeId) -> bool {
+        if self.fail(disk) {
+            return true;
+        }
+        debug_assert!(self.pool.failing().len() <= self.pool.state().disks().count(), "of them");
+        if !self.pool.state().is_in(disk) || self.pool.state().volume(volume).is_none() {
+            return false;
+        }
+        self.pool.note_losses(disk, volume);
+        for request in self.requests.values_mut().filter(|one| one.volume == volume) {
+            if request.flushes() {
+                request.fault.get_or_insert(Fault::Disk);
+            }
+        }
+        assert!(!self.pool.failing().contains(&disk), "it stays in");
+        self.wake_resync();
+        false
+    }
+
     /// What a write to a mirror waits for, once its blocks are there and its own.
     pub(crate) fn next_of_mirror(
         &self,

@@ -126,6 +126,10 @@ impl Flow {
         }
         let group = state.group_of(volume);
         let mut disks: Vec<DiskId> = self.groups[&group].disks.iter().copied().collect();
+        if self.pool.redundancy.take_lost(volume) {
+            return self.answer(id, Err(Fault::Disk));
+        }
+        let state = self.pool.state();
         if mirror {
             // What a disk misses that is out is stale.
             disks.retain(|disk| state.is_in(*disk));

@@ -218,6 +218,7 @@ impl Pool {
                 assert!(self.active.keys().all(|id| self.state.is_in(*id)), "those that stay");
                 for change in &changes {
                     if let Change::TakeOut { number, .. } = change {
+                        self.note_left(*number);
                         let stale = self.state.stale(*number).cloned();
                         self.redundancy.take_out(*number, stale.as_ref());
                     }

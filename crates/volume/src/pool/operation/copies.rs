@@ -203,6 +203,39 @@ impl Pool {
         (found, left)
     }
 
+    /// A disk was taken out: the volumes that have blocks without another whole copy among what was
+    /// not flushed there may have lost a write that was answered.
+    pub(crate) fn note_left(&mut self, disk: DiskId) {
+        assert!(!self.state.is_in(disk), "it is out");
+        for (id, blocks) in self.redundancy.unflushed(disk) {
+            let Some(volume) = self.state.volume(id) else { continue };
+            let is_left = |(column, run): (usize, Mapping)| {
+                let mut from = run.place.block;
+                core::iter::from_fn(|| {
+                    let block = blocks.first_in(from..run.place.end())?;
+                    from = block + 1;
+                    Some(run.row + (block - run.place.block))
+                })
+                .any(|row| !self.is_elsewhere(volume, column, row))
+            };
+            let mut own = volume.runs().filter(|(_, run)| run.disk() == disk);
+            if own.any(is_left) {
+                self.redundancy.note_lost(id);
+            }
+        }
+    }
+
+    /// A disk has lost what it had answered of a volume, and stays in: other copies are read of all
+    /// that was not flushed there, and the volume's next flush fails.
+    pub(crate) fn note_losses(&mut self, disk: DiskId, id: PoolVolumeId) {
+        debug_assert!(self.state.is_in(disk), "it stays in");
+        let doubtful = self.redundancy.doubtful(disk);
+        let (elsewhere, _) = self.with_other_copies(disk, &doubtful);
+        assert!(elsewhere.blocks() <= doubtful.blocks(), "a part of it");
+        self.redundancy.note_behind(disk, &elsewhere);
+        self.redundancy.note_lost(id);
+    }
+
     /// A write to a mirror has failed for good: its copies may differ.
     pub(crate) fn note_torn(&mut self, id: PoolVolumeId, blocks: Range<u32>) {
         let volume = self.state.volume(id).filter(|volume| volume.layout.is_mirror());

@@ -9,7 +9,8 @@
 //!
 //! Invariants: no write is answered before each copy that misses it is durably stale, and before
 //! the disks that failed under it are durably out. A disk that is taken out has what clients wrote
-//! to it since their last flush stale: it may have lost that.
+//! to it since their last flush stale: it may have lost that. Where no other copy has it, the next
+//! flush of the volume fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -37,6 +38,8 @@ pub(crate) struct Redundancy {
     unflushed: BTreeMap<(DiskId, PoolVolumeId), BTreeMap<u32, u64>>,
     /// The regions of disks with writes in flight, and how many.
     writing: BTreeMap<(DiskId, u32), u32>,
+    /// The volumes of which a write that was answered, and not flushed, may be on no copy.
+    lost: BTreeSet<PoolVolumeId>,
     /// The number of writes that have ended.
     writes: u64,
     /// Counts what gives resynchronisation new work.
@@ -58,6 +61,14 @@ fn regions_of(extent: Extent) -> Range<u32> {
     let regions = blocks.start / REGION_BLOCKS..blocks.end.div_ceil(REGION_BLOCKS);
     debug_assert!(!regions.is_empty(), "sectors touch a region");
     regions
+}
+
+/// The blocks of a region of a disk.
+fn blocks_of_region(region: u32) -> Range<u32> {
+    let start = region * REGION_BLOCKS;
+    let blocks = start..start.saturating_add(REGION_BLOCKS);
+    debug_assert!(!blocks.is_empty(), "a region has blocks");
+    blocks
 }
 
 impl Redundancy {
@@ -150,6 +161,34 @@ impl Redundancy {
 
     pub(crate) fn forget_volume(&mut self, volume: PoolVolumeId) {
         self.unflushed.retain(|(_, of), _| *of != volume);
+        self.lost.remove(&volume);
+        debug_assert!(!self.lost.contains(&volume), "no flush of it follows");
+    }
+
+    /// A write of a volume may be on no copy: its next flush fails.
+    pub(crate) fn note_lost(&mut self, volume: PoolVolumeId) {
+        self.lost.insert(volume);
+        debug_assert!(self.lost.contains(&volume), "until a flush is told");
+    }
+
+    /// Whether a write of a volume may be on no copy, which its flushes are told once.
+    pub(crate) fn take_lost(&mut self, volume: PoolVolumeId) -> bool {
+        self.lost.remove(&volume)
+    }
+
+    /// The volumes with writes to a disk that have ended since their last flush there, and the
+    /// blocks of the disk that these may be in.
+    pub(crate) fn unflushed(&self, disk: DiskId) -> Vec<(PoolVolumeId, BlockSet)> {
+        let own = self.unflushed.iter().filter(|((of, _), _)| *of == disk);
+        let blocks = |regions: &BTreeMap<u32, u64>| {
+            let mut blocks = BlockSet::default();
+            for region in regions.keys() {
+                blocks.insert(blocks_of_region(*region));
+            }
+            debug_assert!(!blocks.is_empty(), "a write touches a region");
+            blocks
+        };
+        own.map(|((_, volume), regions)| (*volume, blocks(regions))).collect()
     }
 
     /// The blocks of a disk that it may have lost, or that may differ.
@@ -159,8 +198,7 @@ impl Redundancy {
         let ended = ended.flat_map(|(_, regions)| regions.keys());
         let begun = self.writing.range((disk, 0)..=(disk, u32::MAX)).map(|((_, region), _)| region);
         for region in ended.chain(begun) {
-            let start = region * REGION_BLOCKS;
-            doubtful.insert(start..start.saturating_add(REGION_BLOCKS));
+            doubtful.insert(blocks_of_region(*region));
         }
         doubtful
     }
@@ -209,14 +247,29 @@ impl Redundancy {
 
     /// A read of a mirror's copy has failed. Returns whether that was not known.
     pub(crate) fn note_unreadable(&mut self, disk: DiskId, extent: Extent) -> bool {
+        self.insert_unreadable(disk, blocks_of(extent))
+    }
+
+    fn insert_unreadable(&mut self, disk: DiskId, blocks: Range<u32>) -> bool {
         let set = self.unreadable.entry(disk).or_default();
         if set.len() >= UNREADABLE_RUNS_MAX {
             *set = BlockSet::default();
         }
         let known = set.blocks();
-        set.insert(blocks_of(extent));
+        set.insert(blocks);
         assert!(set.len() <= UNREADABLE_RUNS_MAX, "the runs are within their limit");
         set.blocks() > known
+    }
+
+    /// A disk that stays in has lost what it had answered of these blocks, which have another whole
+    /// copy: that one is read, and the disk's is written again.
+    pub(crate) fn note_behind(&mut self, disk: DiskId, blocks: &BlockSet) {
+        for run in blocks.iter() {
+            self.insert_unreadable(disk, run.clone());
+            self.unsynced.entry(disk).or_default().insert(run);
+        }
+        assert!(!self.failing.contains(&disk), "it stays in");
+        self.epoch += 1;
     }
 
     /// Copies of a block may differ from here on.
