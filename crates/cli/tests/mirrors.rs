@@ -50,11 +50,29 @@ copies = 3
 thin = true
 "#;
 
+/// Where writes are buffered.
+#[derive(Clone, Copy)]
+enum Buffers {
+    /// In the drives.
+    Drive,
+    /// In the host.
+    Host,
+}
+
+/// The config with these faults of disk `d1`.
+fn config(faults: &str, buffers: Buffers) -> String {
+    let config = CONFIG.replace("FAULTS", faults);
+    match buffers {
+        Buffers::Drive => config,
+        Buffers::Host => config.replace("\nbacking", "\nwrite_buffer = \"64MiB\"\nbacking"),
+    }
+}
+
 /// A pool that was created, and whose disk `d1` vanishes after that number of commands.
-fn created(vanish_after: Option<u32>) -> Scratch {
+fn created(vanish_after: Option<u32>, buffers: Buffers) -> Scratch {
     let scratch = Scratch::new();
     let faults = vanish_after.map(|last| format!("faults = {{ vanish_after = {last} }}"));
-    scratch.write("plan.toml", CONFIG.replace("FAULTS", &faults.unwrap_or_default()));
+    scratch.write("plan.toml", config(&faults.unwrap_or_default(), buffers));
     held(&scratch, &["pool", "create", "--config", "plan.toml"]);
     scratch
 }
@@ -135,7 +153,17 @@ fn each_may_be_missing(scratch: &Scratch, disks: &[&str], reads: &[(&str, &str)]
 
 #[test]
 fn a_mirror_goes_on_without_a_disk_gets_it_back_and_then_goes_on_without_any_other() {
-    let scratch = created(Some(700));
+    goes_on(Buffers::Drive);
+}
+
+/// Each answered write is on the other disks, though the one that vanished had it in memory.
+#[test]
+fn a_mirror_with_write_buffers_goes_on_without_a_disk_and_gets_it_back() {
+    goes_on(Buffers::Host);
+}
+
+fn goes_on(buffers: Buffers) {
+    let scratch = created(Some(700), buffers);
     let server = Server::unix(scratch.path(), "plan.toml");
     pattern(&server, "a", "write -P 7 32M 8M", &scratch);
     // It vanishes under these.
@@ -167,14 +195,14 @@ fn a_mirror_goes_on_without_a_disk_gets_it_back_and_then_goes_on_without_any_oth
     let ran = server.stop();
     assert!(ran.stderr.contains("disk d1 failed, and is out"), "{ran:?}");
     held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
-    scratch.write("plan.toml", CONFIG.replace("FAULTS", ""));
+    scratch.write("plan.toml", config("", buffers));
     let reads = [("a", "read -P 7 32M 4M"), ("a", "read -P 8 36M 8M"), ("b", "read -P 9 0 32M")];
     each_may_be_missing(&scratch, &["d0", "d1", "d2"], &reads);
 }
 
 #[test]
 fn a_disk_that_failed_is_replaced_by_another_under_load() {
-    let scratch = created(Some(700));
+    let scratch = created(Some(700), Buffers::Drive);
     let server = Server::unix(scratch.path(), "plan.toml");
     pattern(&server, "a", "write -P 7 32M 8M", &scratch);
     let fios =
@@ -285,7 +313,17 @@ fn kills() -> u64 {
 
 #[test]
 fn a_daemon_killed_amid_writes_and_lost_disks_keeps_flushed_data() {
-    let scratch = created(None);
+    killed(Buffers::Drive);
+}
+
+/// The next daemon writes to each disk what was in its memory.
+#[test]
+fn a_daemon_killed_with_write_buffers_amid_writes_and_lost_disks_keeps_flushed_data() {
+    killed(Buffers::Host);
+}
+
+fn killed(buffers: Buffers) {
+    let scratch = created(None, buffers);
     for round in 0..kills() {
         let byte = round % 250 + 1;
         let lost = round % 3;

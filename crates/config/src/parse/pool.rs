@@ -213,10 +213,7 @@ fn parse_volume(
     let size = whole_blocks(&table.require("size", SIZE)?, (layout, zone), &on, disks)?;
     let thin = table.value("thin").map_or(Ok(false), |value| value.boolean())?;
     let (clients, line) = (nbd::clients(table)?, table.line());
-    // What a copy's disk had answered from memory and then failed to write, a read of that copy
-    // would not see until the next flush.
-    let unbuffered = layout.is_mirror().then_some("each copy of a mirror is on its disk");
-    let write_buffer = write_buffer::of_volume(table, &disks[on[0].0], unbuffered)?;
+    let write_buffer = write_buffer::of_volume(table, &disks[on[0].0], None)?;
     let (parts, priority) = (Vec::new(), engine::Priority::Normal);
     let source = table.value("source").map(|value| value.text(SOURCE).map(str::to_owned));
     let source = source.transpose()?;

@@ -54,7 +54,7 @@ fn of_disks_that_do_not_exist() {
 }
 
 #[test]
-fn with_a_mirror_of_too_few_disks_or_copies_or_with_a_buffer() {
+fn with_a_mirror_of_too_few_disks_or_copies() {
     let said = |lines: &str| volume(&format!("size = \"1GiB\"\n{lines}"));
     assert_eq!(
         said("layout = \"mirror\"\ncopies = 3\n"),
@@ -76,8 +76,6 @@ fn with_a_mirror_of_too_few_disks_or_copies_or_with_a_buffer() {
         "plan.toml:3: [[pool.volume]] \"v\": from: field `disks`: found `[\"d0\"]`, expected 2 \
          disks: a mirror moves to as many as it has"
     );
-    let buffered = "layout = \"mirror\"\nwrite_buffer = \"1MiB\"\n";
-    assert!(said(buffered).contains("field `write_buffer`: found `1MiB`"), "{}", said(buffered));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use units::{Instant, Share};
 
 use super::read_ahead::HostReadAhead;
 use super::request::Changed;
-use super::terms::{BufferTerms, VolumeTerms};
+use super::terms::VolumeTerms;
 use super::volumes::VolumeTable;
 use super::write_buffer::HostWriteBuffer;
 use super::write_buffer_log::{LogFiles, WriteBufferLog};
@@ -109,8 +109,7 @@ impl DiskScheduler {
         let id = self.engine.add_volume(without_stream, now);
         let id = id.expect("the contract has passed admission");
         if let Some(buffer) = &mut self.write_buffer {
-            let BufferTerms { bound, passes_flushes } = write_buffer;
-            buffer.add_volume(id, bound, passes_flushes);
+            buffer.add_volume(id, write_buffer);
         }
         self.set_host_memory(id, &without_stream);
         let contract = self.schedule.schedule(id, contract, span, now);

@@ -24,16 +24,20 @@ pub(crate) struct BufferTerms {
     /// Whether its flushes go to the disk: those of the pool's own volumes do, since what they make
     /// durable was written and trimmed for others too.
     pub(crate) passes_flushes: bool,
+    /// Whether the pool is told what the disk fails to write of it, and no flush: it is one copy of
+    /// several, and the pool goes on with the others.
+    pub(crate) reports_losses: bool,
 }
 
 impl BufferTerms {
     /// Those of a client's volume.
     pub(crate) const fn of_client(bound: Sectors) -> Self {
-        Self { bound, passes_flushes: false }
+        Self { bound, passes_flushes: false, reports_losses: false }
     }
 
     /// Those of the pool's own volumes.
-    pub(crate) const INTERNAL: Self = Self { bound: Sectors::ZERO, passes_flushes: true };
+    pub(crate) const INTERNAL: Self =
+        Self { passes_flushes: true, ..Self::of_client(Sectors::ZERO) };
 }
 
 impl VolumeTerms {

@@ -213,6 +213,11 @@ impl DiskThread {
     /// Hands the iteration's results to the pool, the observer and the flight record.
     fn finish_iteration(&mut self, now: Instant) {
         if let Some(pool) = &self.pool {
+            // What the disk has answered since it lost something is not taken.
+            let buffer = self.scheduler.write_buffer.as_mut();
+            for volume in buffer.map_or_else(Vec::new, HostWriteBuffer::take_losses) {
+                pool.copy_lost(self.index, volume);
+            }
             pool.pieces_done(&mut self.pieces_done);
         }
         debug_assert!(self.pieces_done.is_empty(), "the pool takes all pieces");

@@ -9,9 +9,10 @@ use engine::{
     BufferedPart, Buffering, Destage, Handling, Outcome, PieceId, Request, RequestId, VolumeId,
     WriteBuffer, WriteBufferAction, WriteBufferSettings, WriteBufferUsage,
 };
-use units::{Extent, Instant, Op, Sectors};
+use units::{Extent, Instant, Op};
 
 use super::request::{Changed, Overlay};
+use super::terms::BufferTerms;
 use super::write_buffer_log::WriteBufferLog;
 use crate::observe::status::WriteBufferStatus;
 
@@ -24,6 +25,8 @@ pub(crate) struct HostWriteBuffer {
     drains: Vec<(VolumeId, SyncSender<Changed>)>,
     /// How the last write from a buffer to the disk failed.
     failure: Option<Failure>,
+    /// The volumes with a loss that the pool is not told of yet.
+    losses: Vec<VolumeId>,
     /// What survives the daemon.
     log: Option<WriteBufferLog>,
 }
@@ -36,6 +39,7 @@ impl HostWriteBuffer {
             pieces: Vec::new(),
             drains: Vec::new(),
             failure: None,
+            losses: Vec::new(),
             log: None,
         }
     }
@@ -62,11 +66,21 @@ impl HostWriteBuffer {
 
     /// A volume is attached. One whose flushes pass is the pool's own: what it trims and writes is
     /// flushed on the disk.
-    pub(crate) fn add_volume(&mut self, volume: VolumeId, bound: Sectors, passes_flushes: bool) {
+    pub(crate) fn add_volume(&mut self, volume: VolumeId, terms: BufferTerms) {
+        let BufferTerms { bound, passes_flushes, reports_losses } = terms;
         self.buffer.add_volume(volume, bound);
         if passes_flushes {
             self.buffer.pass_flushes(volume);
         }
+        if reports_losses {
+            self.buffer.report_losses(volume);
+        }
+    }
+
+    /// The volumes of which the disk has failed to write what was answered, since this was asked
+    /// last, as far as the pool is to be told.
+    pub(crate) fn take_losses(&mut self) -> Vec<VolumeId> {
+        core::mem::take(&mut self.losses)
     }
 
     /// Whether a request that goes past the buffer has to be forced.
@@ -201,9 +215,12 @@ impl HostWriteBuffer {
     pub(crate) fn destaged(&mut self, destage: &Destage, failure: Option<Failure>) {
         self.failure = failure.or(self.failure);
         let outcome = if failure.is_some() { Outcome::Failed } else { Outcome::Done };
-        let Destage { id, operation, .. } = *destage;
+        let Destage { id, volume, operation } = *destage;
         self.with_log(|log| log.done(id, operation.extent));
         self.buffer.destaged(destage, outcome);
+        if outcome == Outcome::Failed && self.buffer.reports_losses(volume) {
+            self.losses.push(volume);
+        }
     }
 
     /// A request that the disk had has ended.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use config::{DiskIndex, Plan};
 use engine::{Contract, VolumeId};
 use nbd::ExportId;
-use units::Sectors;
 use volume::pool::Layout;
 
 use crate::disk::terms::{BufferTerms, VolumeTerms};
@@ -31,8 +30,8 @@ pub(crate) struct PoolVolumeAccounts {
     pub(crate) by_disk: BTreeMap<DiskIndex, VolumeId>,
 }
 
-/// The terms of a volume of the pool on one of the pool's disks. Its layout in the pool says
-/// whether its writes may be buffered, whatever the config says: those of a mirror are not.
+/// The terms of a volume of the pool on one of the pool's disks. Its layout in the pool, whatever
+/// the config says, tells whether it is one copy of several there.
 pub(crate) fn volume_terms(
     plan: &Plan,
     (name, layout): (&str, Layout),
@@ -40,8 +39,8 @@ pub(crate) fn volume_terms(
 ) -> VolumeTerms {
     let planned = plan.pool.as_ref().and_then(|pool| pool.volume(name));
     let bound = planned.map_or(engine::limits::WRITE_BUFFER, |volume| volume.write_buffer);
-    let bound = if layout.is_mirror() { Sectors::ZERO } else { bound };
-    let write_buffer = BufferTerms::of_client(bound);
+    let reports_losses = layout.is_mirror();
+    let write_buffer = BufferTerms { reports_losses, ..BufferTerms::of_client(bound) };
     let Some(volume) = planned else {
         return VolumeTerms::always(Contract::BEST_EFFORT, write_buffer);
     };

@@ -321,11 +321,25 @@ impl PoolService {
     /// A disk has failed, whether or not it has work: the pool goes on without it if it can.
     pub(crate) fn disk_failed(&self, disk: DiskIndex) {
         let mut inner = self.inner();
-        let number = inner.disks.iter().find(|(_, one)| one.disk == disk).map(|(id, _)| *id);
-        if let Some(number) = number {
+        if let Some(number) = inner.number_of(disk) {
             inner.flow.fail(number);
             self.advance(&mut inner);
         }
+    }
+
+    /// A disk has failed to write what its buffer had answered of a mirror, which has this number
+    /// there. The pool is told before it takes what the disk has done since.
+    pub(crate) fn copy_lost(&self, disk: DiskIndex, account: VolumeId) {
+        let mut inner = self.inner();
+        let Some(number) = inner.number_of(disk) else { return };
+        let is_own = |accounts: &PoolVolumeAccounts| accounts.by_disk.get(&disk) == Some(&account);
+        let volume = inner.accounts.iter().find(|(_, accounts)| is_own(accounts));
+        match volume.map(|(id, _)| *id) {
+            Some(volume) => inner.flow.lose(number, volume),
+            // The volume has been removed: what is lost is of no account.
+            None => inner.flow.fail(number),
+        };
+        self.advance(&mut inner);
     }
 
     /// Forgets a disk that has left.
@@ -407,6 +421,16 @@ impl Inner {
             within: None,
         };
         self.messages[disk.disk.0].push(Message::Request(request));
+    }
+
+    /// The number of a disk in the pool: of one that is being added, once it is in.
+    fn number_of(&self, disk: DiskIndex) -> Option<DiskId> {
+        let joining = self.joining.filter(|(_, place)| place.disk == disk);
+        let state = self.flow.pool().state();
+        let joined = joining
+            .and_then(|(uid, _)| state.disks().find(|(_, one)| one.uid == uid).map(|(id, _)| id));
+        let own = || self.disks.iter().find(|(_, one)| one.disk == disk).map(|(id, _)| *id);
+        joined.or_else(own)
     }
 
     /// Where a disk is: one of the pool, or the one that is being added; `None` if it is missing.

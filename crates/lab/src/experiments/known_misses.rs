@@ -21,9 +21,6 @@ pub(super) struct KnownMiss {
 const WRITES: &str = "500 kB are written in 28 ms where FAST 2003 took 36.5, a revolution more, \
                       and a forced last chunk costs one revolution where it seems to cost up to \
                       two; FAST 2003 gives no reason for which the firmware loses them";
-const MIRRORED: &str = "one disk has a write buffer in the host, and a mirror's writes go to both \
-                        disks before they are answered; without the buffer it has as many as one \
-                        disk; a write buffer over all copies would mend it";
 const fn miss(
     check: (&'static str, &'static str),
     (bound, entered): (f64, f64),
@@ -32,7 +29,7 @@ const fn miss(
     KnownMiss { check, bound, entered, reason }
 }
 
-const KNOWN_MISSES: [KnownMiss; 11] = [
+const KNOWN_MISSES: [KnownMiss; 9] = [
     miss(
         ("vdisk-fig2", "runs of 1024: maximum ÷ reservable"),
         (100.0, 69.404),
@@ -87,12 +84,6 @@ const KNOWN_MISSES: [KnownMiss; 11] = [
         (1.0, 2.166),
         "EDF delays best effort by the real-time requests released with it, LST serves it within \
          the slack, so that EDF is worse here; RTAS 2000 does not say how LST loses there",
-    ),
-    miss(("mirror", "random writes, 32: least rate ÷ that of one disk"), (0.9, 0.369), MIRRORED),
-    miss(
-        ("mirror", "1 MiB writes in order, 4: least rate ÷ that of one disk"),
-        (0.9, 0.524),
-        MIRRORED,
     ),
 ];
 
