@@ -127,7 +127,15 @@ impl Flow {
         let group = state.group_of(volume);
         let mut disks: Vec<DiskId> = self.groups[&group].disks.iter().copied().collect();
         if self.pool.redundancy.take_lost(volume) {
-            return self.answer(id, Err(Fault::Disk));
+            // Any of those in progress may be for what is lost.
+            for request in self.requests.values_mut().filter(|one| one.volume == volume) {
+                if request.operation.op == Op::Flush {
+                    request.fault.get_or_insert(Fault::Disk);
+                }
+            }
+        }
+        if let Some(fault) = self.requests[&id].fault {
+            return self.answer(id, Err(fault));
         }
         let state = self.pool.state();
         if mirror {
