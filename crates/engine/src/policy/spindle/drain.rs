@@ -9,14 +9,20 @@ use units::DiskTime;
 use super::learned::Mean;
 use crate::limits::DEPTH_MAX;
 
-/// The EWMA divisor: a sum of as many service times as the drive has commands is to vary little.
-const DRAIN_DIVISOR: i64 = 64;
+/// The drains that a service time is the mean of. A sum of as many as the drive has commands is to
+/// vary little: a class of as many times the numbers has as many times the samples.
+const DRAINS: u16 = 64;
+const _: () = assert!((DRAINS as u32) << (CLASSES - 1) <= u16::MAX as u32);
 /// The classes: one command, 2 and 3, 4 to 7, and so on.
 const CLASSES: usize = DEPTH_MAX.ilog2() as usize + 1;
 
 /// The service times of a volume's commands by the number of them in the drive.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct DrainTimes([Mean; CLASSES]);
+pub(super) struct DrainTimes {
+    means: [Mean; CLASSES],
+    /// The samples of each mean, up to [`DRAINS`] times the numbers in its class.
+    samples: [u16; CLASSES],
+}
 
 impl DrainTimes {
     fn class(inside: u32) -> usize {
@@ -27,13 +33,17 @@ impl DrainTimes {
     /// One of `inside` commands in the drive completed after `took`.
     pub(super) fn learn(&mut self, inside: u32, took: DiskTime) {
         debug_assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
-        self.0[Self::class(inside)].learn(took, DRAIN_DIVISOR);
+        let class = Self::class(inside);
+        // The first samples count alike: a drain has a single one of the last command.
+        let samples = &mut self.samples[class];
+        *samples = (*samples + 1).min(DRAINS << class);
+        self.means[class].learn(took, i64::from(*samples));
     }
 
     /// The service time of a command with `inside` commands in the drive; that with fewer if it is
     /// not known, and `None` if neither is.
     pub(super) fn service(&self, inside: u32) -> Option<DiskTime> {
-        let mut known = self.0[..=Self::class(inside)].iter().rev();
+        let mut known = self.means[..=Self::class(inside)].iter().rev();
         known.find_map(|mean| mean.time())
     }
 
@@ -44,7 +54,7 @@ impl DrainTimes {
         debug_assert!(unknown >= DiskTime::ZERO, "a service time is not negative: {unknown}");
         let (mut total, mut service) = (0_i64, unknown);
         let classes = if inside == 0 { 0 } else { Self::class(inside) + 1 };
-        for (class, mean) in (0_u32..).zip(&self.0[..classes]) {
+        for (class, mean) in (0_u32..).zip(&self.means[..classes]) {
             service = mean.time().unwrap_or(service);
             let numbers = (inside + 1).min(2 << class) - (1 << class);
             total += service.as_nanos() * i64::from(numbers);

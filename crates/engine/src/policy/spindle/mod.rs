@@ -61,6 +61,7 @@ mod beside;
 mod byte_blocks;
 mod dispatch;
 mod drain;
+mod emptying;
 mod freeblock;
 mod guard;
 mod guarded;
@@ -83,9 +84,6 @@ mod volume;
 /// half a second makes their 99th percentile half a second.
 const DEEP_QUANTUM_MAX: DiskTime = DiskTime::from_millis(333);
 const _: () = assert!(DEEP_QUANTUM_MAX.as_nanos() * 2 == RETURNS_SPREAD * 1_000_000);
-/// A deep quantum on the reserve is as long as the period's worth where emptying the drive costs
-/// more than this part of [`DEEP_QUANTUM_MAX`].
-const DRAIN_PARTS: i64 = 32;
 /// The number of volumes that are looked at for one whose bucket pays for its quantum.
 const VERIFIED: u32 = 2;
 /// The number of due volumes whose distances are compared: the root of the heap, its children and
@@ -342,9 +340,9 @@ impl Spindle {
             Depth::Deep => {
                 let least = DiskTime::from_nanos(slack.as_nanos() / 2);
                 let cap = entry.account.reserve_cap();
-                let drains = entry.drains.cost(entry.depth_max(self.queue_depth)).as_nanos();
-                let is_long = DiskTime::from_nanos(drains * DRAIN_PARTS) > DEEP_QUANTUM_MAX;
-                let is_short = self.has_deep_rival(quantum.volume) && !is_long;
+                // Where emptying the drive costs much, quanta are as long as the period's worth.
+                let empties_long = self.empties_long(quantum.volume);
+                let is_short = self.has_deep_rival(quantum.volume) && !empties_long;
                 let most = if is_short { DEEP_QUANTUM_MAX } else { cap };
                 cap.min(most).max(least) - entry.overrun
             }
@@ -369,9 +367,12 @@ impl Spindle {
         let volume = quantum.volume;
         let is_other_due = self.orders.due(now).is_some() || self.interrupted.is_some();
         let exclusive = self.positions();
-        if self.is_over(quantum) || is_other_due && self.is_in_debt(quantum, now) {
+        if quantum.ends || self.is_over(quantum) || is_other_due && self.is_in_debt(quantum, now) {
             // The drive is emptied for other volumes alone.
             let drains = exclusive && running > 0 && self.has_rival(volume);
+            if drains {
+                self.note_emptying(volume);
+            }
             return if drains { Ok(Pick::Nothing) } else { Err(End::Length) };
         }
         let entry = &self.volumes[volume.0 as usize];
@@ -388,12 +389,11 @@ impl Spindle {
     /// after another command.
     fn is_over(&self, quantum: Quantum) -> bool {
         let entry = &self.volumes[quantum.volume.0 as usize];
-        let unknown = self.estimates.random;
-        let inside = entry.drains.drain(entry.running, unknown);
+        let inside = self.charge_inside(quantum);
         let last = if entry.running == 0 {
             quantum.last
         } else {
-            entry.drains.service(entry.running).unwrap_or(unknown)
+            entry.drains.service(entry.running).unwrap_or(self.estimates.random)
         };
         quantum.spent + inside + DiskTime::from_nanos(last.as_nanos() / 2) >= self.length(quantum)
     }
@@ -443,7 +443,7 @@ impl Spindle {
     fn end_quantum(&mut self, end: End, now: Instant) {
         let Some(quantum) = self.quantum.take() else { return };
         let volume = quantum.volume;
-        let (length, is_over) = (self.length(quantum), self.is_over(quantum));
+        let (length, is_over) = (self.length(quantum), quantum.ends || self.is_over(quantum));
         let entry = self.volume(volume);
         if is_over && quantum.depth == Depth::Deep {
             let overrun = quantum.spent - length;

@@ -18,6 +18,16 @@ pub(super) struct Quantum {
     /// The service time of its last command.
     pub(super) last: DiskTime,
     pub(super) lingering: bool,
+    /// Whether no command goes in it any more: the drive has the last few.
+    pub(super) ends: bool,
+}
+
+impl Quantum {
+    /// A quantum of `volume` that has spent nothing.
+    pub(super) const fn new(volume: VolumeId, depth: Depth, from_slack: bool) -> Self {
+        let (spent, last) = (DiskTime::ZERO, DiskTime::ZERO);
+        Self { volume, depth, from_slack, spent, last, lingering: false, ends: false }
+    }
 }
 
 /// A switch that no command has borne yet.

@@ -69,10 +69,7 @@ impl Spindle {
         let from_slack = self.orders.due(now).is_none();
         let entry = &self.volumes[volume.0 as usize];
         let depth = if entry.is_shallow() { Depth::Shallow } else { Depth::Deep };
-        let zero = DiskTime::ZERO;
-        let fresh =
-            Quantum { volume, depth, from_slack, spent: zero, last: zero, lingering: false };
-        let quantum = resumed.unwrap_or(fresh);
+        let quantum = resumed.unwrap_or(Quantum::new(volume, depth, from_slack));
         if quantum.depth == Depth::Deep && resumed.is_none() {
             // Another deep volume was chosen: the interrupted one has its turn in the usual order.
             self.interrupted = None;
@@ -95,7 +92,7 @@ impl Spindle {
         let is_over = self.is_over(before) || self.is_in_debt(before, now);
         self.end_quantum(if is_over { End::Length } else { End::Interrupted }, now);
         if is_ready && !is_over && before.depth == Depth::Deep {
-            self.interrupted = Some(Quantum { lingering: false, ..before });
+            self.interrupted = Some(Quantum { lingering: false, ends: false, ..before });
         }
     }
 
@@ -147,11 +144,14 @@ impl Spindle {
         let switch = self.switch.filter(|switch| switch.to == volume);
         let entry = &mut self.volumes[volume.0 as usize];
         let known = entry.times.service();
-        if self.in_drive == entry.running - 1 {
+        // The first command of several bears the switch: it says nothing of the drive's order.
+        let bears_switch = switch.is_some() && entry.running > 1;
+        if self.in_drive == entry.running - 1 && !bears_switch {
             entry.drains.learn(entry.running, took);
         }
         // Of several commands in the drive, the first one to complete bears the switch.
-        let among_several = switch.and(known).filter(|_| distances.is_none() && positions);
+        let in_order = entry.drains.service(entry.running).filter(|_| entry.running > 1).or(known);
+        let among_several = switch.and(in_order).filter(|_| distances.is_none() && positions);
         if distances.is_none() && among_several.is_none() {
             entry.learn_service(took);
             return took;
@@ -455,6 +455,8 @@ impl Policy for Spindle {
         self.estimator.learn(class, took);
         self.holds.completed((volume, took), record.holds, now);
         let own = self.own_cost(volume, took);
+        let emptying = self.emptying_part_of(volume, own);
+        let own = own - emptying + self.ledger.share_return(emptying);
         let actual = self.ledger.charge(own);
         self.settle(volume, (from_slack, joins), (estimate, actual), now);
         if let Some(quantum) = &mut self.quantum

@@ -178,6 +178,12 @@ impl SwitchLedger {
         own + part
     }
 
+    /// What commands that are worth `own` are charged together, as far as returns are concerned.
+    pub(super) fn with_returns(&self, own: DiskTime) -> DiskTime {
+        debug_assert!(own >= DiskTime::ZERO, "a service time is not negative: {own}");
+        own + part_of(own, self.returns, RETURNS_SPREAD).min(self.returns)
+    }
+
     pub(super) fn invariants(&self) {
         assert!(self.returns >= DiskTime::ZERO, "a return costs no less than nothing");
         assert!(self.returns <= self.shared_max, "returns are at most a period's worth");

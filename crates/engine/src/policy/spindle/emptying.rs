@@ -1,0 +1,95 @@
+//! What emptying the drive for another deep volume costs, and which volumes pay it.
+//!
+//! A drive that orders its own queue serves a command the sooner the more it chooses from. Toward
+//! the end of a quantum it has ever fewer, and each takes longer. That is a cost of the change of
+//! volumes, as positioning is (RTAS 2008 §2.2): if each volume paid its own, a volume with a fifth
+//! of a disk would lose as much in a round as one with four fifths.
+//!
+//! ```text
+//! quantum  ├─────────── commands of one volume ───────────┤
+//! in drive  32 32 32 32 32 32 32 32 31 24 16 10 6 4 3 2 1
+//!                                   └── each takes longer
+//! charged  the same part less for each of them; all pay that, in proportion to their disk time
+//! ```
+//!
+//! The cost of a volume's quantum is learned. The part that it is of the quantum's length is taken
+//! off each of its commands, so that the charge of a volume keeps in step with its disk time.
+//! Emptying a drive that holds one or two commands costs little, and is not shared.
+
+use units::DiskTime;
+
+use super::quantum::Quantum;
+use super::volume::Depth;
+use super::{DEEP_QUANTUM_MAX, Spindle};
+use crate::VolumeId;
+
+/// Emptying the drive takes long where it costs more than this part of [`DEEP_QUANTUM_MAX`].
+const DRAIN_PARTS: i64 = 32;
+/// The drive begins to be emptied earlier by this part of the time that it takes. If that is less
+/// than expected, some more commands go; if it is more, the quantum would be exceeded.
+const EARLY_PARTS: i64 = 24;
+
+/// None goes any more when the drive has at most this many: one of few commands takes the longest.
+const LAST_FEW: u32 = 4;
+
+impl Spindle {
+    /// Whether emptying the drive of `volume`'s commands costs much.
+    pub(super) fn empties_long(&self, volume: VolumeId) -> bool {
+        let entry = &self.volumes[volume.0 as usize];
+        let cost = entry.drains.cost(entry.depth_max(self.queue_depth)).as_nanos();
+        debug_assert!(cost >= 0, "emptying the drive gives no disk time");
+        DiskTime::from_nanos(cost * DRAIN_PARTS) > DEEP_QUANTUM_MAX
+    }
+
+    /// The drive is emptied of `volume`'s commands for another volume.
+    pub(super) fn note_emptying(&mut self, volume: VolumeId) {
+        let is_few = self.volumes[volume.0 as usize].running <= LAST_FEW;
+        let ends = is_few && self.empties_long(volume);
+        if let Some(quantum) = &mut self.quantum {
+            debug_assert_eq!(quantum.volume, volume, "the current quantum's commands are inside");
+            quantum.ends |= ends;
+        }
+    }
+
+    /// Whether all volumes pay for emptying the drive at the end of `quantum`.
+    fn shares_emptying(&self, quantum: Quantum) -> bool {
+        debug_assert!((quantum.volume.0 as usize) < self.volumes.len(), "the volume exists");
+        quantum.depth == Depth::Deep
+            && self.positions()
+            && self.has_deep_rival(quantum.volume)
+            && self.empties_long(quantum.volume)
+    }
+
+    /// Of `own`, which commands of `quantum`'s volume cost, what all volumes pay.
+    fn emptying_part(&self, quantum: Quantum, own: DiskTime) -> DiskTime {
+        debug_assert!(own >= DiskTime::ZERO, "a service time is not negative: {own}");
+        if !self.shares_emptying(quantum) {
+            return DiskTime::ZERO;
+        }
+        let entry = &self.volumes[quantum.volume.0 as usize];
+        let cost = entry.drains.cost(entry.depth_max(self.queue_depth));
+        let length = self.length(quantum) + entry.overrun;
+        // Both are at most some seconds: in microseconds their product fits.
+        let (cost, length) = (cost.as_nanos() / 1_000, length.as_nanos() / 1_000);
+        DiskTime::from_nanos(own.as_nanos() / 1_000 * cost.min(length) / length.max(1) * 1_000)
+    }
+
+    /// The same of the current quantum, if it is `volume`'s.
+    pub(super) fn emptying_part_of(&self, volume: VolumeId, own: DiskTime) -> DiskTime {
+        let part = self.quantum_of(volume).map(|quantum| self.emptying_part(quantum, own));
+        debug_assert!(part.is_none_or(|part| part <= own), "no more than the cost is shared");
+        part.unwrap_or_default()
+    }
+
+    /// What `quantum`'s volume will have been charged for the commands that the drive holds.
+    pub(super) fn charge_inside(&self, quantum: Quantum) -> DiskTime {
+        let entry = &self.volumes[quantum.volume.0 as usize];
+        let drain = entry.drains.drain(entry.running, self.estimates.random);
+        debug_assert!(drain >= DiskTime::ZERO, "a drain takes time");
+        if !self.shares_emptying(quantum) {
+            return drain;
+        }
+        let early = DiskTime::from_nanos(drain.as_nanos() / EARLY_PARTS);
+        self.ledger.with_returns(drain - self.emptying_part(quantum, drain)) + early
+    }
+}
