@@ -50,8 +50,12 @@ pub(crate) use predictor::RotationalWait;
 const AGE_SQUARES: i64 = 2;
 /// The fewest parts: the order of two is still one of price.
 const AGE_DIVISOR_MIN: i64 = 4;
-/// The most parts: of very long queues none starves either.
+/// The most parts: of very long queues none starves either. For a queue of more than half as many
+/// it is [`AGE_FACTOR`] times the queue's length.
 const AGE_DIVISOR_MAX: i64 = 200;
+/// With this many times the queue's length, a request that has waited for as long as the order of
+/// arrival makes it wait counts less by half a mean service time.
+const AGE_FACTOR: i64 = 2;
 /// The least bound of a request's age.
 const WAIT_MIN: DiskTime = DiskTime::from_millis(1_000);
 /// The bound in times that the volume's queue takes.
@@ -97,7 +101,8 @@ impl Backlog {
     fn age_divisor(&self) -> i64 {
         debug_assert!(self.queued > 0, "there is a request to choose");
         let queued = i64::from(self.queued);
-        (queued * queued / AGE_SQUARES).clamp(AGE_DIVISOR_MIN, AGE_DIVISOR_MAX)
+        let most = AGE_DIVISOR_MAX.max(queued * AGE_FACTOR);
+        (queued * queued / AGE_SQUARES).clamp(AGE_DIVISOR_MIN, most)
     }
 }
 
