@@ -1,5 +1,7 @@
 //! What a disk gives with the default settings, with shares kept, beside the bare drive: the order
-//! of requests is predicted from the drive's file.
+//! of requests is predicted from the drive's file, or is that of a drive without a profile.
+//!
+//! The seeks of each drive vary by 0.1 ms, so that predictions of arrivals have that noise.
 //!
 //! Every figure is the worst over the seeds. *Alone* is a volume's rate without the others on the
 //! bare drive: `fcfs` with 32 commands in it.
@@ -33,6 +35,8 @@ const DURATION: Duration = Duration::from_secs(120);
 const WARM_UP: Duration = Duration::from_secs(10);
 /// The length of the windows in which shares are looked at, and the time between two of them.
 const WINDOW: usize = 2;
+/// The standard deviation of seek times.
+const VARIATION: Duration = Duration::from_micros(100);
 const RANDOM: &str = "outstanding = 32\n";
 const PAUSING: &str = "outstanding = 1\nthink = { exponential = \"100us\" }\n";
 const COLUMNS: [&str; 8] = [
@@ -46,9 +50,35 @@ const COLUMNS: [&str; 8] = [
     "window_points",
 ];
 
+/// How the requests of a volume are ordered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// By predictions from the drive's file.
+    Predicted,
+    /// As on a drive that was not measured: by address, and by the drive's own queue.
+    NoProfile,
+}
+
+impl Order {
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Predicted => "chooser = \"predicted\"\n",
+            Self::NoProfile => "chooser = \"sweep\"\n",
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Predicted => "",
+            Self::NoProfile => ", no profile",
+        }
+    }
+}
+
 /// A load: the reserve in percent and the requests of each volume, and what is wanted.
 struct Load {
     name: &'static str,
+    order: Order,
     volumes: &'static [(u32, &'static str)],
     /// The least rate ÷ (share × alone) of each volume.
     kept: &'static [f64],
@@ -58,36 +88,57 @@ struct Load {
     window: Option<f64>,
 }
 
-const LOADS: [Load; 4] = [
-    Load { name: "one", volumes: &[(100, RANDOM)], kept: &[0.97], sum: None, window: None },
-    Load {
-        name: "even",
-        volumes: &[(50, RANDOM), (50, RANDOM)],
-        kept: &[0.88, 0.88],
-        sum: Some(1.0),
-        window: Some(3.0),
-    },
-    Load {
-        name: "uneven",
-        volumes: &[(80, RANDOM), (20, RANDOM)],
-        kept: &[0.88, 0.88],
-        sum: Some(1.0),
-        window: Some(3.0),
-    },
-    Load {
-        name: "pausing",
-        volumes: &[(50, PAUSING), (50, RANDOM)],
-        kept: &[0.78, 0.62],
-        sum: None,
-        window: None,
-    },
+const fn one(name: &'static str, order: Order, only: &'static Only) -> Load {
+    Load { name, order, volumes: &only.0, kept: &only.1, sum: None, window: None }
+}
+
+/// The only volume of a disk, and the least that it is to keep.
+struct Only([(u32, &'static str); 1], [f64; 1]);
+
+const ONE_32: Only = Only([(100, RANDOM)], [0.97]);
+const ONE_64: Only = Only([(100, "outstanding = 64\n")], [1.1]);
+const ONE_128: Only = Only([(100, "outstanding = 128\n")], [1.2]);
+const EVEN: &[(u32, &str)] = &[(50, RANDOM), (50, RANDOM)];
+const UNEVEN: &[(u32, &str)] = &[(80, RANDOM), (20, RANDOM)];
+const BESIDE: &[(u32, &str)] = &[(50, PAUSING), (50, RANDOM)];
+
+/// Two volumes with 32 requests outstanding each.
+const fn two(name: &'static str, order: Order, volumes: &'static [(u32, &'static str)]) -> Load {
+    let (kept, window): (&[f64], f64) = match order {
+        Order::Predicted => (&[0.93, 0.93], 1.0),
+        Order::NoProfile => (&[0.88, 0.88], 3.0),
+    };
+    Load { name, order, volumes, kept, sum: Some(1.0), window: Some(window) }
+}
+
+/// A client that pauses beside 32 requests outstanding.
+const fn beside(order: Order) -> Load {
+    let kept: &[f64] = match order {
+        Order::Predicted => &[0.85, 0.85],
+        Order::NoProfile => &[0.78, 0.62],
+    };
+    Load { name: "pausing", order, volumes: BESIDE, kept, sum: None, window: None }
+}
+
+const LOADS: [Load; 10] = [
+    one("one", Order::Predicted, &ONE_32),
+    one("one of 64", Order::Predicted, &ONE_64),
+    one("one of 128", Order::Predicted, &ONE_128),
+    two("even", Order::Predicted, EVEN),
+    two("uneven", Order::Predicted, UNEVEN),
+    beside(Order::Predicted),
+    one("one", Order::NoProfile, &ONE_32),
+    two("even", Order::NoProfile, EVEN),
+    two("uneven", Order::NoProfile, UNEVEN),
+    beside(Order::NoProfile),
 ];
 
 fn plan(drive: (&str, u64, Option<u32>), load: &Load, seed: u32) -> Plan {
     let (name, size_gib, queue) = drive;
     let size = size_gib / load.volumes.len() as u64;
     let mut text = format!(
-        "seed = {seed}\n[[disk]]\nname = \"d0\"\ndrive = \"{name}\"\npolicy = \"spindle\"\n"
+        "seed = {seed}\n[[disk]]\nname = \"d0\"\ndrive = \"{name}\"\npolicy = \"spindle\"\n{}",
+        load.order.key()
     );
     for (index, (reserve, requests)) in load.volumes.iter().enumerate() {
         write!(
@@ -101,15 +152,16 @@ fn plan(drive: (&str, u64, Option<u32>), load: &Load, seed: u32) -> Plan {
     let parsed = Plan::parse(&text, "depth.toml", std::path::Path::new("."));
     let mut plan = parsed.expect("a sound scenario");
     plan.duration = Some(DURATION);
+    let disk = &mut plan.disks[0];
+    let mut spec = mechanical(disk).spec().clone();
+    spec.arm.variation = VARIATION;
     if let Some(depth) = queue {
-        let disk = &mut plan.disks[0];
-        let spec = mechanical(disk).spec().clone();
-        let spec = drive_library::disksim::with_shortest_positioning(spec, depth);
-        let model = spec.check().expect("only the queue changed");
-        disk.drive.model = AnyModel::Mechanical(Arc::new(model));
+        spec = drive_library::disksim::with_shortest_positioning(spec, depth);
         // What `auto` is on a drive with this queue.
         disk.depth = depth;
     }
+    let model = spec.check().expect("only the queue and the noise changed");
+    disk.drive.model = AnyModel::Mechanical(Arc::new(model));
     plan
 }
 
@@ -166,7 +218,8 @@ fn depth(told: &mut dyn FnMut(f64)) -> Findings {
     let total = LOADS.len() * DRIVES.len();
     let mut done = 0_u32;
     for load in &LOADS {
-        let mut series = Series::new(load.name, &COLUMNS);
+        let name = format!("{}{}", load.name, load.order.as_str());
+        let mut series = Series::new(name.replace(", ", "_").replace(' ', "_"), &COLUMNS);
         for (drive, (name, ..)) in DRIVES.iter().enumerate() {
             let rows: Vec<_> = (1..=SEEDS).map(|seed| row(drive, load, seed)).collect();
             findings.checks.extend(checks(name, load, &rows));
@@ -182,7 +235,8 @@ fn depth(told: &mut dyn FnMut(f64)) -> Findings {
 
 fn checks(drive: &str, load: &Load, rows: &[Vec<f64>]) -> Vec<Check> {
     let least = |column: usize| rows.iter().map(|row| row[column]).fold(f64::INFINITY, f64::min);
-    let name = |figure: &str| format!("{drive}, {}: {figure}", load.name);
+    let order = load.order.as_str();
+    let name = |figure: &str| format!("{drive}, {}{order}: {figure}", load.name);
     let mut checks = Vec::new();
     for (index, bound) in load.kept.iter().enumerate() {
         let figure = ["least kept of the first volume", "least kept of the second volume"][index];

@@ -29,7 +29,7 @@ const fn miss(
     KnownMiss { check, bound, entered, reason }
 }
 
-const KNOWN_MISSES: [KnownMiss; 9] = [
+const KNOWN_MISSES: [KnownMiss; 10] = [
     miss(
         ("vdisk-fig2", "runs of 1024: maximum ÷ reservable"),
         (100.0, 69.404),
@@ -84,6 +84,13 @@ const KNOWN_MISSES: [KnownMiss; 9] = [
         (1.0, 2.166),
         "EDF delays best effort by the real-time requests released with it, LST serves it within \
          the slack, so that EDF is worse here; RTAS 2000 does not say how LST loses there",
+    ),
+    miss(
+        ("depth", "hgst-7k8, uneven, no profile: most missing from a share in 2 s"),
+        (3.0, 3.277),
+        "the time in which the drive empties 32 commands varies, and a quantum of a fifth is 200 \
+         ms; to empty the drive earlier gave 2.1 at best, and the fifth 0.855 of its rate where \
+         0.88 is wanted; to know better when the drive is empty would mend it",
     ),
 ];
 
