@@ -141,7 +141,6 @@ impl Spindle {
     fn own_cost(&mut self, volume: VolumeId, took: DiskTime) -> DiskTime {
         let distances = self.distances.take();
         let positions = self.positions();
-        let empties_long = self.empties_long(volume);
         let switch = self.switch.filter(|switch| switch.to == volume);
         let entry = &mut self.volumes[volume.0 as usize];
         let known = entry.times.service();
@@ -151,8 +150,7 @@ impl Spindle {
             entry.drains.learn(entry.running, took);
         }
         // Of several commands in the drive, the first one to complete bears the switch.
-        let is_full = empties_long && entry.running > 1;
-        let in_order = entry.drains.service(entry.running).filter(|_| is_full).or(known);
+        let in_order = entry.drains.service(entry.running).filter(|_| entry.running > 2).or(known);
         let among_several = switch.and(in_order).filter(|_| distances.is_none() && positions);
         if distances.is_none() && among_several.is_none() {
             entry.learn_service(took);
