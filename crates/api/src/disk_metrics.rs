@@ -65,6 +65,16 @@ pub(super) const READ_AHEAD: &[Family<ReadAheadStatus>] = &[
         "Of the bytes read ahead, those dropped before any client had read them.",
         |r| Value::Whole(r.usage.unused.bytes().0),
     ),
+    counter(
+        "read_ahead_prefetched_bytes_total",
+        "Of the bytes read ahead, those prefetched during rotational waits.",
+        |r| Value::Whole(r.usage.prefetched.bytes().0),
+    ),
+    counter(
+        "read_ahead_prefetched_used_bytes_total",
+        "Of the bytes prefetched, those that a client has read.",
+        |r| Value::Whole(r.usage.prefetched_used.bytes().0),
+    ),
 ];
 
 /// Of disks with write buffers in the host.

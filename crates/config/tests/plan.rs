@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::{Contract, EstimatorName, Execution, PolicyName, Priority};
+use engine::{Contract, EstimatorName, Execution, PolicyName, Priority, ReadAheadSettings};
 use spindle_config::{
     Access, Arrival, Backing, Disk, DiskIndex, DriveRef, LoadedVolume, Mix, Plan, Requests,
     Synthetic, ThinkTime, Volume, VolumeIndex, Workload,
@@ -54,7 +54,11 @@ fn disks() -> Vec<Disk> {
         host_lateness: Duration::from_millis(1),
         best_effort: None,
         slack_range: engine::stream::SlackRange::All,
-        read_ahead: engine::limits::READ_AHEAD_MEMORY,
+        read_ahead: ReadAheadSettings {
+            memory: engine::limits::READ_AHEAD_MEMORY,
+            requests: true,
+            prefetches: false,
+        },
         write_buffer: Some(engine::WriteBufferSettings::default()),
         write_cache: spindle_config::WriteCache::Auto,
         write_buffer_log: spindle_config::WriteBufferLog::Auto,
@@ -70,7 +74,7 @@ fn disks() -> Vec<Disk> {
         period: Duration::from_millis(500),
         batch: Duration::from_millis(100),
         linger: Duration::ZERO,
-        read_ahead: Sectors::ZERO,
+        read_ahead: ReadAheadSettings::OFF,
         write_buffer: None,
         estimate_sequential: Duration::from_micros(250),
         estimate_random: Duration::from_millis(15),
@@ -382,7 +386,7 @@ fn the_host_reads_ahead_where_switches_cost_positioning_and_clients_are_known_to
     let memory = |lines: &str| {
         let text = format!("[[disk]]\nname = \"d\"\n{lines}\n");
         let plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("a good config");
-        plan.disks[0].read_ahead
+        plan.disks[0].read_ahead.memory
     };
     let auto = engine::limits::READ_AHEAD_MEMORY;
     let drive = "drive = \"hgst-7k8\"\n";
@@ -393,6 +397,10 @@ fn the_host_reads_ahead_where_switches_cost_positioning_and_clients_are_known_to
         assert_eq!(memory(&format!("{drive}policy = \"{policy}\"")), Sectors::ZERO, "{policy}");
     }
     assert_eq!(memory(&format!("{drive}policy = \"fcfs\"\nread_ahead = \"auto\"")), auto);
+    // What is prefetched has memory of its own where clients that pause are not read ahead.
+    let prefetching = "policy = \"fcfs\"\nexecution = \"preemptible\"\nfree_prefetch = true\n";
+    assert_eq!(memory(&format!("{drive}{prefetching}")), auto);
+    assert_eq!(memory(&format!("{drive}{prefetching}read_ahead = \"off\"")), Sectors::ZERO);
     assert_eq!(memory("drive = \"null\"\nsize = \"1GiB\""), Sectors::ZERO);
 }
 

@@ -42,10 +42,12 @@ pub use engine::{
 };
 pub use policy::{ContractUnit, Feature, PolicyName, UnknownPolicy, WorstCase};
 pub use preempt::{
-    Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, SeeksAhead,
-    ShortReadTrade, expected_wait,
+    Approach, Execution, FreePrefetch, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit,
+    SeeksAhead, ShortReadTrade, expected_wait,
 };
-pub use read_ahead::{Part, ReadAhead, ReadAheadAction, ReadAheadUsage, SegmentId, ServedBy};
+pub use read_ahead::{
+    Part, ReadAhead, ReadAheadAction, ReadAheadSettings, ReadAheadUsage, SegmentId, ServedBy,
+};
 pub use request::{
     Action, Command, CommandId, DeadlineStats, Event, Outcome, Reply, Request, RequestId,
     ServiceDemand, StreamBytes, VolumeUsage,

@@ -1,6 +1,6 @@
 //! What goes into an engine and what comes out: events, actions, and the values they carry.
 
-use units::{DiskTime, Duration, Instant, Operation, Sectors};
+use units::{DiskTime, Duration, Extent, Instant, Operation, Sectors};
 
 use crate::{ClosestCalls, Contract, Purpose, VolumeId};
 
@@ -105,6 +105,14 @@ pub enum Event {
         period: Duration,
         /// The length of a batch from now on: at most the period.
         batch: Duration,
+    },
+    /// What would be prefetched for a volume in rotational waits, until the next such event. It has
+    /// no effect but with [`FreePrefetch::ToHost`](crate::FreePrefetch).
+    PrefetchOffered {
+        /// The volume; it was added and has not been removed.
+        volume: VolumeId,
+        /// Where it would begin, and the most of it; `None`: nothing.
+        extent: Option<Extent>,
     },
 }
 

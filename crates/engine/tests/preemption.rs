@@ -14,9 +14,9 @@ use common::{limit, ms, percent, reserve};
 use proptest::prelude::*;
 use spindle_engine::limits::PREEMPTIONS_MAX;
 use spindle_engine::{
-    Action, Approach, BestEffortServer, Command, Deadlines, Engine, Event, Execution, Jit, Outcome,
-    PolicyName, Preemptible, Priority, Purpose, Request, RequestId, SeekSplit, Settings, VolumeId,
-    expected_wait,
+    Action, Approach, BestEffortServer, Command, Deadlines, Engine, Event, Execution, FreePrefetch,
+    Jit, Outcome, PolicyName, Preemptible, Priority, Purpose, Request, RequestId, SeekSplit,
+    Settings, VolumeId, expected_wait,
 };
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
@@ -61,9 +61,11 @@ fn settings() -> impl Strategy<Value = Settings> {
         (1_u32..1_000).prop_map(|longest| Some(SeekSplit::Always(longest)))
     ];
     let chunk = prop::option::of((1_u64..200).prop_map(Sectors));
+    let prefetch =
+        prop::sample::select(vec![FreePrefetch::Off, FreePrefetch::ToDrive, FreePrefetch::ToHost]);
     let policy = prop::sample::select(PolicyName::ALL.to_vec());
     let whole = prop::option::of(Just(Sectors(64))).prop_map(|split| Execution::Whole { split });
-    let preemptible = (chunk, jit, split, any::<bool>(), any::<bool>()).prop_map(
+    let preemptible = (chunk, jit, split, prefetch, any::<bool>()).prop_map(
         |(chunk, jit, seek_split, free_prefetch, preempt_writes)| {
             Execution::Preemptible(Preemptible {
                 chunk,
@@ -141,6 +143,12 @@ impl Run {
             Request { id, volume: VolumeId(arrival.volume), operation: arrival.operation };
         self.requests.insert(id, (arrival, Progress::default()));
         self.engine.handle(Event::Submit(request), self.now);
+        let (op, extent) = (arrival.operation.op, arrival.operation.extent);
+        if op == Op::Read && extent.start.0.is_multiple_of(2) {
+            let behind = Extent::new(extent.end(), Sectors(300));
+            let offered = Event::PrefetchOffered { volume: request.volume, extent: Some(behind) };
+            self.engine.handle(offered, self.now);
+        }
     }
 
     /// Advances time to `until`, with all events and wake-ups on the way.
@@ -395,4 +403,55 @@ fn the_rest_of_a_split_movement_is_not_split_again() {
     let (_, progress) = &run.requests[&RequestId(3)];
     assert_eq!(progress.done, Sectors(334));
     assert!((2..=4).contains(&progress.seeks_max), "{} seeks", progress.seeks_max);
+}
+
+/// What a volume reads on in the waits of another's requests: the response times of those, the
+/// number of its reads that were answered before them, and its engine.
+fn read_on(free_prefetch: FreePrefetch, is_queued: bool) -> (Duration, usize, Run) {
+    let jit = Some(Jit { offset: ms(1), approach: Approach::InTime });
+    let chunk = Some(Sectors(16));
+    let how = Preemptible { free_prefetch, chunk, jit, ..Preemptible::default() };
+    let mut run = calibrated(Settings { execution: Execution::Preemptible(how), ..preemptible() });
+    let (mut responses, mut before) = (Duration::ZERO, 0);
+    for case in 0..40 {
+        let from = 20_000 + 514 * case;
+        run.submit(arrival(0, read(from, 64)));
+        run.run_until(run.now + ms(100));
+        let (waiting, begun) = (RequestId(run.requests.len() as u64), run.now);
+        run.submit(arrival(1, read(100_001 + 938 * case, 8)));
+        if is_queued {
+            run.submit(arrival(0, read(from + 64, 8)));
+        }
+        let next = RequestId(waiting.0 + 1);
+        let mut is_next_done = false;
+        while run.requests[&waiting].1.done == Sectors::ZERO {
+            is_next_done |= run.requests.get(&next).is_some_and(|(_, p)| p.done == Sectors(8));
+            run.run_until(run.now + Duration::from_micros(100));
+        }
+        before += usize::from(is_next_done);
+        responses += run.now.since(begun);
+        run.run_until(run.now + ms(200));
+    }
+    (responses, before, run)
+}
+
+#[test]
+fn a_volumes_next_read_is_served_in_the_wait_of_anothers_and_costs_that_nothing() {
+    let (without, none_before, _) = read_on(FreePrefetch::Off, true);
+    let (with, before, _) = read_on(FreePrefetch::ToHost, true);
+    assert_eq!(none_before, 0, "first come, first served");
+    assert!(before >= 10, "{before} of 40 waits are long enough");
+    assert!(with <= without + Duration::from_micros(100) * 40, "{with}, {without} without");
+}
+
+#[test]
+fn what_is_prefetched_is_charged_to_the_volume_that_gains() {
+    let (without, _, off) = read_on(FreePrefetch::Off, false);
+    let (with, _, run) = read_on(FreePrefetch::ToHost, false);
+    let prefetched = run.engine.preemption_stats().expect("preemptible").prefetched;
+    assert!(prefetched >= Sectors(300), "{prefetched}");
+    assert!(with <= without + Duration::from_micros(100) * 40, "{with}, {without} without");
+    let charged = |run: &Run, volume| run.engine.usage(VolumeId(volume)).disk_time;
+    assert!(charged(&run, 0) > charged(&off, 0), "the volume that gains pays");
+    assert!(charged(&run, 1) < charged(&off, 1), "the one whose request waits does not");
 }

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use common::abstract_disk::SeededRng;
 use spindle_engine::limits::{READ_AHEAD_MEMORY_MIN, READ_AHEAD_REQUEST_MAX};
 use spindle_engine::{
-    Outcome, ReadAhead, ReadAheadAction, Request, RequestId, SegmentId, ServedBy, VolumeId,
+    Outcome, ReadAhead, ReadAheadAction, ReadAheadSettings, ReadAheadUsage, Request, RequestId,
+    SegmentId, ServedBy, VolumeId,
 };
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
@@ -23,7 +24,13 @@ const BOUNDS: [(u64, u64); 2] = [(0, 24_000), (16_000, 24_000)];
 enum InDrive {
     Client(Request),
     ReadAhead(SegmentId, Extent),
+    /// A prefetch; its data is dropped without a segment.
+    Prefetch(Option<SegmentId>, Extent),
 }
+
+/// The least memory, filled by requests of the read-ahead.
+const BY_REQUESTS: ReadAheadSettings =
+    ReadAheadSettings { memory: READ_AHEAD_MEMORY_MIN, requests: true, prefetches: false };
 
 /// A client's read that is not answered: the last answered version of each sector when it was sent.
 type Sent = (Request, Vec<Version>);
@@ -41,6 +48,9 @@ struct World {
     reads: BTreeMap<u64, Sent>,
     next: u64,
     hits: u64,
+    /// What is offered to each volume, and whether a prefetch is in the drive.
+    offers: [Option<Extent>; 2],
+    is_prefetching: bool,
     /// Whether a write is executed and not answered.
     is_writing: bool,
 }
@@ -49,7 +59,11 @@ impl World {
     fn new(seed: u64) -> Self {
         Self {
             rng: SeededRng(seed),
-            ahead: ReadAhead::new(READ_AHEAD_MEMORY_MIN),
+            ahead: ReadAhead::new(ReadAheadSettings {
+                requests: seed % 3 != 1,
+                prefetches: !seed.is_multiple_of(3),
+                ..BY_REQUESTS
+            }),
             now: Instant::ZERO,
             disk: vec![0; usize::try_from(DISK).expect("small")],
             answered: vec![0; usize::try_from(DISK).expect("small")],
@@ -59,6 +73,8 @@ impl World {
             reads: BTreeMap::new(),
             next: 0,
             hits: 0,
+            offers: [None; 2],
+            is_prefetching: false,
             is_writing: false,
         }
     }
@@ -127,6 +143,10 @@ impl World {
                 ReadAheadAction::Submit(id) => {
                     self.drive.push_back(InDrive::Client(self.reads[&id.0].0));
                 }
+                ReadAheadAction::Offer { volume, extent } => {
+                    assert_ne!(self.offers[volume.0 as usize], extent, "offers that change");
+                    self.offers[volume.0 as usize] = extent;
+                }
                 ReadAheadAction::Drop(segment) => {
                     assert!(self.buffers.remove(&segment).is_some(), "a buffer is released once");
                 }
@@ -172,8 +192,44 @@ impl World {
                 let outcome = if fails { Outcome::Failed } else { Outcome::Done };
                 self.ahead.finished(segment, outcome, self.now);
             }
+            InDrive::Prefetch(segment, extent) => self.execute_prefetch(segment, extent),
         }
         self.poll();
+    }
+
+    /// The drive begins to prefetch a part of what is offered to a volume.
+    fn prefetch(&mut self, volume: u32) {
+        let Some(offer) = self.offers[volume as usize].filter(|_| !self.is_prefetching) else {
+            return;
+        };
+        let (start, len) = BOUNDS[volume as usize];
+        assert!(Extent::new(Lba(start), Sectors(len)).contains(offer), "of the volume: {offer}");
+        let len = self.rng.between(1, offer.len.0.min(100));
+        let (extent, rest) = offer.split_at(Sectors(len));
+        self.offers[volume as usize] = Some(rest).filter(|rest| !rest.is_empty());
+        let segment = self.ahead.prefetch_started(VolumeId(volume), extent);
+        if let Some(segment) = segment {
+            let buffer = vec![u64::MAX; Self::sectors(extent).len()];
+            assert!(self.buffers.insert(segment, buffer).is_none(), "a buffer of its own");
+        }
+        self.is_prefetching = true;
+        self.drive.push_back(InDrive::Prefetch(segment, extent));
+        self.poll();
+    }
+
+    fn execute_prefetch(&mut self, segment: Option<SegmentId>, extent: Extent) {
+        let read = self.disk[Self::sectors(extent)].to_vec();
+        if self.rng.between(0, 3) == 0 {
+            self.random_write();
+        }
+        self.is_prefetching = false;
+        let fails = self.rng.between(0, 19) == 0;
+        let outcome = if fails { Outcome::Failed } else { Outcome::Done };
+        let ended = segment.map(|_| self.ahead.prefetch_ended(outcome, self.now));
+        assert_eq!(ended.unwrap_or_default(), segment, "the prefetch in progress");
+        if let Some(buffer) = segment.and_then(|segment| self.buffers.get_mut(&segment)) {
+            *buffer = read;
+        }
     }
 
     fn execute(&mut self, request: &Request) {
@@ -221,16 +277,20 @@ fn cases(usual: u64) -> u64 {
 
 #[test]
 fn a_read_from_memory_never_sees_less_than_the_last_answered_write() {
-    let mut hits = 0;
+    let (mut hits, mut sum) = (0, ReadAheadUsage::default());
     for seed in 0..cases(150) {
         println!("seed {seed}");
         let mut world = World::new(seed);
         let mut positions = [0, 3_000, 16_000];
         for _ in 0..1_500 {
             world.now += Duration::from_micros(world.rng.between(0, 3_000));
-            match world.rng.between(0, 15) {
+            match world.rng.between(0, 17) {
                 0 => world.random_write(),
                 1..=6 => world.complete_one(),
+                7 | 8 => {
+                    let volume = u32::from(world.rng.between(0, 1) == 1);
+                    world.prefetch(volume);
+                }
                 _ => {
                     let run = usize::try_from(world.rng.between(0, 2)).expect("small");
                     let volume = u32::from(run == 2);
@@ -257,13 +317,18 @@ fn a_read_from_memory_never_sees_less_than_the_last_answered_write() {
         world.ahead.clear();
         world.poll();
         assert_eq!(world.ahead.used(), Sectors::ZERO, "nothing is left");
+        let usage = world.ahead.total();
+        assert!(usage.prefetched <= usage.sectors, "prefetched ones are read ahead: {usage:?}");
+        assert!(usage.prefetched_used <= usage.prefetched, "at most all are used: {usage:?}");
+        sum = sum + usage;
     }
     assert!(hits > 100 * cases(150), "the memory serves reads: {hits}");
+    assert!(sum.prefetched_used.0 * 2 > sum.prefetched.0, "most of it is used: {sum:?}");
 }
 
 #[test]
 fn random_reads_are_never_read_ahead() {
-    let mut ahead = ReadAhead::new(READ_AHEAD_MEMORY_MIN);
+    let mut ahead = ReadAhead::new(BY_REQUESTS);
     let mut rng = SeededRng(7);
     let bounds = Extent::new(Lba(0), Sectors(1 << 24));
     let mut now = Instant::ZERO;
@@ -281,7 +346,7 @@ fn random_reads_are_never_read_ahead() {
 
 /// Reads in order, `outstanding` at a time; whether anything was read ahead.
 fn is_read_ahead(outstanding: usize, pause: Duration, size: Sectors) -> bool {
-    let mut ahead = ReadAhead::new(READ_AHEAD_MEMORY_MIN);
+    let mut ahead = ReadAhead::new(BY_REQUESTS);
     let bounds = Extent::new(Lba(0), Sectors(1 << 24));
     let (mut now, mut open) = (Instant::ZERO, VecDeque::new());
     for id in 0..100 {
@@ -315,7 +380,7 @@ fn a_client_that_always_has_requests_outstanding_is_left_to_the_drive() {
 
 #[test]
 fn a_read_ahead_ends_with_its_volume() {
-    let mut ahead = ReadAhead::new(READ_AHEAD_MEMORY_MIN);
+    let mut ahead = ReadAhead::new(BY_REQUESTS);
     let bounds = Extent::new(Lba(100), Sectors(100));
     let mut read = Vec::new();
     for id in 0..12 {
@@ -338,7 +403,7 @@ fn a_read_ahead_ends_with_its_volume() {
 
 #[test]
 fn a_volume_whose_reads_have_deadlines_is_not_read_ahead() {
-    let mut ahead = ReadAhead::new(READ_AHEAD_MEMORY_MIN);
+    let mut ahead = ReadAhead::new(BY_REQUESTS);
     ahead.set_enabled(VolumeId(0), false);
     let bounds = Extent::new(Lba(0), Sectors(1 << 20));
     for id in 0..50 {
@@ -349,4 +414,45 @@ fn a_volume_whose_reads_have_deadlines_is_not_read_ahead() {
         assert_eq!(ahead.poll(now), None);
         ahead.answered(&request, now);
     }
+}
+
+/// A client whose reads do not fit what was prefetched: it is prefetched less than a read, and the
+/// rest is one request.
+#[test]
+fn a_read_of_which_a_part_is_prefetched_waits_for_the_rest_alone() {
+    let settings = ReadAheadSettings { requests: false, prefetches: true, ..BY_REQUESTS };
+    let mut ahead = ReadAhead::new(settings);
+    let (bounds, volume) = (Extent::new(Lba(0), Sectors(1 << 20)), VolumeId(0));
+    let now = |id: u64| Instant::ZERO + Duration::from_millis(id);
+    let request = |id: u64| {
+        let operation = Operation::read(Extent::new(Lba(128 * id), Sectors(128)));
+        Request { id: RequestId(id), volume, operation }
+    };
+    let mut offer = None;
+    for id in 0..4 {
+        assert_eq!(ahead.submit(&request(id), Some(bounds), now(id)), ServedBy::Disk);
+        ahead.answered(&request(id), now(id));
+        while let Some(action) = ahead.poll(now(id)) {
+            let ReadAheadAction::Offer { extent, .. } = action else { panic!("{action:?}") };
+            offer = extent;
+        }
+    }
+    let (prefetched, _) = offer.expect("four reads in order").split_at(Sectors(200));
+    assert_eq!(prefetched.start, Lba(512), "behind the client's position");
+    let segment = ahead.prefetch_started(volume, prefetched).expect("it was offered");
+    assert_eq!(ahead.prefetch_ended(Outcome::Done, now(4)), Some(segment));
+    assert_eq!(ahead.submit(&request(4), Some(bounds), now(4)), ServedBy::Memory);
+    assert_eq!(ahead.submit(&request(5), Some(bounds), now(5)), ServedBy::Pending);
+    let Some(ReadAheadAction::Read { segment, extent, .. }) = ahead.poll(now(5)) else {
+        panic!("the rest is requested")
+    };
+    assert_eq!(extent, Extent::new(Lba(712), Sectors(56)), "the sectors that are not in memory");
+    ahead.progress(segment, extent);
+    ahead.finished(segment, Outcome::Done, now(6));
+    assert_eq!(ahead.poll(now(6)), Some(ReadAheadAction::Answer(RequestId(5))));
+    let parts: Vec<u64> =
+        ahead.parts(request(5).operation.extent).map(|p| p.extent.len.0).collect();
+    assert_eq!(parts, [72, 56], "from both");
+    let usage = ahead.usage(volume);
+    assert_eq!((usage.prefetched, usage.prefetched_used), (Sectors(200), Sectors(200)));
 }

@@ -106,6 +106,7 @@ mod kind {
     pub(super) const REST_UNTIL: u8 = 13;
     pub(super) const END: u8 = 14;
     pub(super) const SUBMIT_DEFERRED: u8 = 15;
+    pub(super) const OFFER: u8 = 16;
     /// Time has passed.
     pub(super) const LATER: u8 = 0x80;
 }
@@ -217,6 +218,7 @@ fn kind_of(entry: &Entry) -> u8 {
             Event::ContractChanged { .. } => kind::CONTRACT,
             Event::VolumeRemoved { .. } => kind::REMOVED,
             Event::PeriodChanged { .. } => kind::PERIOD,
+            Event::PrefetchOffered { .. } => kind::OFFER,
         },
         Entry::Input(Input::AddVolume { .. }) => kind::JOIN,
         Entry::Input(Input::SetPriority { .. }) => kind::PRIORITISE,
@@ -290,6 +292,10 @@ fn put_event(event: &Event, last: &mut Last, to: &mut Vec<u8>) {
             put_number(period.as_nanos(), to);
             put_number(batch.as_nanos(), to);
         }
+        Event::PrefetchOffered { volume, extent } => {
+            volume.put(to);
+            extent.put(to);
+        }
     }
 }
 
@@ -327,6 +333,9 @@ pub(crate) fn take(
         kind::REMOVED => told(Event::VolumeRemoved { volume: Coded::take(from)? }),
         kind::PERIOD => {
             told(Event::PeriodChanged { period: Coded::take(from)?, batch: Coded::take(from)? })
+        }
+        kind::OFFER => {
+            told(Event::PrefetchOffered { volume: Coded::take(from)?, extent: Coded::take(from)? })
         }
         kind::JOIN => Entry::Input(Input::AddVolume {
             contract: Coded::take(from)?,

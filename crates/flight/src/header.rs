@@ -8,8 +8,8 @@ use drive_profile::{
 use engine::stream::SlackRange;
 use engine::{
     Approach, BestEffortServer, Charging, ChooserName, CommandBound, Deadlines, DeferredWrites,
-    DriveTable, Engine, Estimates, EstimatorName, Execution, ForcedWrites, Jit, Preemptible,
-    SeekSplit, Settings, StoreRate,
+    DriveTable, Engine, Estimates, EstimatorName, Execution, ForcedWrites, FreePrefetch, Jit,
+    Preemptible, SeekSplit, Settings, StoreRate,
 };
 use units::Instant;
 
@@ -18,7 +18,7 @@ use crate::code::{Coded, FormatError, Source, choices, fields};
 /// The first bytes of a record.
 pub const MAGIC: [u8; 8] = *b"SPFLIGHT";
 /// The version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The initial state of one disk's engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +70,9 @@ fields! {
 }
 
 choices! {
+    FreePrefetch as "a prefetch" {
+        FreePrefetch::Off, FreePrefetch::ToDrive, FreePrefetch::ToHost,
+    }
     EstimatorName as "an estimator" {
         EstimatorName::Constants, EstimatorName::Profile, EstimatorName::Learned,
     }

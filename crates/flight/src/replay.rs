@@ -152,6 +152,12 @@ impl Preconditions {
                 let (period, batch) = (*period, *batch);
                 Settings { period, batch, ..self.settings }.check().map_err(FormatError)
             }
+            Event::PrefetchOffered { volume, extent } => {
+                self.volume_exists(*volume)?;
+                let Some(extent) = extent else { return Ok(()) };
+                let is_on_disk = extent.end() <= Lba(self.capacity.0);
+                ensure(!extent.is_empty() && is_on_disk, "an offer of sectors of the disk")
+            }
         }
     }
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Command, Part, Purpose, ReadAhead, SegmentId};
-use units::{Extent, Lba, Sectors};
+use engine::{Command, Outcome, Part, Purpose, ReadAhead, ReadAheadSettings, SegmentId};
+use units::{Extent, Instant, Lba, Sectors};
 
 use crate::oracle::{DataOracle, NEVER_WRITTEN, Version, Watched};
 
@@ -17,9 +17,9 @@ pub(crate) struct AheadOfDisk {
 }
 
 impl AheadOfDisk {
-    /// With this much memory; `None` with none.
-    pub(crate) fn new(memory: Sectors) -> Option<Self> {
-        let ahead = (memory > Sectors::ZERO).then(|| ReadAhead::new(memory))?;
+    /// `None` without memory.
+    pub(crate) fn new(settings: ReadAheadSettings) -> Option<Self> {
+        let ahead = (settings.memory > Sectors::ZERO).then(|| ReadAhead::new(settings))?;
         Some(Self { ahead, held: BTreeMap::new() })
     }
 
@@ -29,6 +29,18 @@ impl AheadOfDisk {
             let extent = command.operation.extent;
             self.held.entry(segment).or_default().extend(data.content(extent));
             self.ahead.progress(segment, extent);
+        }
+    }
+
+    /// Notes that a prefetch has ended.
+    pub(crate) fn prefetch_ended(
+        &mut self,
+        extent: Extent,
+        (outcome, now): (Outcome, Instant),
+        data: &DataOracle,
+    ) {
+        if let Some(segment) = self.ahead.prefetch_ended(outcome, now) {
+            self.held.entry(segment).or_default().extend(data.content(extent));
         }
     }
 

@@ -4,8 +4,8 @@ use config::{LoadedVolume, Plan};
 use drive::{AnyDevice, Tag};
 use engine::limits::{READ_AHEAD_RUNS_MAX, READ_AHEAD_WAITING_MAX, REQUESTS_MAX};
 use engine::{
-    Action, Command, ContractSchedule, Destage, Engine, Event, Outcome, RateContract, Reply,
-    Request, SEQUENTIAL_WITHIN, SegmentId, Settings, VolumeId,
+    Action, Command, ContractSchedule, Destage, Engine, Event, Outcome, Purpose, RateContract,
+    Reply, Request, SEQUENTIAL_WITHIN, SegmentId, Settings, VolumeId,
 };
 use stats::{Latency, Runs};
 use trace::TraceError;
@@ -375,6 +375,9 @@ impl Simulation {
             }
             disk.non_preemptible.completed(&command, issued, last, self.now);
             let outcome = if failed { Outcome::Failed } else { Outcome::Done };
+            if let (Purpose::Prefetch, Some(ahead)) = (command.purpose, &mut disk.ahead) {
+                ahead.prefetch_ended(command.operation.extent, (outcome, self.now), &disk.data);
+            }
             disk.engine.handle(Event::Completed { command: command.id, outcome }, self.now);
         }
     }
@@ -390,6 +393,9 @@ impl Simulation {
                     let disk = &mut self.disks[index];
                     disk.non_preemptible.issued(&command, self.now);
                     disk.running.push((command, self.now));
+                    if let (Purpose::Prefetch, Some(ahead)) = (command.purpose, &mut disk.ahead) {
+                        ahead.ahead.prefetch_started(command.volume, command.operation.extent);
+                    }
                     disk.device.submit(self.now, Tag(command.id.0), command.operation);
                 }
                 Action::Reply(reply) => self.replied(index, reply),

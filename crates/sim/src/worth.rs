@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use config::{LoadedVolume, Plan, Requests, VolumeIndex, Workload};
-use engine::{Contract, Execution, PolicyName, Priority};
+use engine::{Contract, Execution, PolicyName, Priority, ReadAheadSettings};
 use stats::{LatencyMs, WorthReport};
-use units::{Duration, Instant, Sectors, Share};
+use units::{Duration, Instant, Share};
 
 use crate::Simulation;
 
@@ -69,7 +69,7 @@ pub fn alone(plan: &Plan, volume: VolumeIndex, share: Share) -> Plan {
         disk.depth = depth;
         disk.execution = Execution::Whole { split: None };
         disk.best_effort = None;
-        disk.read_ahead = Sectors::ZERO;
+        disk.read_ahead = ReadAheadSettings::OFF;
     }
     let disk = &mut plan.disks[plan.volumes[volume.0].disk.0];
     disk.slowed = product(disk.slowed, share);

@@ -216,7 +216,7 @@ fn a_backup_that_pauses_keeps_its_worth_beside_one_that_does_not() {
     for (requests, least) in cells {
         let (forty, pausing) = ("reserve = \"40%\"", backup(requests));
         let mut plan = plan(30, "spindle", &[(forty, &pausing), (forty, &always)]);
-        plan.disks[0].read_ahead = units::Sectors::ZERO;
+        plan.disks[0].read_ahead = engine::ReadAheadSettings::OFF;
         let worths = worths(&plan);
         println!("{requests:?}: {:.3}, {:.3}", worths[0].value, worths[1].value);
         assert!(worths[0].value >= least, "{requests}: {:?}", worths[0]);
@@ -245,7 +245,7 @@ fn read_ahead_changes_nothing_for_clients_that_read_at_random() {
     let reports = ["auto", "off"].map(|read_ahead| {
         let mut plan = plan(10, "spindle", &[(half, &pausing), (half, BACKLOG)]);
         if read_ahead == "off" {
-            plan.disks[0].read_ahead = units::Sectors::ZERO;
+            plan.disks[0].read_ahead = engine::ReadAheadSettings::OFF;
         }
         let mut simulation = Simulation::new(&plan);
         simulation.run_until(Instant::ZERO + plan.duration.expect("a length"));

@@ -277,13 +277,23 @@ pub struct ReadAheadReport {
     pub bytes: u64,
     /// Of these, removed from the memory before any client had read them.
     pub unused_bytes: u64,
+    /// Of the bytes read ahead, those prefetched in rotational waits.
+    pub prefetched_bytes: u64,
+    /// Of these, the ones that a client has read.
+    pub prefetched_used_bytes: u64,
 }
 
 impl ReadAheadReport {
     /// The report, if anything was read ahead.
     pub fn of(usage: ReadAheadUsage) -> Option<Self> {
-        let ReadAheadUsage { hits, waits, sectors, unused } = usage;
-        let (bytes, unused_bytes) = (sectors.bytes().0, unused.bytes().0);
-        (bytes > 0).then_some(Self { hits, waits, bytes, unused_bytes })
+        let ReadAheadUsage { hits, waits, sectors, unused, prefetched, prefetched_used } = usage;
+        (sectors.0 > 0).then_some(Self {
+            hits,
+            waits,
+            bytes: sectors.bytes().0,
+            unused_bytes: unused.bytes().0,
+            prefetched_bytes: prefetched.bytes().0,
+            prefetched_used_bytes: prefetched_used.bytes().0,
+        })
     }
 }

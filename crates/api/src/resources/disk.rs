@@ -202,6 +202,12 @@ pub struct ReadAhead {
     pub read_bytes: u64,
     /// Of these, the bytes that were dropped before any client had read them.
     pub dropped_bytes: u64,
+    /// Of the bytes read ahead, those prefetched in rotational waits.
+    #[serde(default)]
+    pub prefetched_bytes: u64,
+    /// Of these, the ones that a client has read.
+    #[serde(default)]
+    pub prefetched_used_bytes: u64,
 }
 
 /// The write buffers of a disk's volumes in the host's memory, since the daemon's start.
@@ -248,6 +254,8 @@ impl From<daemon::ReadAheadStatus> for ReadAhead {
             waits: usage.waits,
             read_bytes: usage.sectors.bytes().0,
             dropped_bytes: usage.unused.bytes().0,
+            prefetched_bytes: usage.prefetched.bytes().0,
+            prefetched_used_bytes: usage.prefetched_used.bytes().0,
         }
     }
 }

@@ -199,8 +199,8 @@ fn disk_memory() -> Vec<Key> {
              The disk time is charged to their volumes.",
         )
         .or(format!(
-            "\"auto\" under \"spindle\", else \"off\"; \"auto\" is {}, and \"off\" for flash and \
-             for a buffered disk",
+            "\"auto\" under \"spindle\", else \"off\"; \"auto\" is {0}, and \"off\" for flash and \
+             for a buffered disk; with `free_prefetch`, {0} for what is prefetched",
             size_text(READ_AHEAD_MEMORY.bytes())
         )),
         Key::new(
@@ -315,7 +315,9 @@ fn disk_execution() -> Vec<Key> {
         Key::new(
             "free_prefetch",
             BOOLEAN,
-            "Whether rotational waits are used to read ahead of the target.",
+            "Whether rotational waits are used to read on for the volume that was read last: its \
+             next read, or what its client reads next, kept in the memory of `read_ahead`. With \
+             `read_ahead = \"off\"` that stays in the drive's buffer alone.",
         )
         .or("false"),
         Key::new("preempt_writes", BOOLEAN, "Whether writes are split into chunks too.").or("true"),

@@ -97,7 +97,7 @@ fn disk(
     let (host_lateness, best_effort, slack_range) = deadlines::check(table, policy(table)?)?;
     let worst_case = deadlines::declared(table, &drive.model, policy(table)?)?;
     let kind = (policy(table)?, drive.model.rotational());
-    let read_ahead = read_ahead::check(table, kind, &backing)?;
+    let (read_ahead, execution) = read_ahead::check(table, kind, &backing, execution)?;
     let write_buffer = write_buffer::of_disk(table, kind, &backing)?;
     let disk = Disk {
         name,

@@ -1,6 +1,6 @@
 //! The keys of a `[[disk]]` table about execution.
 
-use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
+use engine::{Approach, Execution, FreePrefetch, Jit, Preemptible, SeekSplit};
 use units::{Duration, Sectors};
 
 use super::real;
@@ -45,12 +45,14 @@ pub(crate) fn check(table: &Table<'_>, drive: &DriveRef) -> Result<Execution, In
         };
     };
     let default = Preemptible::default();
+    let prefetches = table.value("free_prefetch").map_or(Ok(false), |value| value.boolean())?;
     let flag = |key, default| table.value(key).map_or(Ok(default), |value| value.boolean());
     Ok(Execution::Preemptible(Preemptible {
         chunk: chunk(table)?,
         jit: jit(table, model)?,
         seek_split: seek_split(table, model)?,
-        free_prefetch: flag("free_prefetch", default.free_prefetch)?,
+        // `read_ahead` says whether there is memory for it.
+        free_prefetch: if prefetches { FreePrefetch::ToHost } else { FreePrefetch::Off },
         preempt_writes: flag("preempt_writes", default.preempt_writes)?,
     }))
 }
@@ -63,7 +65,7 @@ fn flash(table: &Table<'_>) -> Result<Execution, InputError> {
     }
     let chunk = Some(chunk(table)?.unwrap_or(CHUNK_FLASH));
     let preempt_writes = table.value("preempt_writes").map_or(Ok(true), |value| value.boolean())?;
-    let (jit, seek_split, free_prefetch) = (None, None, false);
+    let (jit, seek_split, free_prefetch) = (None, None, FreePrefetch::Off);
     Ok(Execution::Preemptible(Preemptible {
         chunk,
         jit,

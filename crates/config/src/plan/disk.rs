@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use engine::{
     BestEffortServer, ChooserName, EstimatorName, Execution, Feature, PolicyName,
-    WriteBufferSettings,
+    ReadAheadSettings, WriteBufferSettings,
 };
-use units::{Duration, Rate, Sectors, Share};
+use units::{Duration, Rate, Share};
 
 use super::backing::{Backing, WriteCache};
 use super::depth::DepthSource;
@@ -82,8 +82,8 @@ pub struct Disk {
     /// The intervals from which [`PolicyName::DeltaL`] takes its slack: all of them, except in
     /// experiments.
     pub slack_range: engine::stream::SlackRange,
-    /// The memory in which the host reads ahead of sequential clients; zero: it does not.
-    pub read_ahead: Sectors,
+    /// The memory in which the host reads ahead of sequential clients, and by what.
+    pub read_ahead: ReadAheadSettings,
     /// The memory in which the host holds what clients have written; `None`: writes go to the drive
     /// as they come, and it may keep them in its own buffer.
     pub write_buffer: Option<WriteBufferSettings>,

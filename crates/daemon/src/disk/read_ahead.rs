@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use engine::{
-    Outcome, ReadAhead, ReadAheadAction, ReadAheadUsage, Request, SegmentId, ServedBy, VolumeId,
+    Outcome, ReadAhead, ReadAheadAction, ReadAheadSettings, ReadAheadUsage, Request, SegmentId,
+    ServedBy, VolumeId,
 };
 use units::{Extent, Instant, Sectors};
 
@@ -26,10 +27,10 @@ pub(crate) struct HostReadAhead {
 }
 
 impl HostReadAhead {
-    /// With this much memory; `None` with none.
-    pub(crate) fn new(memory: Sectors) -> Option<Self> {
-        (memory > Sectors::ZERO).then(|| Self {
-            ahead: ReadAhead::new(memory),
+    /// `None` without memory.
+    pub(crate) fn new(settings: ReadAheadSettings) -> Option<Self> {
+        (settings.memory > Sectors::ZERO).then(|| Self {
+            ahead: ReadAhead::new(settings),
             segments: BTreeMap::new(),
             stopped: false,
         })
@@ -76,6 +77,19 @@ impl HostReadAhead {
     ) {
         self.segments.insert(segment, Segment::Held(data));
         self.ahead.finished(segment, outcome, now);
+    }
+
+    /// The engine prefetches this for the volume.
+    pub(crate) fn prefetch_started(&mut self, volume: VolumeId, extent: Extent) {
+        self.ahead.prefetch_started(volume, extent);
+    }
+
+    /// The prefetch in progress has ended, with these bytes.
+    pub(crate) fn prefetch_ended(&mut self, (outcome, data): (Outcome, Vec<u8>), now: Instant) {
+        if let Some(segment) = self.ahead.prefetch_ended(outcome, now) {
+            let before = self.segments.insert(segment, Segment::Held(data));
+            assert!(before.is_none(), "a segment is filled once");
+        }
     }
 
     /// A client's request is answered.
@@ -130,5 +144,81 @@ impl HostReadAhead {
     pub(crate) fn status(&self) -> ReadAheadStatus {
         let (memory, used) = (self.ahead.memory().bytes(), self.ahead.used().bytes());
         ReadAheadStatus { memory, used, usage: self.ahead.total() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::RequestId;
+    use engine::limits::READ_AHEAD_MEMORY_MIN;
+    use units::{Lba, Operation};
+
+    use super::*;
+
+    const VOLUME: VolumeId = VolumeId(0);
+
+    fn extent(start: u64, len: u64) -> Extent {
+        Extent::new(Lba(start), Sectors(len))
+    }
+
+    fn request(id: u64, operation: Operation) -> Request {
+        Request { id: RequestId(id), volume: VOLUME, operation }
+    }
+
+    /// Each sector's bytes are its number, and `salt`.
+    fn bytes(of: Extent, salt: u8) -> Vec<u8> {
+        let byte = |sector: u64| u8::try_from(sector % 200).expect("a byte") + salt;
+        (of.start.0..of.end().0).flat_map(|sector| [byte(sector); 512]).collect()
+    }
+
+    /// The memory of a client that has read sectors 0 to 31 in order, in which the 100 behind them
+    /// are prefetched.
+    fn prefetched() -> HostReadAhead {
+        let (memory, prefetches) = (READ_AHEAD_MEMORY_MIN, true);
+        let settings = ReadAheadSettings { memory, requests: false, prefetches };
+        let mut ahead = HostReadAhead::new(settings).expect("it has memory");
+        let (now, within) = (Instant::ZERO, Some(extent(0, 10_000)));
+        let mut offers = Vec::new();
+        for id in 0..4 {
+            let read = request(id, Operation::read(extent(8 * id, 8)));
+            assert_eq!(ahead.submit(&read, within, now), ServedBy::Disk);
+            ahead.answered(&read, now);
+            offers.extend(std::iter::from_fn(|| ahead.poll(now)));
+        }
+        let Some(ReadAheadAction::Offer { extent: Some(offer), .. }) = offers.last() else {
+            panic!("{offers:?}")
+        };
+        let (first, _) = offer.split_at(Sectors(100));
+        assert_eq!(first.start, Lba(32), "behind the client's position");
+        ahead.prefetch_started(VOLUME, first);
+        ahead.prefetch_ended((Outcome::Done, bytes(first, 1)), now);
+        ahead
+    }
+
+    #[test]
+    fn a_client_reads_the_bytes_that_were_prefetched_for_it() {
+        let mut ahead = prefetched();
+        let wanted = extent(40, 50);
+        let read = request(9, Operation::read(wanted));
+        let served = ahead.submit(&read, Some(extent(0, 10_000)), Instant::ZERO);
+        assert_eq!(served, ServedBy::Memory);
+        let mut data = Vec::new();
+        ahead.copy(wanted, |_| unreachable!("nothing is in flight"), &mut data);
+        assert_eq!(data, bytes(wanted, 1));
+        assert_eq!(ahead.usage(VOLUME).prefetched_used, Sectors(50), "what was read alone counts");
+    }
+
+    #[test]
+    fn what_is_overwritten_is_not_read_from_what_was_prefetched() {
+        let mut ahead = prefetched();
+        let within = Some(extent(0, 10_000));
+        let write = request(9, Operation::write(extent(60, 8)));
+        assert_eq!(ahead.submit(&write, within, Instant::ZERO), ServedBy::Disk);
+        ahead.answered(&write, Instant::ZERO);
+        while ahead.poll(Instant::ZERO).is_some() {}
+        let before = request(10, Operation::read(extent(32, 28)));
+        assert_eq!(ahead.submit(&before, within, Instant::ZERO), ServedBy::Memory);
+        let overwritten = request(11, Operation::read(extent(60, 8)));
+        assert_eq!(ahead.submit(&overwritten, within, Instant::ZERO), ServedBy::Disk);
     }
 }

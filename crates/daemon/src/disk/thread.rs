@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use backend::{Completion, Disk, Failure, HealthMonitor, Job, Tag};
 use config::DiskIndex;
-use engine::{Action, Command, CommandId, Event, Outcome, Request, VolumeId};
+use engine::{Action, Command, CommandId, Event, Outcome, Purpose, Request, VolumeId};
 use host::{Clock, WakeupMargin};
 use nbd::limits::STATUS_SEGMENTS_MAX;
 use nbd::{Allocation, BlockStatusReply, Errno, Handle, Reply, Segment};
@@ -430,6 +430,7 @@ impl DiskThread {
     fn carry_out(&mut self, action: Action, now: Instant) {
         match action {
             Action::Issue(command) => {
+                self.note_prefetch(&command);
                 let (data, no_hole) = self.payload(&command);
                 let (tag, operation) = (Tag(command.id.0), command.operation);
                 if self.in_flight.is_empty() {
@@ -458,7 +459,10 @@ impl DiskThread {
         let reported = (self.disk.parts(), completion.delay.unwrap_or_default());
         let pieces = self.scheduler.engine.command_pieces(&command);
         self.observer.completed(&command, pieces, reported, now);
-        let outcome = self.store(&command, completion.result);
+        let outcome = match command.purpose {
+            Purpose::Prefetch => self.prefetched(completion.result, now),
+            Purpose::Transfer | Purpose::Seek => self.store(&command, completion.result),
+        };
         self.note_read_ahead(&command, outcome);
         self.scheduler.engine.handle(Event::Completed { command: id, outcome }, now);
     }
@@ -496,7 +500,8 @@ impl DiskThread {
             // The outcome of each request is that of its part, which is issued again.
             Err(_) if self.scheduler.engine.is_retried_in_parts(command) => Outcome::Failed,
             Err(failure) => {
-                for piece in pieces {
+                // A failed movement of the arm is no request's failure: the transfer shows it.
+                for piece in pieces.filter(|piece| piece.purpose == Purpose::Transfer) {
                     self.requests.get_mut(piece.request.0).failure = Some(failure);
                 }
                 Outcome::Failed

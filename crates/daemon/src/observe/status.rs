@@ -318,12 +318,7 @@ impl VolumeStatus {
     /// What was read ahead since `earlier`.
     fn read_ahead_since(&self, earlier: Option<&Self>) -> ReadAheadUsage {
         let before = earlier.map_or_else(ReadAheadUsage::default, |earlier| earlier.read_ahead);
-        ReadAheadUsage {
-            hits: self.read_ahead.hits - before.hits,
-            waits: self.read_ahead.waits - before.waits,
-            sectors: self.read_ahead.sectors - before.sectors,
-            unused: self.read_ahead.unused - before.unused,
-        }
+        self.read_ahead.since(&before)
     }
 
     /// What went through its write buffer since `earlier`.

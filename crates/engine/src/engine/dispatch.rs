@@ -124,19 +124,21 @@ impl Engine {
         match executor.step(&head, now) {
             Step::Transfer => Some(self.issue(selection, now)),
             Step::Wait(until) => {
-                self.active = Some(ActiveRequest { volume, slot, waits_for_rotation: true });
-                assert!(until > now, "a rotational wait ends in the future");
-                self.wakeup = Some(until);
-                None
+                let command = self.read_in_wait((volume, slot), until, now);
+                if command.is_none() {
+                    self.active = Some(ActiveRequest { volume, slot, waits_for_rotation: true });
+                    assert!(until > now, "a rotational wait ends in the future");
+                    self.wakeup = Some(until);
+                }
+                command
             }
             Step::Seek(to) => {
-                Some(self.issue_auxiliary(slot, Operation::seek(to), Purpose::Seek, now))
+                let purpose = (Purpose::Seek, None);
+                Some(self.issue_auxiliary(slot, Operation::seek(to), purpose, now))
             }
             Step::ShortRead(extent) => {
-                Some(self.issue_auxiliary(slot, Operation::read(extent), Purpose::Seek, now))
-            }
-            Step::Prefetch(extent) => {
-                Some(self.issue_auxiliary(slot, Operation::read(extent), Purpose::Prefetch, now))
+                let purpose = (Purpose::Seek, None);
+                Some(self.issue_auxiliary(slot, Operation::read(extent), purpose, now))
             }
         }
     }
@@ -171,8 +173,9 @@ impl Engine {
         let command = Command { id, request: request.id, volume, operation, offset, purpose };
         debug_assert_eq!(request.volume, volume, "a head is its volume's");
         let awaits_flush = self.awaits_flush(slot, &operation);
+        let (record, gains) = (None, None);
         let issued =
-            Issued { id, slot, covered, offset, operation, purpose, awaits_flush, record: None };
+            Issued { id, slot, covered, offset, operation, purpose, awaits_flush, record, gains };
         let (ended, next) = self.start(&issued, now);
         self.meter.issued(id, now);
         self.note_transfer(&issued, volume, now);
@@ -210,12 +213,13 @@ impl Engine {
         }
     }
 
-    /// Issues an auxiliary command: one that transfers no part of its request.
-    fn issue_auxiliary(
+    /// Issues an auxiliary command: one that transfers no part of its request. `gains`: the volume
+    /// that is charged in place of the request's.
+    pub(super) fn issue_auxiliary(
         &mut self,
         slot: Slot,
         operation: Operation,
-        purpose: Purpose,
+        (purpose, gains): (Purpose, Option<VolumeId>),
         now: Instant,
     ) -> Command {
         assert_ne!(purpose, Purpose::Transfer, "an auxiliary command transfers no piece");
@@ -230,12 +234,11 @@ impl Engine {
         if let Some(executor) = &mut self.executor {
             executor.issued(&operation, purpose, now);
         }
-        let (offset, awaits_flush) = (Sectors::ZERO, false);
-        let issued =
-            Issued { id, slot, covered: 1, offset, operation, purpose, awaits_flush, record: None };
-        self.issued.push(issued);
+        let offset = Sectors::ZERO;
+        let one = Issued::of_one((id, slot), (operation, offset), purpose);
+        self.issued.push(Issued { gains, ..one });
         debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
-        let volume = request.volume;
+        let volume = gains.unwrap_or(request.volume);
         Command { id, request: request.id, volume, operation, offset, purpose }
     }
 }

@@ -117,6 +117,7 @@ impl Engine {
             purpose,
             awaits_flush: false,
             record: None,
+            gains: None,
         });
         let request = self.pending(slot).request.id;
         Some(Command { id, request, volume, operation, offset, purpose })

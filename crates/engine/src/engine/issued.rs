@@ -3,9 +3,9 @@
 use units::{Operation, Sectors};
 
 use super::pending::Slot;
-use crate::Purpose;
 use crate::policy::DispatchRecord;
 use crate::request::CommandId;
+use crate::{Purpose, VolumeId};
 
 /// A command that the drive has.
 #[derive(Debug)]
@@ -23,4 +23,19 @@ pub(super) struct Issued {
     pub(super) awaits_flush: bool,
     /// What the policy noted at the dispatch; `None` for an auxiliary command and a repeated part.
     pub(super) record: Option<DispatchRecord>,
+    /// The volume that is charged for what was prefetched for it, in the wait of its request.
+    pub(super) gains: Option<VolumeId>,
+}
+
+impl Issued {
+    /// A command for the request in `slot` alone, of which the policy notes nothing.
+    pub(super) fn of_one(
+        (id, slot): (CommandId, Slot),
+        (operation, offset): (Operation, Sectors),
+        purpose: Purpose,
+    ) -> Self {
+        debug_assert!(purpose == Purpose::Transfer || offset == Sectors::ZERO, "it has no place");
+        let (covered, awaits_flush, record, gains) = (1, false, None, None);
+        Self { id, slot, covered, offset, operation, purpose, awaits_flush, record, gains }
+    }
 }

@@ -226,8 +226,8 @@ impl Engine {
         debug_assert!(self.pending(slot).running > 0, "its part is unanswered");
         self.meter.issued(id, now);
         let (purpose, awaits_flush) = (Purpose::Transfer, self.awaits_flush(slot, &operation));
-        let issued =
-            Issued { id, slot, covered: 1, offset, operation, purpose, awaits_flush, record: None };
+        let one = Issued::of_one((id, slot), (operation, offset), purpose);
+        let issued = Issued { awaits_flush, ..one };
         self.note_transfer(&issued, request.volume, now);
         self.issued.push(issued);
         let volume = request.volume;

@@ -37,6 +37,7 @@ mod issued;
 mod lent;
 mod merge;
 pub(crate) mod pending;
+mod prefetch;
 mod tasks;
 mod volumes;
 
@@ -267,6 +268,7 @@ impl Engine {
             Event::ContractChanged { volume, contract } => self.change(volume, contract, now),
             Event::VolumeRemoved { volume } => self.remove_volume(volume, now),
             Event::PeriodChanged { period, batch } => self.change_period((period, batch), now),
+            Event::PrefetchOffered { volume, extent } => self.offer_prefetch(volume, extent),
         }
         debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         debug_assert!(self.queued <= self.requests(), "a queued request is a request");
@@ -520,7 +522,7 @@ impl Engine {
     fn complete(&mut self, command: CommandId, outcome: Outcome, now: Instant) {
         let place = self.issued.iter().position(|issued| issued.id == command);
         let issued = self.issued.swap_remove(place.expect("a completed command was issued"));
-        let volume = self.pending(issued.slot).request.volume;
+        let volume = self.charged_volume(&issued);
         let mut charge = self.meter.completed(command, now);
         if let Some(deferred) = &mut self.deferred {
             charge += deferred.charge(volume, &issued.operation, charge);
@@ -528,7 +530,7 @@ impl Engine {
         assert!(charge >= DiskTime::ZERO, "a charge is not negative: {charge}");
         debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         if let Some(executor) = &mut self.executor {
-            executor.completed(&issued.operation, issued.purpose, now);
+            executor.completed(&issued.operation, (issued.purpose, volume), now);
         }
         let ended = self.ended_for_chooser(&issued);
         if let (Some(chooser), Some(ended)) = (&mut self.chooser, ended) {
@@ -549,8 +551,9 @@ impl Engine {
         outcome: Outcome,
         now: Instant,
     ) {
-        let (command, volume) = (issued.id, self.pending(issued.slot).request.volume);
-        self.share_service(&issued, charge, if is_retried { Outcome::Done } else { outcome });
+        let (command, volume) = (issued.id, self.charged_volume(&issued));
+        let own = if issued.gains.is_none() { charge } else { DiskTime::ZERO };
+        self.share_service(&issued, own, if is_retried { Outcome::Done } else { outcome });
         let slack = issued.record.as_ref().is_some_and(|record| record.from_slack);
         let charge = if let Some(record) = issued.record {
             self.charge((command, volume), record, charge, now)

@@ -153,6 +153,7 @@ impl Engine {
         }
         self.policy.reset_volume(volume, Contract::BEST_EFFORT, now);
         self.forget_lender(volume);
+        self.forget_prefetches(volume);
         self.update_guarded(now);
         self.vacant.push(volume);
         debug_assert!(self.vacant.len() <= self.volumes.len(), "a vacant number was a volume's");

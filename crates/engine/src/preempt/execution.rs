@@ -28,10 +28,23 @@ pub struct Preemptible {
     /// The longest sub-seek, in cylinders, where the drive has a seek command; `None`: seeks are
     /// not split.
     pub seek_split: Option<SeekSplit>,
-    /// Whether a rotational wait before a seek is used to read on after the last read.
-    pub free_prefetch: bool,
+    /// Where sectors go that a rotational wait before a seek is used to read, behind the last read.
+    pub free_prefetch: FreePrefetch,
     /// Whether writes are split too, their last chunk forced to the media.
     pub preempt_writes: bool,
+}
+
+/// What is read in rotational waits, behind the last read (free prefetching, FAST 2003 §3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreePrefetch {
+    /// Nothing.
+    Off,
+    /// Whatever follows, into the drive's buffer alone. The drive takes it for read by the host,
+    /// and overwrites it for more.
+    ToDrive,
+    /// What a volume is offered ([`Event::PrefetchOffered`](crate::Event)), into the host's memory.
+    /// The volume is charged for it.
+    ToHost,
 }
 
 /// Just-in-time seeks (FAST 2003 §3.2).
@@ -81,7 +94,7 @@ impl Default for Preemptible {
             chunk: None,
             jit: Some(Jit { offset: Duration::from_millis(1), approach: Approach::Ahead }),
             seek_split: Some(SeekSplit::Hidden),
-            free_prefetch: false,
+            free_prefetch: FreePrefetch::Off,
             preempt_writes: true,
         }
     }
@@ -96,7 +109,7 @@ impl Execution {
             chunk: Some(chunk),
             jit: Some(Jit { offset: Duration::from_millis(1), approach: Approach::InTime }),
             seek_split: Some(SeekSplit::Always(split)),
-            free_prefetch: false,
+            free_prefetch: FreePrefetch::Off,
             preempt_writes: true,
         })
     }
@@ -117,8 +130,8 @@ pub enum Purpose {
     Transfer,
     /// Moves the arm for its request, by a seek command or a short read; no client receives data.
     Seek,
-    /// Uses a rotational wait to bring what is likely to be read next into the drive's cache; no
-    /// client receives its data.
+    /// Uses a rotational wait to read what is likely to be read next. It is for no request: the
+    /// driver keeps its data for its volume ([`ReadAhead`](crate::ReadAhead)), if it keeps any.
     Prefetch,
 }
 

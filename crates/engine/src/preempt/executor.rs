@@ -6,10 +6,12 @@ use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use super::arm::{Arm, continues_run};
 use super::assessment::SeeksAhead;
-use super::execution::{Preemptible, PreemptionStats, Purpose};
+use super::execution::{FreePrefetch, Preemptible, PreemptionStats, Purpose};
 use super::positioning::{GUARD_MIN, PositioningContext, PositioningStep};
 use super::read_segments::{ReadSegments, hit_time_max};
 use super::rotation::RotationTracker;
+use crate::VolumeId;
+use crate::limits::VOLUMES_MAX;
 use drive_profile::{PhysicalAddress, Profile};
 
 /// The greatest guard time: beyond it the predictions are wrong.
@@ -42,8 +44,6 @@ pub(crate) enum Step {
     Seek(Lba),
     /// Move the arm by a read of this.
     ShortRead(Extent),
-    /// Prefetch this.
-    Prefetch(Extent),
 }
 
 /// The predicted completion of a transfer.
@@ -86,6 +86,10 @@ pub(crate) struct Executor {
     /// The target of a wait or a movement in progress, and the parts that remain of a movement in
     /// several.
     target: Option<(Lba, Option<u32>)>,
+    /// The volume whose read was the last on the media.
+    reader: Option<VolumeId>,
+    /// What each volume would have prefetched.
+    offers: Vec<Option<Extent>>,
     prediction: Option<Prediction>,
     guard: Duration,
     /// The outcomes of the last predictions, one bit each, set for a failure; and their number.
@@ -110,6 +114,8 @@ impl Executor {
             arm: None,
             dirty: false,
             target: None,
+            reader: None,
+            offers: Vec::new(),
             prediction: None,
             guard: GUARD_MIN,
             failed: 0,
@@ -181,10 +187,7 @@ impl Executor {
             PositioningStep::Wait(until) => {
                 debug_assert!(until > now, "a wait ends in the future");
                 self.target = Some((start, parts));
-                match self.prefetch(now, until) {
-                    Some(extent) => Step::Prefetch(extent),
-                    None => Step::Wait(until),
-                }
+                Step::Wait(until)
             }
             PositioningStep::Read(extent) => {
                 // A block that the drive's buffer has moves nothing.
@@ -239,26 +242,76 @@ impl Executor {
         Some(Operation { extent: rest, ..*head })
     }
 
-    /// The extent after the last read that can be prefetched before `until`.
-    fn prefetch(&self, now: Instant, until: Instant) -> Option<Extent> {
-        let arm = self.arm.as_ref().filter(|arm| !arm.read.is_empty() && arm.arrived.is_none())?;
-        if !self.settings.free_prefetch {
-            return None;
+    /// `volume` would have this prefetched, as soon as the heads are there; `None`: nothing.
+    pub(crate) fn offer(&mut self, volume: VolumeId, extent: Option<Extent>) {
+        debug_assert!(extent.is_none_or(|extent| !extent.is_empty()), "an offer has sectors");
+        let index = volume.0 as usize;
+        if index >= self.offers.len() && extent.is_some() {
+            self.offers.resize(index + 1, None);
         }
+        if let Some(offer) = self.offers.get_mut(index) {
+            *offer = extent;
+        }
+    }
+
+    /// A part of what was offered to `volume`, the first one, is being prefetched.
+    pub(crate) fn take_offer(&mut self, volume: VolumeId, extent: Extent) {
+        let offer = self.offers.get_mut(volume.0 as usize);
+        let offer = offer.expect("what is prefetched was offered");
+        *offer = offer.and_then(|offer| {
+            debug_assert_eq!(offer.start, extent.start, "the first part of the offer");
+            let (_, rest) = offer.split_at(extent.len);
+            (!rest.is_empty()).then_some(rest)
+        });
+    }
+
+    /// Where the heads are behind the last read, and its volume, if they have not moved since and
+    /// waits are used to read on.
+    pub(crate) fn reads_on(&self) -> Option<(Lba, VolumeId)> {
+        let arm = self.arm.as_ref().filter(|arm| !arm.read.is_empty() && arm.arrived.is_none())?;
         let from = arm.read.end();
         debug_assert!(from.0 > 0, "a run that was read has sectors");
         debug_assert!(from.0 <= self.profile.capacity().0, "the run lies inside the profile");
-        let left = self.profile.capacity().0.saturating_sub(from.0);
-        let len = self.chunk(Op::Read, from).0.min(left);
-        let extent = Extent::new(from, Sectors(len));
-        if len == 0 {
-            return None;
+        let is_on = self.settings.free_prefetch != FreePrefetch::Off;
+        self.reader.filter(|_| is_on).map(|reader| (from, reader))
+    }
+
+    /// What can be prefetched from `from` on, and the volume that it was offered to, if it was.
+    pub(crate) fn prefetch(
+        &self,
+        (from, reader): (Lba, VolumeId),
+    ) -> Option<(Extent, Option<VolumeId>)> {
+        let disk = Lba(self.profile.capacity().0);
+        let (volume, end) = match self.settings.free_prefetch {
+            FreePrefetch::Off => return None,
+            FreePrefetch::ToDrive => (None, disk),
+            FreePrefetch::ToHost => {
+                let offer = self.offers.get(reader.0 as usize).copied().flatten();
+                (Some(reader), offer.filter(|offer| offer.start == from)?.end().min(disk))
+            }
+        };
+        let len = self.chunk(Op::Read, from).0.min(end.0.saturating_sub(from.0));
+        (len > 0).then_some((Extent::new(from, Sectors(len)), volume))
+    }
+
+    /// Whether a read of `extent`, which begins where the heads are, ends before `until`.
+    pub(crate) fn fits(&self, extent: Extent, now: Instant, until: Instant) -> bool {
+        debug_assert!(until > now, "a wait ends in the future");
+        if extent.end().0 > self.profile.capacity().0 || extent.start.0 == 0 {
+            return false;
         }
         // The drive reads ahead meanwhile: a chunk takes the time of the media or of the bus. The
         // step over the end of the last chunk is part of it.
-        let media = self.profile.transfer_time(Extent::new(Lba(from.0 - 1), Sectors(len + 1)));
-        let bus = self.profile.overheads.hit + self.profile.bus_sector * len;
-        (now + media.max(bus) + self.guard <= until).then_some(extent)
+        let from_last = Extent::new(Lba(extent.start.0 - 1), Sectors(extent.len.0 + 1));
+        let media = self.profile.transfer_time(from_last);
+        let bus = self.profile.overheads.hit + self.profile.bus_sector * extent.len.0;
+        now + media.max(bus) + self.guard <= until
+    }
+
+    /// Whether what is read in waits goes to clients and to the host's memory.
+    pub(crate) fn reads_for_the_host(&self) -> bool {
+        debug_assert!(self.offers.len() <= VOLUMES_MAX, "volumes are bounded");
+        self.settings.free_prefetch == FreePrefetch::ToHost
     }
 
     /// A command goes to the drive.
@@ -334,8 +387,13 @@ impl Executor {
         })
     }
 
-    /// A command has completed.
-    pub(crate) fn completed(&mut self, operation: &Operation, purpose: Purpose, now: Instant) {
+    /// A command of `volume` has completed.
+    pub(crate) fn completed(
+        &mut self,
+        operation: &Operation,
+        (purpose, volume): (Purpose, VolumeId),
+        now: Instant,
+    ) {
         let extent = operation.extent;
         if let Some(prediction) = self.prediction.take() {
             self.is_hit |= operation.op == Op::Read && now < prediction.soonest;
@@ -364,6 +422,7 @@ impl Executor {
                 return;
             }
         }
+        self.reader = (operation.op == Op::Read).then_some(volume);
         let nothing = Extent::new(extent.end(), Sectors::ZERO);
         let on = match (&self.arm, operation.op) {
             (Some(arm), Op::Read) if continues_run(arm, operation) => arm.read,

@@ -27,7 +27,8 @@ mod rotation;
 pub(crate) use arm::{Arm, continues_run};
 pub use assessment::{SeeksAhead, ShortReadTrade};
 pub use execution::{
-    Approach, Execution, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit, expected_wait,
+    Approach, Execution, FreePrefetch, Jit, Preemptible, PreemptionStats, Purpose, SeekSplit,
+    expected_wait,
 };
 pub(crate) use executor::{Executor, Step};
 pub(crate) use read_segments::{ReadSegments, hit_time_max};

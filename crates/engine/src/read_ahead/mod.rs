@@ -26,20 +26,22 @@ use std::collections::VecDeque;
 
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
 
-use self::run::{RUN_IDLE, Run, RunId, Segment};
+use self::run::{FilledBy, Run, RunId, Segment};
 use self::volume::Volume;
 use crate::VolumeId;
-use crate::limits::{
-    READ_AHEAD_REQUEST_MAX, READ_AHEAD_REQUEST_MIN, READ_AHEAD_RUNS_MAX, READ_AHEAD_WAITING_MAX,
-};
+use crate::limits::{READ_AHEAD_REQUEST_MIN, READ_AHEAD_RUNS_MAX, READ_AHEAD_WAITING_MAX};
 use crate::request::{Outcome, Request, RequestId};
 
 mod interface;
+mod memory;
+mod prefetch;
 mod run;
 mod usage;
 mod volume;
 
-pub use interface::{Part, ReadAheadAction, ReadAheadUsage, SegmentId, ServedBy};
+pub use interface::{
+    Part, ReadAheadAction, ReadAheadSettings, ReadAheadUsage, SegmentId, ServedBy,
+};
 
 /// After a failed read-ahead, a volume is not read ahead for this long: a drive may try for seconds
 /// to read a bad sector.
@@ -56,7 +58,7 @@ struct Waiting {
 /// The read-ahead of one disk.
 #[derive(Debug)]
 pub struct ReadAhead {
-    memory: Sectors,
+    settings: ReadAheadSettings,
     used: Sectors,
     /// What was done for volumes that were removed.
     removed: ReadAheadUsage,
@@ -68,20 +70,26 @@ pub struct ReadAhead {
     changed: VecDeque<RunId>,
     dropped: VecDeque<SegmentId>,
     submit: VecDeque<RequestId>,
+    /// Requests for the rests of reads, and volumes whose offers may have changed.
+    rests: VecDeque<SegmentId>,
+    offers: VecDeque<VolumeId>,
+    /// What is being prefetched.
+    prefetch: Option<SegmentId>,
     /// The run of the read that is copied from the memory now. A part of the memory that its run
     /// has passed is not kept free of older data.
     served: Option<RunId>,
 }
 
 impl ReadAhead {
-    /// With this much memory, at least that of one request.
+    /// With the memory of one request at least.
     ///
     /// # Panics
     /// With less: the config's check refuses it.
-    pub fn new(memory: Sectors) -> Self {
+    pub fn new(settings: ReadAheadSettings) -> Self {
+        let memory = settings.memory;
         assert!(memory >= READ_AHEAD_REQUEST_MIN, "the memory holds a request: {memory}");
         Self {
-            memory,
+            settings,
             used: Sectors::ZERO,
             removed: ReadAheadUsage::default(),
             volumes: Vec::new(),
@@ -91,6 +99,9 @@ impl ReadAhead {
             changed: VecDeque::new(),
             dropped: VecDeque::new(),
             submit: VecDeque::new(),
+            rests: VecDeque::new(),
+            offers: VecDeque::new(),
+            prefetch: None,
             served: None,
         }
     }
@@ -137,7 +148,13 @@ impl ReadAhead {
         run.access(extent, is_alone, now);
         let (volume, end) = (run.volume, extent.end());
         run.position = end;
-        if end > run.ahead || is_full {
+        let is_partial = end > run.ahead;
+        if is_partial && !is_full && self.read_rest(id, extent, now) {
+            self.waiting.push(Waiting { request, run: id, extent });
+            return ServedBy::Pending;
+        }
+        let run = self.run_mut(id);
+        if is_partial || is_full {
             run.ahead = run.ahead.max(end);
             run.answered = None;
             return ServedBy::Disk;
@@ -197,6 +214,8 @@ impl ReadAhead {
         debug_assert!(segment.in_flight, "a request is answered once");
         segment.in_flight = false;
         let (volume, run, extent) = (segment.volume, segment.run, segment.extent);
+        let is_ahead = segment.filled_by == FilledBy::Request;
+        segment.is_counted = is_ahead;
         if outcome == Outcome::Done {
             debug_assert_eq!(segment.filled, extent.end(), "all of it was transferred");
         }
@@ -205,7 +224,9 @@ impl ReadAhead {
         if outcome == Outcome::Failed {
             entry.resumes_at = now + FAILURE_PAUSE;
         }
-        entry.usage.sectors += extent.len;
+        if is_ahead {
+            entry.usage.sectors += extent.len;
+        }
         match run {
             // The client reads it itself, and learns of the failure.
             Some(run) if outcome == Outcome::Failed => self.end_run(run),
@@ -225,6 +246,10 @@ impl ReadAhead {
         if let Some(segment) = self.dropped.pop_front() {
             return Some(ReadAheadAction::Drop(segment));
         }
+        if let Some(segment) = self.rests.pop_front() {
+            let Segment { volume, extent, .. } = *self.segment(segment);
+            return Some(ReadAheadAction::Read { segment, volume, extent });
+        }
         while let Some(id) = self.changed.front().copied() {
             if self.runs[id.0 as usize].is_some() {
                 if let Some(request) = self.answer(id, now) {
@@ -238,12 +263,17 @@ impl ReadAhead {
                 if let Some(read) = self.read(id, now) {
                     return Some(read);
                 }
+                let volume = self.run(id).volume;
+                self.offers.push_back(volume);
             }
             self.changed.pop_front();
         }
         // A run that ended just now has given its requests back.
         let next = self.dropped.pop_front().map(ReadAheadAction::Drop);
         let next = next.or_else(|| self.submit.pop_front().map(ReadAheadAction::Submit));
+        let next = next.or_else(|| self.next_offer(now));
+        // An offer may have taken memory from a run without a client.
+        let next = next.or_else(|| self.dropped.pop_front().map(ReadAheadAction::Drop));
         debug_assert!(next.is_some() || self.changed.is_empty(), "no run is forgotten");
         next
     }
@@ -318,7 +348,7 @@ impl ReadAhead {
     pub fn invariants(&self) {
         let sum: u64 = self.segments.iter().flatten().map(|segment| segment.extent.len.0).sum();
         assert_eq!(sum, self.used.0, "the memory in use is that of the segments");
-        assert!(self.used <= self.memory, "the memory is bounded");
+        assert!(self.used <= self.settings.memory, "the memory is bounded");
         assert!(self.waiting.len() <= READ_AHEAD_WAITING_MAX, "waiting requests are bounded");
         let runs = self.runs.iter().flatten().count();
         assert!(runs <= READ_AHEAD_RUNS_MAX, "runs are bounded");
@@ -379,28 +409,12 @@ impl ReadAhead {
         debug_assert!(self.run(id).ahead >= self.run(id).position, "a run goes forward");
     }
 
-    /// A segment that no run has: its memory is released when it is not in flight.
-    fn orphan(&mut self, id: SegmentId) {
-        let segment = self.segment_mut(id);
-        segment.run = None;
-        if !segment.in_flight {
-            self.drop_segment(id);
-        }
-    }
-
-    fn drop_segment(&mut self, id: SegmentId) {
-        let segment = self.segments[id.0 as usize].take().expect("a segment is dropped once");
-        assert!(!segment.in_flight, "a segment in flight keeps its memory");
-        self.used = self.used - segment.extent.len;
-        self.volume(segment.volume).usage.unused += segment.extent.len - segment.taken;
-        self.dropped.push_back(id);
-    }
-
     /// Ends a run, and removes what was read ahead of it.
     fn end_run(&mut self, id: RunId) {
         let low = self.run(id).position.min(self.needed_from(id));
         self.truncate(id, Lba(0));
         let run = self.runs[id.0 as usize].take().expect("a run ends once");
+        self.offers.push_back(run.volume);
         debug_assert!(run.segments.is_empty(), "nothing is left of it");
         debug_assert!(low <= run.position, "what was needed lay before the position");
         self.volume(run.volume).runs.retain(|other| *other != id);
@@ -428,7 +442,7 @@ impl ReadAhead {
         let mut taken = Sectors::ZERO;
         for index in 0..self.run(id).segments.len() {
             let segment = self.run(id).segments[index];
-            taken += self.segment_mut(segment).take(extent);
+            taken += self.take_from(segment, extent);
         }
         assert_eq!(taken, extent.len, "all of the read is in memory");
     }
@@ -452,60 +466,16 @@ impl ReadAhead {
     /// The next read-ahead of the run, if it is time for one.
     fn read(&mut self, id: RunId, now: Instant) -> Option<ReadAheadAction> {
         let volume = self.run(id).volume;
-        if self.volume(volume).in_flight {
+        if !self.settings.requests || self.volume(volume).in_flight {
             return None;
         }
-        let active = self.runs.iter().flatten().filter(|run| run.is_active(now)).count();
-        let share = Sectors(self.memory.0 / active.max(1) as u64).max(READ_AHEAD_REQUEST_MIN);
+        let share = self.share(now);
         let wanted = self.run_mut(id).wanted(share)?;
         let len = self.free_memory(id, wanted, now)?;
-        let run = self.run_mut(id);
-        let extent = Extent::new(run.ahead, len);
-        assert!(run.bounds.contains(extent), "a read-ahead stays within its bounds");
-        run.ahead = extent.end();
-        let segment = Segment::new(volume, id, extent);
-        let place = self.free_segment();
-        self.segments[place] = Some(segment);
-        self.used += len;
-        assert!(self.used <= self.memory, "the memory is bounded");
-        let segment = SegmentId(u32::try_from(place).expect("segments are few"));
-        self.run_mut(id).segments.push_back(segment);
+        let segment = self.extend_run(id, len, FilledBy::Request);
         self.volume(volume).in_flight = true;
+        let extent = self.segment(segment).extent;
         Some(ReadAheadAction::Read { segment, volume, extent })
-    }
-
-    /// A place for a segment. One that the driver does not know to be dropped is not free.
-    fn free_segment(&mut self) -> usize {
-        let segments = (0..).map(SegmentId).zip(&self.segments);
-        let mut free =
-            segments.filter(|(id, segment)| segment.is_none() && !self.dropped.contains(id));
-        if let Some((id, _)) = free.next() {
-            return id.0 as usize;
-        }
-        self.segments.push(None);
-        debug_assert!(self.segments.len() as u64 <= self.memory.0 * 2, "segments are bounded");
-        self.segments.len() - 1
-    }
-
-    /// As much of `wanted` as the memory has for the run. Takes memory from runs without a client.
-    fn free_memory(&mut self, id: RunId, wanted: Sectors, now: Instant) -> Option<Sectors> {
-        while self.memory - self.used < wanted {
-            let other = |other: &RunId| *other != id;
-            let Some(idle) = self.idle_run(now).filter(other) else { break };
-            self.end_run(idle);
-        }
-        let len = wanted.min(self.memory - self.used);
-        debug_assert!(len <= READ_AHEAD_REQUEST_MAX, "a request is bounded");
-        (len == wanted || len >= READ_AHEAD_REQUEST_MIN).then_some(len)
-    }
-
-    /// The run that was read least recently, if it is long ago.
-    fn idle_run(&self, now: Instant) -> Option<RunId> {
-        let runs = (0..).map(RunId).zip(&self.runs);
-        let idle = runs.filter_map(|(id, run)| Some((run.as_ref()?.last_read, id)));
-        let (last, id) = idle.min()?;
-        debug_assert!(last <= now, "a run was read in the past");
-        (now.since(last) >= RUN_IDLE).then_some(id)
     }
 
     /// A new run: the volume's reads have gone on in order up to `position`.

@@ -29,12 +29,24 @@ const PAUSE_DIVISOR: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RunId(pub(super) u32);
 
-/// What one read-ahead request fills.
+/// How a segment is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FilledBy {
+    /// By a request of the read-ahead.
+    Request,
+    /// By a request for the rest of a client's read whose first sectors are in memory.
+    RestOfRead,
+    /// By a prefetch in a rotational wait.
+    Prefetch,
+}
+
+/// What one request or one prefetch fills.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) volume: VolumeId,
     /// The run that it belongs to; `None` if it is not needed any more.
     pub(super) run: Option<RunId>,
+    pub(super) filled_by: FilledBy,
     pub(super) extent: Extent,
     /// The end of what was transferred without a gap.
     pub(super) filled: Lba,
@@ -45,20 +57,28 @@ pub(super) struct Segment {
     /// Sectors that the client has read.
     pub(super) taken: Sectors,
     pub(super) in_flight: bool,
+    /// Whether its sectors are among those that were read ahead for its volume.
+    pub(super) is_counted: bool,
 }
 
 impl Segment {
-    pub(super) fn new(volume: VolumeId, run: RunId, extent: Extent) -> Self {
+    pub(super) fn new(
+        (volume, run): (VolumeId, RunId),
+        filled_by: FilledBy,
+        extent: Extent,
+    ) -> Self {
         assert!(!extent.is_empty(), "a segment has sectors");
         Self {
             volume,
             run: Some(run),
+            filled_by,
             extent,
             filled: extent.start,
             later: Vec::new(),
             valid: extent.end(),
             taken: Sectors::ZERO,
             in_flight: true,
+            is_counted: false,
         }
     }
 
@@ -205,7 +225,7 @@ impl Run {
 
     /// The longest window: what the client reads in the horizon, at least two reads, within its
     /// share of the memory.
-    fn most(&self, share: Sectors) -> Sectors {
+    pub(super) fn most(&self, share: Sectors) -> Sectors {
         let pause = u128::from(self.pause.unwrap_or(HORIZON.as_nanos()).max(1));
         let wanted = u128::from(self.read.0) * u128::from(HORIZON.as_nanos()) / pause;
         let wanted = Sectors(u64::try_from(wanted).unwrap_or(u64::MAX));

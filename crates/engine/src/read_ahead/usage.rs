@@ -9,14 +9,21 @@ use crate::limits::READ_AHEAD_REQUEST_MIN;
 impl ReadAhead {
     /// The memory in use, with what requests in flight will fill.
     pub fn used(&self) -> Sectors {
-        debug_assert!(self.used <= self.memory, "the memory is bounded");
+        debug_assert!(self.used <= self.settings.memory, "the memory is bounded");
         self.used
+    }
+
+    /// The memory that is not in use.
+    pub(super) fn free(&self) -> Sectors {
+        debug_assert!(self.used <= self.settings.memory, "the memory is bounded");
+        self.settings.memory - self.used
     }
 
     /// The most memory that may be in use.
     pub fn memory(&self) -> Sectors {
-        debug_assert!(self.memory >= READ_AHEAD_REQUEST_MIN, "it holds a request");
-        self.memory
+        let memory = self.settings.memory;
+        debug_assert!(memory >= READ_AHEAD_REQUEST_MIN, "it holds a request");
+        memory
     }
 
     /// What was done for all volumes so far, removed ones included.

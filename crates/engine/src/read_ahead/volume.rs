@@ -28,6 +28,8 @@ pub(super) struct Volume {
     /// Whether one of its read-ahead requests is in the engine.
     pub(super) in_flight: bool,
     pub(super) runs: Vec<RunId>,
+    /// What the engine knows that would be prefetched for it.
+    pub(super) offered: Option<Extent>,
     pub(super) usage: ReadAheadUsage,
     candidates: Vec<Candidate>,
 }

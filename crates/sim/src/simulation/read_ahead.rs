@@ -81,6 +81,10 @@ impl Simulation {
                     let id = self.sent.insert(sent);
                     self.submit_to_engine(index, Request { id, volume, operation });
                 }
+                ReadAheadAction::Offer { volume, extent } => {
+                    let event = Event::PrefetchOffered { volume, extent };
+                    self.disks[index].engine.handle(event, now);
+                }
                 ReadAheadAction::Drop(segment) => drop(ahead.held.remove(&segment)),
                 ReadAheadAction::Answer(id) => {
                     let sent = self.sent.get_mut(id).expect("a request waits until it is answered");

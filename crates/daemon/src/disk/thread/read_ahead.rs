@@ -1,5 +1,6 @@
 //! Read-ahead on a disk's thread: requests that the memory serves, and those that fill it.
 
+use backend::Failure;
 use engine::{
     Command, Event, Outcome, Purpose, ReadAheadAction, Request, RequestId, SegmentId, ServedBy,
     VolumeId,
@@ -39,6 +40,10 @@ impl DiskThread {
                 ReadAheadAction::Submit(id) => {
                     let request = self.request(id);
                     self.scheduler.engine.handle(Event::Submit(request), now);
+                }
+                ReadAheadAction::Offer { volume, extent } => {
+                    let event = Event::PrefetchOffered { volume, extent };
+                    self.scheduler.engine.handle(event, now);
                 }
                 ReadAheadAction::Drop(_) => unreachable!("the memory has released it"),
             }
@@ -97,6 +102,26 @@ impl DiskThread {
                 ahead.progress(*segment, piece.operation.extent);
             }
         }
+    }
+
+    /// A prefetch goes to the disk.
+    pub(super) fn note_prefetch(&mut self, command: &Command) {
+        if let (Purpose::Prefetch, Some(ahead)) = (command.purpose, &mut self.scheduler.read_ahead)
+        {
+            ahead.prefetch_started(command.volume, command.operation.extent);
+        }
+    }
+
+    /// A prefetch has ended: its bytes go to the memory. Its failure is no request's.
+    pub(super) fn prefetched(&mut self, result: Result<Vec<u8>, Failure>, now: Instant) -> Outcome {
+        let (outcome, data) = match result {
+            Ok(data) => (Outcome::Done, data),
+            Err(_) => (Outcome::Failed, Vec::new()),
+        };
+        if let Some(ahead) = &mut self.scheduler.read_ahead {
+            ahead.prefetch_ended((outcome, data), now);
+        }
+        outcome
     }
 
     /// A request that the engine had is answered.

@@ -1,6 +1,6 @@
 //! This implementation's settings against FAST 2003's: the effect of each decision.
 
-use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
+use engine::{Approach, Execution, FreePrefetch, Jit, Preemptible, SeekSplit};
 use plot::{Line, Plot};
 use units::Op;
 
@@ -32,7 +32,7 @@ fn executions() -> [Execution; 6] {
         // 5: the default settings: as 3, with a chunk length per zone.
         ours,
         // 6: as 5, with free prefetching.
-        Preemptible { free_prefetch: true, ..ours },
+        Preemptible { free_prefetch: FreePrefetch::ToDrive, ..ours },
     ]
     .map(Execution::Preemptible)
 }

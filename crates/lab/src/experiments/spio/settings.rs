@@ -1,7 +1,7 @@
 //! The settings of FAST 2003, and Spindle's default settings.
 
 use drive::DestageBeforeRead;
-use engine::{Approach, Execution, Jit, Preemptible, SeekSplit};
+use engine::{Approach, Execution, FreePrefetch, Jit, Preemptible, SeekSplit};
 use units::{Bytes, Duration, Sectors};
 
 /// The sizes of FAST 2003's figures, in kB.
@@ -20,14 +20,22 @@ pub(super) const WHOLE: Execution = Execution::Whole { split: Some(Sectors(256))
 /// FAST 2003's prototype.
 pub(super) const PAPER: Execution = Execution::as_published(CHUNK, HALF_THE_CYLINDERS);
 /// FAST 2003's prototype with free prefetching.
-pub(super) const PAPER_PREFETCHING: Execution =
-    Execution::Preemptible(Preemptible { free_prefetch: true, ..as_published(Some(JIT), SPLIT) });
+pub(super) const PAPER_PREFETCHING: Execution = Execution::Preemptible(Preemptible {
+    free_prefetch: FreePrefetch::ToDrive,
+    ..as_published(Some(JIT), SPLIT)
+});
 pub(super) const JIT: Jit = Jit { offset: Duration::from_millis(1), approach: Approach::InTime };
 pub(super) const SPLIT: Option<SeekSplit> = Some(SeekSplit::Always(HALF_THE_CYLINDERS));
 
 /// FAST 2003's chunks, with or without its other techniques.
 pub(super) const fn as_published(jit: Option<Jit>, seek_split: Option<SeekSplit>) -> Preemptible {
-    Preemptible { chunk: Some(CHUNK), jit, seek_split, free_prefetch: false, preempt_writes: true }
+    Preemptible {
+        chunk: Some(CHUNK),
+        jit,
+        seek_split,
+        free_prefetch: FreePrefetch::Off,
+        preempt_writes: true,
+    }
 }
 
 /// Spindle's default settings.
