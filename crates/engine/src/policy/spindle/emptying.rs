@@ -68,7 +68,8 @@ impl Spindle {
         }
         let entry = &self.volumes[quantum.volume.0 as usize];
         let cost = entry.drains.cost(entry.depth_max(self.queue_depth));
-        let length = self.length(quantum) + entry.overrun;
+        // One out of the slack may have less left than the volume was ahead.
+        let length = (self.length(quantum) + entry.overrun).max(DiskTime::ZERO);
         // Both are at most some seconds: in microseconds their product fits.
         let (cost, length) = (cost.as_nanos() / 1_000, length.as_nanos() / 1_000);
         DiskTime::from_nanos(own.as_nanos() / 1_000 * cost.min(length) / length.max(1) * 1_000)
