@@ -108,17 +108,7 @@ impl Engine {
             chooser.issued((id, volume), &operation, now);
         }
         let (offset, purpose) = (Sectors::ZERO, Purpose::Transfer);
-        self.issued.push(Issued {
-            id,
-            slot,
-            covered: 1,
-            offset,
-            operation,
-            purpose,
-            awaits_flush: false,
-            record: None,
-            gains: None,
-        });
+        self.issued.push(Issued::of_one((id, slot), (operation, offset), purpose));
         let request = self.pending(slot).request.id;
         Some(Command { id, request, volume, operation, offset, purpose })
     }

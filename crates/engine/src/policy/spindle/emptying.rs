@@ -60,11 +60,12 @@ impl Spindle {
             && self.empties_long(quantum.volume)
     }
 
-    /// Of `own`, which commands of `quantum`'s volume cost, what all volumes pay.
-    fn emptying_part(&self, quantum: Quantum, own: DiskTime) -> DiskTime {
+    /// Of `own`, which commands of `quantum`'s volume cost, what all volumes pay; `None` if these
+    /// do not pay for emptying the drive.
+    fn emptying_part(&self, quantum: Quantum, own: DiskTime) -> Option<DiskTime> {
         debug_assert!(own >= DiskTime::ZERO, "a service time is not negative: {own}");
         if !self.shares_emptying(quantum) {
-            return DiskTime::ZERO;
+            return None;
         }
         let entry = &self.volumes[quantum.volume.0 as usize];
         let cost = entry.drains.cost(entry.depth_max(self.queue_depth));
@@ -72,12 +73,13 @@ impl Spindle {
         let length = (self.length(quantum) + entry.overrun).max(DiskTime::ZERO);
         // Both are at most some seconds: in microseconds their product fits.
         let (cost, length) = (cost.as_nanos() / 1_000, length.as_nanos() / 1_000);
-        DiskTime::from_nanos(own.as_nanos() / 1_000 * cost.min(length) / length.max(1) * 1_000)
+        let part = own.as_nanos() / 1_000 * cost.min(length) / length.max(1) * 1_000;
+        Some(DiskTime::from_nanos(part))
     }
 
     /// The same of the current quantum, if it is `volume`'s.
     pub(super) fn emptying_part_of(&self, volume: VolumeId, own: DiskTime) -> DiskTime {
-        let part = self.quantum_of(volume).map(|quantum| self.emptying_part(quantum, own));
+        let part = self.quantum_of(volume).and_then(|quantum| self.emptying_part(quantum, own));
         debug_assert!(part.is_none_or(|part| part <= own), "no more than the cost is shared");
         part.unwrap_or_default()
     }
@@ -87,10 +89,8 @@ impl Spindle {
         let entry = &self.volumes[quantum.volume.0 as usize];
         let drain = entry.drains.drain(entry.running, self.estimates.random);
         debug_assert!(drain >= DiskTime::ZERO, "a drain takes time");
-        if !self.shares_emptying(quantum) {
-            return drain;
-        }
+        let Some(part) = self.emptying_part(quantum, drain) else { return drain };
         let early = DiskTime::from_nanos(drain.as_nanos() / EARLY_PARTS);
-        self.ledger.with_returns(drain - self.emptying_part(quantum, drain)) + early
+        self.ledger.with_returns(drain - part) + early
     }
 }

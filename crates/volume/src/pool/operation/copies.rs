@@ -111,17 +111,14 @@ impl Pool {
     /// Whether the pool goes on without a disk that is in, and no block is lost with it: each that
     /// has a copy there has a whole one elsewhere.
     pub fn can_spare(&self, disk: DiskId) -> bool {
-        let is_spared = |volume: &Volume, block: VolumeBlock| {
-            let there = volume.copies(block).filter(|place| place.disk == disk).count();
-            debug_assert!(there <= 1, "a disk has one copy of a block at most");
-            let is_there = there > 0;
-            !is_there || self.whole_copies(volume, block).any(|place| place.disk != disk)
-        };
         debug_assert!(self.state.disk(disk).is_some(), "a disk of the pool");
         self.is_live(disk)
             && self.may_lose(disk)
             && self.state.volumes().all(|(_, volume)| {
-                (0..volume.size.0).map(VolumeBlock).all(|block| is_spared(volume, block))
+                let mut there = volume.runs().filter(|(_, run)| run.disk() == disk);
+                there.all(|(column, run)| {
+                    (run.row..run.end()).all(|row| self.is_elsewhere(volume, column, row))
+                })
             })
     }
 
