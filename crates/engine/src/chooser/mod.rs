@@ -19,6 +19,10 @@
 //! longer: a bound that the backlog exceeds would make the order one of arrival. A deferred request
 //! is due after [`DEFERRED_MAX`].
 //!
+//! **The end of a quantum.** Requests whose positioning takes longer than what is left of their
+//! volume's quantum go after those that fit, whatever their age, if there are many. One that has to
+//! cross the disk would otherwise hold up the next volume by up to twenty milliseconds.
+//!
 //! At most [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) requests are considered, those at the
 //! front of the queue; in a joint quantum that number is divided among the volumes. A decision
 //! allocates nothing.
@@ -69,6 +73,11 @@ const MEAN_DIVISOR: i64 = 16;
 const AHEAD_FROM: u32 = 8;
 /// The commands in the drive then.
 const AHEAD_DEPTH: usize = 2;
+/// The queued requests of a volume from which its quantum ends with those that fit: one of few
+/// would be passed over for a whole round.
+const FITTED_FROM: u32 = 8;
+/// What the price of a request is more that would be served too late: more than any price.
+const LATE: i64 = 1 << 60;
 
 /// What a decision needs of a request beside its operation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -163,9 +172,20 @@ pub(crate) struct Scan<'a> {
     /// Whether a candidate changes data.
     changes: bool,
     left: usize,
+    /// The time within which the request's sectors are to be under the head, if it is bounded.
+    within: Option<DiskTime>,
 }
 
 impl Scan<'_> {
+    /// Prefers requests whose sectors are under the head within a time, if it is bounded, there are
+    /// many and positioning times are predicted.
+    pub(crate) fn within(self, time: impl FnOnce() -> Option<DiskTime>) -> Self {
+        let has_many = self.backlog.queued >= FITTED_FROM;
+        let within = self.pricing.as_ref().filter(|_| has_many).and_then(|_| time());
+        debug_assert!(within.is_none_or(|time| time >= DiskTime::ZERO), "time is left, or none");
+        Self { within, ..self }
+    }
+
     /// Considers a request, which may be chosen if it `fits`. `false`: no further one is
     /// considered.
     pub(crate) fn consider(
@@ -207,6 +227,9 @@ impl Scan<'_> {
             return (class, distance_on(self.backlog.last_end, operation.extent.start));
         };
         let cost = pricing.cost(note.target, operation.op.writes());
+        if self.within.is_some_and(|within| cost > within.as_nanos()) {
+            return (class, LATE + cost);
+        }
         (class, cost - age.as_nanos() / self.age_divisor)
     }
 
@@ -342,6 +365,7 @@ impl Chooser {
             best: None,
             changes: false,
             left: CANDIDATES_MAX,
+            within: None,
         }
     }
 

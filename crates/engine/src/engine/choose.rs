@@ -57,6 +57,7 @@ impl Engine {
         };
         let charged = self.volumes[volume.0 as usize].account.disk_time;
         let scan = chooser.scan(volume, charged, now);
+        let scan = scan.within(|| self.policy.time_left(volume, now));
         let choice = self.scan_queue(scan, first, fits);
         self.take_choice(volume, choice, fits, now);
     }

@@ -197,6 +197,13 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         Candidates::default()
     }
 
+    /// The disk time that is left to `volume`, which was picked, beside what it has in the drive,
+    /// if it then goes to another one. Only asked where positioning times are predicted.
+    fn time_left(&self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
+        let _ = (volume, now);
+        None
+    }
+
     /// The most sectors that the next command of `volume`, which was picked, transfers. It covers
     /// that much of the queue as one command as long as requests follow each other on the disk and
     /// are of one kind, and may end inside a request. `None`: a command belongs to one request.

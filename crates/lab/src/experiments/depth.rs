@@ -4,7 +4,8 @@
 //! The seeks of each drive vary by 0.1 ms, so that predictions of arrivals have that noise.
 //!
 //! Every figure is the worst over the seeds. *Alone* is a volume's rate without the others on the
-//! bare drive: `fcfs` with 32 commands in it.
+//! bare drive: `fcfs` with 32 commands in it. Windows begin at any time, and the disk time of a
+//! command counts as it passes.
 
 use core::fmt::Write as _;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use units::{Duration, Instant, Share};
 use super::check::Check;
 use super::experiment::{Experiment, Findings, Series};
 use super::interleaved;
-use super::sample::{bare, mechanical, most_missing};
+use super::sample::{as_it_passes, bare, mechanical, most_missing};
 
 pub(super) const DEPTH: Experiment = Experiment {
     id: "depth",
@@ -33,8 +34,9 @@ const DRIVES: [(&str, u64, Option<u32>); 3] =
 const SEEDS: u32 = 5;
 const DURATION: Duration = Duration::from_secs(120);
 const WARM_UP: Duration = Duration::from_secs(10);
-/// The length of the windows in which shares are looked at, and the time between two of them.
-const WINDOW: usize = 2;
+/// The length of the windows in which shares are looked at; one begins with each sample.
+const WINDOW: Duration = Duration::from_secs(2);
+const SAMPLE: Duration = Duration::from_millis(2);
 /// The standard deviation of seek times.
 const VARIATION: Duration = Duration::from_micros(100);
 const RANDOM: &str = "outstanding = 32\n";
@@ -169,20 +171,22 @@ fn rates(plan: &Plan) -> Vec<f64> {
     measure(plan, WARM_UP).iter().map(|measured| measured.rate).collect()
 }
 
-/// The most that any share misses in any window, in points.
+/// The most that any share misses in any window, wherever it begins, in points.
 fn window_points(plan: &Plan) -> f64 {
     let mut simulation = Simulation::new(plan);
     let indices = || (0..plan.volumes.len()).map(VolumeIndex);
-    let seconds = |time: Duration| time.as_nanos() / Duration::from_secs(1).as_nanos();
     let mut charged: Vec<Vec<f64>> = Vec::new();
-    for second in seconds(WARM_UP)..=seconds(DURATION) {
-        simulation.run_until(Instant::ZERO + Duration::from_secs(second));
+    let mut at = Instant::ZERO + WARM_UP;
+    while at <= Instant::ZERO + DURATION {
+        simulation.run_until(at);
         let times = indices().map(|index| simulation.volume(index).disk_time.as_secs_f64());
         charged.push(times.collect());
+        at += SAMPLE;
     }
     let reserves: Vec<f64> =
         plan.volumes.iter().map(|volume| volume.contract.reserve.as_f64()).collect();
-    most_missing(&charged, &reserves, WINDOW)
+    let samples = usize::try_from(WINDOW.as_nanos() / SAMPLE.as_nanos()).expect("some samples");
+    most_missing(&as_it_passes(&charged), &reserves, (samples, WINDOW.as_secs_f64()))
 }
 
 /// A row of one run.
@@ -206,7 +210,7 @@ fn row(drive: usize, load: &Load, seed: u32) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "one of three")]
     let drive = drive as f64;
     let second = shared.get(1).copied().unwrap_or_default();
-    let window = window_points(&plan);
+    let window = if load.window.is_some() { window_points(&plan) } else { 0.0 };
     vec![drive, seed.into(), shared[0], second, kept(0), kept(1), ours / theirs, window]
 }
 

@@ -20,7 +20,7 @@ const SEEDS: u32 = 5;
 const SECONDS: u64 = 120;
 const WARM_UP: u64 = 10;
 /// The length in seconds of the windows in which shares are looked at.
-const WINDOW: usize = 2;
+const WINDOW: (usize, f64) = (2, 2.0);
 /// The least sum of rate ÷ alone on the bare drive.
 const SUM: f64 = 1.1;
 /// The most that a share misses in a window, in points.

@@ -21,10 +21,6 @@ pub(super) struct KnownMiss {
 const WRITES: &str = "500 kB are written in 28 ms where FAST 2003 took 36.5, a revolution more, \
                       and a forced last chunk costs one revolution where it seems to cost up to \
                       two; FAST 2003 gives no reason for which the firmware loses them";
-const ROUNDS: &str = "deep volumes alternate every 333 ms, three rounds in 2 s; with 250 ms it is \
-                      0.91, and a neighbour keeps 0.943 of its share times what it gets alone \
-                      where 0.957 are kept (0.95 is wanted); to end a quantum nearer to its \
-                      length would mend it";
 const fn miss(
     check: (&'static str, &'static str),
     (bound, entered): (f64, f64),
@@ -89,8 +85,20 @@ const KNOWN_MISSES: [KnownMiss; 11] = [
         "EDF delays best effort by the real-time requests released with it, LST serves it within \
          the slack, so that EDF is worse here; RTAS 2000 does not say how LST loses there",
     ),
-    miss(("depth", "hgst-7k8, even: most missing from a share in 2 s"), (1.0, 1.151), ROUNDS),
-    miss(("depth", "hgst-7k8, uneven: most missing from a share in 2 s"), (1.0, 1.073), ROUNDS),
+    miss(
+        ("depth", "hgst-7k8, uneven: most missing from a share in 2 s"),
+        (1.0, 1.032),
+        "one of five seeds has a change of volumes that takes 21 ms, with a revolution lost by a \
+         seek longer than predicted: all volumes pay for it, and it is 0.85 points of those 2 s; \
+         a wider margin costs throughput, and would mend it",
+    ),
+    miss(
+        ("depth", "nearline-20t, uneven, no profile: most missing from a share in 2 s"),
+        (3.0, 3.681),
+        "with 32 commands in the drive a quantum ends when they are done, up to 50 ms sooner or \
+         later than expected; with a profile one or two are in the drive, and 0.911 points are \
+         missing; nothing known would mend it without one",
+    ),
 ];
 
 /// Judges the checks of a whole run of an experiment.

@@ -44,18 +44,39 @@ pub(super) fn bare(plan: &Plan) -> Plan {
     plan
 }
 
-/// The most that any of these reserves misses in any window of `seconds`, in points. `charged` has,
-/// for each second of a run, the disk time that each volume was charged so far, in seconds.
-pub(super) fn most_missing(charged: &[Vec<f64>], reserves: &[f64], seconds: usize) -> f64 {
+/// The most that any of these reserves misses in any window of a number of `samples`, which last
+/// `seconds`, in points. `charged` has, for each sample of a run, the disk time that each volume
+/// was charged so far, in seconds.
+pub(super) fn most_missing(
+    charged: &[Vec<f64>],
+    reserves: &[f64],
+    (samples, seconds): (usize, f64),
+) -> f64 {
     let mut worst = 0.0_f64;
-    for pair in charged.windows(seconds + 1) {
+    for pair in charged.windows(samples + 1) {
         for (index, reserve) in reserves.iter().enumerate() {
-            #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
-            let share = (pair[seconds][index] - pair[0][index]) / seconds as f64;
+            let share = (pair[samples][index] - pair[0][index]) / seconds;
             worst = worst.max((reserve - share) * 100.0);
         }
     }
     worst
+}
+
+/// The same with disk time that is charged when a command completes spread over the time since the
+/// completion before, in which it passed.
+pub(super) fn as_it_passes(charged: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let between: Vec<&[Vec<f64>]> = charged.chunk_by(|one, next| one == next).collect();
+    let mut spread: Vec<Vec<f64>> = Vec::with_capacity(charged.len());
+    for pair in between.windows(2) {
+        let (from, to) = (&pair[0][0], &pair[1][0]);
+        for sample in 0..pair[0].len() {
+            #[expect(clippy::cast_precision_loss, reason = "the samples of one command")]
+            let part = sample as f64 / pair[0].len() as f64;
+            spread.push(from.iter().zip(to).map(|(from, to)| from + (to - from) * part).collect());
+        }
+    }
+    spread.extend(between.last().into_iter().copied().flatten().cloned());
+    spread
 }
 
 /// The model of the disk's drive, which is mechanical.

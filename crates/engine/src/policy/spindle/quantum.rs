@@ -20,13 +20,17 @@ pub(super) struct Quantum {
     pub(super) lingering: bool,
     /// Whether no command goes in it any more: the drive has the last few.
     pub(super) ends: bool,
+    /// Whether it follows on a quantum of the same volume, as no other was due: it ends when
+    /// another one is.
+    pub(super) follows: bool,
 }
 
 impl Quantum {
     /// A quantum of `volume` that has spent nothing.
     pub(super) const fn new(volume: VolumeId, depth: Depth, from_slack: bool) -> Self {
         let (spent, last) = (DiskTime::ZERO, DiskTime::ZERO);
-        Self { volume, depth, from_slack, spent, last, lingering: false, ends: false }
+        let (lingering, ends, follows) = (false, false, false);
+        Self { volume, depth, from_slack, spent, last, lingering, ends, follows }
     }
 }
 

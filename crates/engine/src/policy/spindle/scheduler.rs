@@ -69,7 +69,9 @@ impl Spindle {
         let from_slack = self.orders.due(now).is_none();
         let entry = &self.volumes[volume.0 as usize];
         let depth = if entry.is_shallow() { Depth::Shallow } else { Depth::Deep };
-        let quantum = resumed.unwrap_or(Quantum::new(volume, depth, from_slack));
+        let mut quantum = resumed.unwrap_or(Quantum::new(volume, depth, from_slack));
+        let is_again = self.last_served == Some(volume) && resumed.is_none();
+        quantum.follows |= is_again && depth == Depth::Deep;
         if quantum.depth == Depth::Deep && resumed.is_none() {
             // Another deep volume was chosen: the interrupted one has its turn in the usual order.
             self.interrupted = None;
@@ -424,6 +426,14 @@ impl Policy for Spindle {
 
     fn candidates(&mut self, volume: VolumeId, now: Instant) -> Candidates {
         self.joint_candidates(volume, now)
+    }
+
+    fn time_left(&self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
+        let quantum = self.quantum_of(volume).filter(|_| self.has_deep_rival(volume))?;
+        let spent = quantum.spent + self.charge_inside(quantum);
+        let left = self.length(quantum) - spent;
+        let until_other = self.until_other(quantum, now).unwrap_or(left);
+        Some(left.min(until_other).max(DiskTime::ZERO))
     }
 
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
