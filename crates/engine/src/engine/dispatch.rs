@@ -2,7 +2,7 @@
 
 use units::{Instant, Op, Operation, Sectors};
 
-use super::pending::Slot;
+use super::pending::{OwnFlush, Slot};
 use super::{ActiveRequest, Engine, Issued, NO_SLOT, Selection};
 use crate::limits::PREEMPTIONS_MAX;
 use crate::policy::{Dispatch, DispatchRecord, Pick};
@@ -21,6 +21,7 @@ impl Engine {
         if let Some(active) = self.active
             && self.is_non_preemptible(active.slot)
         {
+            self.end_hold(active, now);
             if !self.issued.is_empty() && self.next_piece(active.slot).op == Op::Flush {
                 // The flush that ends it is for what the drive has taken in.
                 return Err(None);
@@ -49,6 +50,22 @@ impl Engine {
         }
     }
 
+    /// If the disk is held until a flush has ended what the drive has buffered of this request, and
+    /// the policy wants to serve another volume, the flush is next.
+    fn end_hold(&mut self, active: ActiveRequest, now: Instant) {
+        let ActiveRequest { volume, slot, .. } = active;
+        let is_whole = self.settings.execution == Execution::Whole { split: None };
+        let is_open = is_whole && self.pending(slot).own_flush == OwnFlush::Buffered;
+        if !is_open || self.next_piece(slot).op == Op::Flush || !self.policy.ends_hold(volume, now)
+        {
+            return;
+        }
+        self.pending_mut(slot).own_flush = OwnFlush::Next;
+        let head = self.next_piece(slot);
+        debug_assert_eq!(head.op, Op::Flush, "what is buffered is flushed");
+        self.policy.head_changed(volume, &head, now);
+    }
+
     /// Whether the rest of this request is non-preemptible.
     pub(super) fn is_non_preemptible(&self, slot: Slot) -> bool {
         let pending = self.pending(slot);
@@ -60,7 +77,9 @@ impl Engine {
         let begun = pending.issued > Sectors::ZERO;
         match self.settings.execution {
             // What the drive has taken in of it is written before another volume is served.
-            Execution::Whole { split } => begun && (split.is_some() || pending.owes_flush),
+            Execution::Whole { split } => {
+                begun && split.is_some() || pending.own_flush.is_buffered()
+            }
             Execution::Preemptible(how) => {
                 let writes = pending.request.operation.op == Op::Write;
                 pending.preemptions >= PREEMPTIONS_MAX || begun && writes && !how.preempt_writes
@@ -106,7 +125,7 @@ impl Engine {
                 return Some(command);
             }
             let slot = self.volumes[selection.volume.0 as usize].first;
-            if self.pending(slot).owes_flush {
+            if self.pending(slot).own_flush.is_owed() {
                 self.set_active_request(selection.volume, slot);
             }
             return Some(self.issue(selection, now));
@@ -177,6 +196,10 @@ impl Engine {
         let issued =
             Issued { id, slot, covered, offset, operation, purpose, awaits_flush, record, gains };
         let (ended, next) = self.start(&issued, now);
+        if ended == 0 && self.pending(slot).own_flush == OwnFlush::Owed {
+            // The disk is not held for the rest of the request.
+            self.active = None;
+        }
         self.meter.issued(id, now);
         self.note_transfer(&issued, volume, now);
         if let Some(executor) = &mut self.executor {

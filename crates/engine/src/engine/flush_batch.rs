@@ -49,12 +49,12 @@ impl Engine {
     /// Whether `operation`, the next command of the request in `slot`, is a write of a batch.
     pub(super) fn awaits_flush(&self, slot: Slot, operation: &Operation) -> bool {
         let pending = self.pending(slot);
-        debug_assert!(!operation.fua || !pending.owes_flush, "a flush stands for FUA");
+        debug_assert!(!operation.fua || !pending.own_flush.is_owed(), "a flush stands for FUA");
         self.settings.forced_writes != ForcedWrites::Fua
             && operation.op == Op::Write
             && !operation.fua
             && pending.request.operation.fua
-            && !pending.owes_flush
+            && !pending.own_flush.is_owed()
     }
 
     /// A command of a request of `volume` goes to the drive: it joins a batch if it is to be

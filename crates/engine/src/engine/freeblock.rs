@@ -84,7 +84,7 @@ impl Engine {
             return None;
         }
         let first = self.volumes[lender.0 as usize].first;
-        if self.pending(first).owes_flush {
+        if self.pending(first).own_flush.is_owed() {
             return None;
         }
         let (command, _) = self.gather(lender, first);

@@ -18,7 +18,7 @@
 
 use units::{DiskTime, Extent, Instant, Op, Operation, Sectors};
 
-use super::pending::{Remainder, Slot};
+use super::pending::{OwnFlush, Remainder, Slot};
 use super::{Engine, Issued};
 use crate::limits::MERGED_MAX;
 use crate::request::{Command, Outcome};
@@ -129,7 +129,7 @@ impl Engine {
         let cut = self.policy.gather(volume);
         let limit = match cut {
             Some(limit) => limit.min(self.settings.command_max),
-            None if self.merges() && !first.owes_flush => MERGED_MAX.max(piece.extent.len),
+            None if self.merges() && !first.own_flush.is_owed() => MERGED_MAX.max(piece.extent.len),
             None => return (piece, 1),
         };
         if !matches!(piece.op, Op::Read | Op::Write) {
@@ -170,7 +170,8 @@ impl Engine {
             pending.issued += len;
             let whole = pending.request.operation.extent.len;
             assert!(pending.issued <= whole, "no sector is issued twice");
-            pending.owes_flush &= issued.operation.op != Op::Flush;
+            pending.own_flush =
+                pending.own_flush.after(issued.operation.op, pending.issued == whole);
             pending.running += 1;
             pending.preemptions = 0;
             pending.started.get_or_insert(now);
@@ -189,8 +190,8 @@ impl Engine {
             if self.is_guarded() {
                 return self.next_piece(slot);
             }
-            let owes_flush = self.owes_flush(&operation);
-            let remainder = Remainder { operation, issued: Sectors::ZERO, owes_flush };
+            let own_flush = OwnFlush::new(self.owes_flush(&operation));
+            let remainder = Remainder { operation, issued: Sectors::ZERO, own_flush };
             remainder.piece(&self.pieces(self.pending(issued.slot).request.volume))
         });
         (ended, next)

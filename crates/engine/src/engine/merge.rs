@@ -68,7 +68,7 @@ impl Engine {
     /// The run that begins with the head of `volume`; `None` if nothing is merged with that.
     fn run_of_head(&self, slot: Slot) -> Option<Run> {
         let pending = self.pending(slot);
-        if !self.merges() || pending.owes_flush {
+        if !self.merges() || pending.own_flush.is_owed() {
             return None;
         }
         let Operation { op, extent, .. } = self.next_piece(slot);

@@ -9,7 +9,7 @@ use units::{DiskTime, Duration, Instant, Op, Operation, Sectors};
 use self::batch::FlushBatch;
 use self::issued::Issued;
 use self::lent::Freeblock;
-use self::pending::{BesideDeadlines, Pending, Pieces, Retry, Slot};
+use self::pending::{BesideDeadlines, OwnFlush, Pending, Pieces, Retry, Slot};
 use crate::accounting::deferred::DeferredCharges;
 use crate::accounting::meter::Meter;
 use crate::chooser::Chooser;
@@ -421,7 +421,7 @@ impl Engine {
             issued: Sectors::ZERO,
             running: 0,
             preemptions: 0,
-            owes_flush: self.owes_flush(&request.operation),
+            own_flush: OwnFlush::new(self.owes_flush(&request.operation)),
             urgent: self.is_urgent(request.volume),
             outcome: Outcome::Done,
             disk_time: DiskTime::ZERO,

@@ -10,6 +10,47 @@ use crate::{Execution, ForcedWrites, Settings};
 
 pub(crate) use crate::request::Slot;
 
+/// Whether a flush ends a request: its pieces go to the drive's write buffer, and it is to be
+/// durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnFlush {
+    /// None does, or it is in the drive.
+    None,
+    /// One does. The drive has buffered no piece since the last one.
+    Owed,
+    /// The drive has buffered pieces: it is flushed before another volume is served.
+    Buffered,
+    /// So it has, and is flushed next: another volume waits. The rest of the request follows later.
+    Next,
+}
+
+impl OwnFlush {
+    /// What a request begins with: `is_owed`, whether a flush ends it.
+    pub(crate) const fn new(is_owed: bool) -> Self {
+        if is_owed { Self::Owed } else { Self::None }
+    }
+
+    pub(crate) fn is_owed(self) -> bool {
+        self != Self::None
+    }
+
+    /// Whether the drive has buffered pieces that are not flushed.
+    pub(crate) fn is_buffered(self) -> bool {
+        debug_assert!(self == Self::None || self.is_owed(), "what is buffered is flushed");
+        matches!(self, Self::Buffered | Self::Next)
+    }
+
+    /// After this command of the request, of which all pieces are issued if `is_last`.
+    pub(crate) fn after(self, op: Op, is_last: bool) -> Self {
+        match (self, op) {
+            (Self::None, _) => Self::None,
+            (_, Op::Flush) if is_last => Self::None,
+            (_, Op::Flush) => Self::Owed,
+            _ => Self::Buffered,
+        }
+    }
+}
+
 /// A request that is not answered.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -23,8 +64,7 @@ pub(crate) struct Pending {
     pub(crate) running: u16,
     /// How often it was preempted since it last transferred something.
     pub(crate) preemptions: u8,
-    /// Whether a flush ends it: its pieces go to the drive's write buffer, and it is to be durable.
-    pub(crate) owes_flush: bool,
+    pub(crate) own_flush: OwnFlush,
     /// Whether its volume had high priority when it arrived.
     pub(crate) urgent: bool,
     pub(crate) outcome: Outcome,
@@ -48,13 +88,14 @@ impl Pending {
         );
         self.started.is_some()
             && self.issued == self.request.operation.extent.len
-            && !self.owes_flush
+            && !self.own_flush.is_owed()
     }
 
     pub(crate) fn remainder(&self) -> Remainder {
-        debug_assert!(!self.owes_flush || self.request.operation.fua, "a flush stands for FUA");
+        let is_owed = self.own_flush.is_owed();
+        debug_assert!(!is_owed || self.request.operation.fua, "a flush stands for FUA");
         let (operation, issued) = (self.request.operation, self.issued);
-        Remainder { operation, issued, owes_flush: self.owes_flush }
+        Remainder { operation, issued, own_flush: self.own_flush }
     }
 }
 
@@ -102,7 +143,7 @@ impl BesideDeadlines {
 pub(crate) struct Remainder {
     pub(crate) operation: Operation,
     pub(crate) issued: Sectors,
-    pub(crate) owes_flush: bool,
+    pub(crate) own_flush: OwnFlush,
 }
 
 impl Remainder {
@@ -112,7 +153,7 @@ impl Remainder {
         let operation = self.operation;
         assert!(self.issued <= operation.extent.len, "no sector is issued twice");
         let (_, rest) = operation.extent.split_at(self.issued);
-        if self.owes_flush && rest.is_empty() {
+        if self.own_flush == OwnFlush::Next || self.own_flush.is_owed() && rest.is_empty() {
             return Operation::flush();
         }
         let writes = operation.op == Op::Write;
@@ -140,7 +181,7 @@ impl Remainder {
         let cut = settings.execution.preemptible().is_some_and(|how| how.preempt_writes);
         let through = writes && cut && extent.end() == operation.extent.end();
         let forced = beside.is_some() && matches!(operation.op, Op::Write | Op::WriteZeroes);
-        let is_flushed = self.owes_flush
+        let is_flushed = self.own_flush.is_owed()
             || settings.forced_writes != ForcedWrites::Fua && writes && beside.is_none();
         let fua = !is_flushed && (operation.fua || through || forced);
         assert!(extent.len <= rest.len, "a piece is a part of the remainder");

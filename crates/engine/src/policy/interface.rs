@@ -204,6 +204,14 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         None
     }
 
+    /// Whether the disk is to be held no longer for a request of `volume`, of which the drive has
+    /// buffered a part: that is flushed next, and the rest goes later. Asked before each command of
+    /// such a request.
+    fn ends_hold(&mut self, volume: VolumeId, now: Instant) -> bool {
+        let _ = (volume, now);
+        false
+    }
+
     /// The most sectors that the next command of `volume`, which was picked, transfers. It covers
     /// that much of the queue as one command as long as requests follow each other on the disk and
     /// are of one kind, and may end inside a request. `None`: a command belongs to one request.

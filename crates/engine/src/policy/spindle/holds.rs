@@ -8,6 +8,7 @@
 
 use units::{DiskTime, Duration, Instant};
 
+use super::hold_times::HoldTimes;
 use super::learned::{Mean, SERVICE_DIVISOR};
 use crate::VolumeId;
 
@@ -24,25 +25,34 @@ pub(super) struct Holds {
     passed: DiskTime,
     /// That of requests of several commands, and whose the last one was, until when.
     of_several: Mean,
+    /// The commands that have passed, the flush that ends them left out.
+    pub(super) commands: u32,
+    /// What such commands and their flush take together.
+    pub(super) times: HoldTimes,
+    /// Whether those that have the disk are ended early.
+    pub(super) is_ended_early: bool,
     last: Option<(VolumeId, Instant)>,
 }
 
 impl Holds {
     /// A command of `volume` took `took`; whether it holds the disk for the next one of its
-    /// request.
+    /// request, and whether it was a flush. Returns what it cost to end them early.
     pub(super) fn completed(
         &mut self,
         (volume, took): (VolumeId, DiskTime),
-        holds: bool,
+        (holds, is_flush): (bool, bool),
         now: Instant,
-    ) {
+    ) -> DiskTime {
         debug_assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
         let is_first = self.passed == DiskTime::ZERO;
         self.passed += took;
         if holds {
-            return;
+            self.commands += 1;
+            return DiskTime::ZERO;
         }
         let passed = core::mem::take(&mut self.passed);
+        let commands = core::mem::take(&mut self.commands);
+        let is_ended_early = core::mem::take(&mut self.is_ended_early);
         debug_assert!(passed >= took, "the last command is one of them");
         self.between_decisions.learn(passed, SERVICE_DIVISOR);
         if !is_first {
@@ -51,6 +61,11 @@ impl Holds {
         } else if self.last.take_if(|(_, at)| now.since(*at) > HOLD_COUNTS_FOR).is_some() {
             self.of_several = Mean::default();
         }
+        if is_first || !is_flush {
+            return DiskTime::ZERO;
+        }
+        self.times.learn(commands, passed);
+        if is_ended_early { self.times.flush().min(took) } else { DiskTime::ZERO }
     }
 
     /// The mean time between two decisions.
@@ -80,15 +95,15 @@ mod tests {
         let (writer, other) = (VolumeId(0), VolumeId(1));
         let mut holds = Holds::default();
         let ms = DiskTime::from_millis;
-        holds.completed((other, ms(5)), false, at(5));
+        holds.completed((other, ms(5)), (false, false), at(5));
         assert_eq!(holds.of_others(other), DiskTime::ZERO, "one command holds nothing");
-        holds.completed((writer, ms(2)), true, at(7));
-        holds.completed((writer, ms(70)), false, at(77));
+        holds.completed((writer, ms(2)), (true, false), at(7));
+        holds.completed((writer, ms(70)), (false, false), at(77));
         assert_eq!((holds.of_others(other), holds.of_others(writer)), (ms(72), DiskTime::ZERO));
         assert!(holds.between_decisions() > ms(5), "a hold is one decision");
-        holds.completed((other, ms(5)), false, at(1_077));
+        holds.completed((other, ms(5)), (false, false), at(1_077));
         assert_eq!(holds.of_others(other), ms(72));
-        holds.completed((other, ms(5)), false, at(1_078));
+        holds.completed((other, ms(5)), (false, false), at(1_078));
         assert_eq!(holds.of_others(other), DiskTime::ZERO);
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct ServiceTimes {
     arrival: Mean,
     /// The excess of the next volume's first command after a switch away from it.
     departure: Mean,
+    /// What it cost to end the writes of another volume early for it.
+    early_end: Mean,
     /// What a quantum spends that its client ends.
     quantum: Mean,
 }
@@ -80,9 +82,16 @@ impl ServiceTimes {
         self.departure.time().unwrap_or_default().max(DiskTime::ZERO)
     }
 
+    /// What ending the writes of another volume early costs in the mean of its quanta.
+    pub(super) fn early_end(&self) -> DiskTime {
+        let cost = self.early_end.time().unwrap_or_default();
+        debug_assert!(cost >= DiskTime::ZERO, "an early end gives no disk time: {cost}");
+        cost
+    }
+
     /// The cost of a quantum between two commands of another volume.
     pub(super) fn switch(&self) -> DiskTime {
-        let cost = self.arrival() + self.departure();
+        let cost = self.arrival() + self.departure() + self.early_end();
         debug_assert!(self.arrival() >= DiskTime::ZERO, "a positioning gives no disk time");
         debug_assert!(cost >= DiskTime::ZERO, "a switch gives no disk time");
         cost
@@ -104,6 +113,11 @@ impl ServiceTimes {
 
     pub(super) fn learn_departure(&mut self, excess: DiskTime) {
         self.departure.learn(excess, SERVICE_DIVISOR);
+    }
+
+    pub(super) fn learn_early_end(&mut self, cost: DiskTime) {
+        assert!(cost >= DiskTime::ZERO, "an early end gives no disk time: {cost}");
+        self.early_end.learn(cost, SERVICE_DIVISOR);
     }
 
     pub(super) fn learn_quantum(&mut self, spent: DiskTime) {

@@ -66,10 +66,12 @@ mod beside;
 mod byte_blocks;
 mod dispatch;
 mod drain;
+mod early_end;
 mod emptying;
 mod freeblock;
 mod guard;
 mod guarded;
+mod hold_times;
 mod holds;
 mod joint;
 mod latency;
@@ -137,6 +139,8 @@ pub(crate) struct Spindle {
     /// The shallow volume that was served last, and when its quantum ended.
     last_shallow: Option<(VolumeId, Instant)>,
     holds: Holds,
+    /// What it cost to end writes early for the volume that is served next.
+    early_end: DiskTime,
     /// The streams and bounded latencies.
     guard: Guard,
     worst: WorstCase,
@@ -176,6 +180,7 @@ impl Spindle {
             positioning: PositioningCosts::new(),
             last_shallow: None,
             holds: Holds::default(),
+            early_end: DiskTime::ZERO,
             guard: Guard::new(settings),
             worst: WorstCase::Bound(settings.deadlines.worst),
             reorders: settings.chooser != ChooserName::Arrival,

@@ -110,9 +110,12 @@ impl Spindle {
             && entry.account.has_reserve()
             && has_company;
         let departure = self.departure.take();
+        let early_end = core::mem::take(&mut self.early_end);
         let mut arrival = None;
         if pays {
-            let parts = (entry.times.arrival(), entry.times.departure());
+            entry.times.learn_early_end(early_end);
+            let times = &entry.times;
+            let parts = (times.arrival(), times.departure(), times.early_end());
             let (there, back, own) = self.ledger.pay(parts, now);
             entry.account.debit(own, now);
             entry.account.spend(own, now, &self.orders.clock);
@@ -424,6 +427,10 @@ impl Policy for Spindle {
         self.guarded_pick(now)
     }
 
+    fn ends_hold(&mut self, volume: VolumeId, now: Instant) -> bool {
+        self.guard.is_vacuous() && self.ends_early(volume, now)
+    }
+
     fn candidates(&mut self, volume: VolumeId, now: Instant) -> Candidates {
         self.joint_candidates(volume, now)
     }
@@ -463,8 +470,10 @@ impl Policy for Spindle {
             return self.complete_real(volume, took, now);
         }
         self.estimator.learn(class, took);
-        self.holds.completed((volume, took), record.holds, now);
+        let is_flush = self.volume(volume).is_flushed;
+        let early_end = self.holds.completed((volume, took), (record.holds, is_flush), now);
         let own = self.own_cost(volume, took);
+        let own = self.without_early_end(volume, own, early_end);
         let emptying = self.emptying_part_of(volume, own);
         let own = own - emptying + self.ledger.share_return(emptying);
         let actual = self.ledger.charge(own);

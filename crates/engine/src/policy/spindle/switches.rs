@@ -28,6 +28,11 @@ const SPREAD: i64 = 100;
 /// The same of the returns of deep volumes: a round of two of their longest quanta.
 pub(super) const RETURNS_SPREAD: i64 = 666;
 
+/// Of what it costs to end a write early all volumes pay at most this part, as one in a number: the
+/// volume for which it is ended chooses how often. With nothing of it 30 % of hgst-7k8 with two
+/// writes and a flush at a time and pauses of 3 ms has 0.76 of its worth beside sequential writes,
+/// and these 0.89 of theirs; with all of it 0.88 and 0.78.
+const EARLY_END_BY_ALL: i64 = 3;
 /// The most that is paid for one positioning: with two of them, half of the shortest period.
 const POSITIONING_MAX: DiskTime = DiskTime::from_millis(25);
 /// The EWMA divisor of the cost of a switch.
@@ -97,7 +102,7 @@ impl SwitchLedger {
     /// Pays a switch there and back. Returns the two parts, and what the volume pays itself.
     pub(super) fn pay(
         &mut self,
-        (arrival, departure): (DiskTime, DiskTime),
+        (arrival, departure, early_end): (DiskTime, DiskTime, DiskTime),
         now: Instant,
     ) -> (Prepaid, Prepaid, DiskTime) {
         let overpaid = self.shared.as_nanos() <= -self.shared_max.as_nanos() / 2;
@@ -105,10 +110,12 @@ impl SwitchLedger {
         let (arrival, departure) = (arrival.min(most), departure.min(most));
         let cost = arrival + departure;
         assert!(cost >= DiskTime::ZERO, "a switch gives no disk time");
-        let by_all = self.allowance(now).min(cost);
+        let early_end = early_end.min(most);
+        let whole = cost + early_end;
+        let by_all = self.allowance(now).min(cost + part_by_all(early_end));
         self.allowance -= by_all;
         // Each switch costs the volume the mean: where a volume lies is not its choice.
-        self.own_part.learn(cost - by_all, SWITCHES);
+        self.own_part.learn(whole - by_all, SWITCHES);
         let least = cost - (self.shared_max - self.shared).max(DiskTime::ZERO);
         let most = cost + self.shared_max + self.shared;
         let own = self.own_part().min(most).max(least).max(DiskTime::ZERO);
@@ -116,6 +123,17 @@ impl SwitchLedger {
         self.prepaid += cost;
         self.unreported += own;
         (Prepaid(arrival), Prepaid(departure), own)
+    }
+
+    /// All volumes pay what it `cost` to end a write early for another volume, which pays its part
+    /// of that with its switch. Returns the rest.
+    pub(super) fn share_early_end(&mut self, cost: DiskTime) -> DiskTime {
+        assert!(cost >= DiskTime::ZERO, "an early end gives no disk time");
+        let room = self.shared_max - self.shared - self.returns;
+        let by_all = cost.min(room.max(DiskTime::ZERO));
+        self.shared += by_all;
+        debug_assert!(by_all <= cost, "no more than the cost is shared");
+        cost - by_all
     }
 
     /// The mean of what volumes pay themselves of a switch.
@@ -192,6 +210,12 @@ impl SwitchLedger {
         assert!(self.shared <= self.shared_max, "shared costs are at most a period's worth");
         assert!(self.shared >= -self.shared_max, "of either sign");
     }
+}
+
+/// What all volumes pay at most of an early end that costs this much.
+fn part_by_all(early_end: DiskTime) -> DiskTime {
+    debug_assert!(early_end >= DiskTime::ZERO, "an early end gives no disk time: {early_end}");
+    DiskTime::from_nanos(early_end.as_nanos() / EARLY_END_BY_ALL)
 }
 
 /// The part of a shared cost that a command of `own` is charged: in microseconds their product

@@ -99,7 +99,7 @@ pub(super) struct Volume {
     pub(super) waiting_since: Instant,
     pub(super) last_end: Option<Lba>,
     /// Whether a flush followed the command that ended there.
-    is_flushed: bool,
+    pub(super) is_flushed: bool,
     /// The epoch if there was none: no volume is anticipated before its first command.
     pub(super) last_completion: Instant,
 }
