@@ -7,14 +7,21 @@
 //! include the time of the simulated drive. Each round measures all sizes and both policies, so
 //! that noise of the machine affects all of them.
 //!
+//! A figure is the time divided by the requests that were answered, not by the commands: `spindle`
+//! merges neighbours, and one command then answers several requests. So it is measured with
+//! requests that are too long to be merged ([`LONG`]), of which each is a command under both
+//! policies, and with short ones ([`SHORT`]).
+//!
 //! A decision of the chooser is measured beside it: one volume with [`CANDIDATES`] random requests
 //! queued, in the order of arrival and by predicted positioning times, in turns. The difference is
 //! what a decision and the look-up of the request's place cost.
 //!
 //! It fails if the time under `utilization` grows faster than the logarithm of the number of
 //! volumes, if `spindle` takes more than [`RATIO_MAX`] times as long, or if a decision takes more
-//! than [`DECISION_MAX`] ns. `-- --json` prints one JSON object. As a test it only runs once: the
-//! figures of a debug build mean nothing.
+//! than [`DECISION_MAX`] ns. `-- --json` prints one JSON object. `-- --one KIND VOLUMES COMMANDS`
+//! runs a number of commands of one of [`KINDS`] and measures nothing: for a tool that counts
+//! instructions, whose figures do not depend on the machine's load. As a test it only runs once:
+//! the figures of a debug build mean nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 #![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
@@ -26,13 +33,19 @@ use std::sync::Arc;
 use drive_profile::example_profile;
 use spindle_engine::{
     Action, ChooserName, Command, Contract, Engine, Event, Outcome, PolicyName, Request, RequestId,
-    Settings, VolumeId,
+    Settings, VolumeId, limits::MERGED_MAX,
 };
 use units::{Duration, Extent, Instant, Lba, Operation, Sectors, Share};
 
 const VOLUMES: [u32; 4] = [10, 100, 1_000, 10_000];
-const POLICIES: [PolicyName; 2] = [PolicyName::Utilization, PolicyName::Spindle];
-/// The most that a request may cost under the second policy, in costs under the first.
+/// Requests of which none is merged with another, and requests that are merged with neighbours.
+const LONG: Sectors = MERGED_MAX;
+const SHORT: Sectors = Sectors(8);
+const _: () = assert!(SHORT.0 * OUTSTANDING as u64 <= MERGED_MAX.0);
+/// What is measured. The length of a request makes no difference under the first policy.
+const KINDS: [(PolicyName, Sectors); 3] =
+    [(PolicyName::Utilization, LONG), (PolicyName::Spindle, LONG), (PolicyName::Spindle, SHORT)];
+/// The most that a request may cost as one of the other kinds, in costs as one of the first.
 const RATIO_MAX: f64 = 1.3;
 /// Requests queued for a decision of the chooser, and the most that one may cost, in ns.
 const CANDIDATES: u32 = 128;
@@ -40,11 +53,10 @@ const DECISION_MAX: f64 = 3_000.0;
 /// The blocks of the example's disk.
 const DEEP_BLOCKS: u64 = 24_000;
 const OUTSTANDING: u32 = 2;
-const BLOCK: Sectors = Sectors(8);
 const VOLUME_BLOCKS: u64 = 1 << 16;
 
-/// Requests in a round and rounds, of which the median counts.
-const REQUESTS: u32 = 100_000;
+/// Commands in a round and rounds, of which the median counts.
+const COMMANDS: u32 = 100_000;
 const ROUNDS: usize = 15;
 
 const SERVICE_SEQUENTIAL: Duration = Duration::from_micros(150);
@@ -54,7 +66,9 @@ const SERVICE_RANDOM: Duration = Duration::from_millis(8);
 struct Bench {
     engine: Engine,
     now: Instant,
+    block: Sectors,
     next_request: u64,
+    answered: u64,
     next_block: Vec<u64>,
     rng: u64,
     serving: Option<Command>,
@@ -67,13 +81,17 @@ impl Bench {
         let settings = Settings { policy: PolicyName::Spindle, chooser, ..Settings::default() };
         let mut engine = Engine::new(settings, now).with_profile(Arc::new(example_profile()));
         engine.add_volume(Contract::BEST_EFFORT, now).expect("it fits");
-        let (serving, next_block) = (None, Vec::new());
-        let mut bench = Self { engine, now, next_request: 0, next_block, rng: 1, serving };
+        let mut bench = Self::with(engine, SHORT, Vec::new());
         (0..CANDIDATES).for_each(|_| bench.submit(VolumeId(0)));
         bench
     }
 
-    fn new(volumes: u32, policy: PolicyName) -> Self {
+    fn with(engine: Engine, block: Sectors, next_block: Vec<u64>) -> Self {
+        let (now, serving) = (Instant::ZERO, None);
+        Self { engine, now, block, next_request: 0, answered: 0, next_block, rng: 1, serving }
+    }
+
+    fn new(volumes: u32, (policy, block): (PolicyName, Sectors)) -> Self {
         let now = Instant::ZERO;
         let mut engine = Engine::new(Settings { policy, ..Settings::default() }, now);
         let reserve = Share::from_ppb(Share::ALL.ppb() / volumes);
@@ -84,8 +102,7 @@ impl Bench {
                 .add_volume(Contract { limit, ..Contract::reserve(reserve) }, now)
                 .expect("they add up to the whole");
         }
-        let next_block = vec![0; volumes as usize];
-        let mut bench = Self { engine, now, next_request: 0, next_block, rng: 1, serving: None };
+        let mut bench = Self::with(engine, block, vec![0; volumes as usize]);
         for volume in (0..OUTSTANDING).flat_map(|_| 0..volumes) {
             bench.submit(VolumeId(volume));
         }
@@ -107,8 +124,8 @@ impl Bench {
         if let Some(next) = self.next_block.get_mut(index) {
             *next = block;
         }
-        let start = Lba((u64::from(volume.0) * VOLUME_BLOCKS + block) * BLOCK.0);
-        let operation = Operation::read(Extent::new(start, BLOCK));
+        let start = Lba((u64::from(volume.0) * VOLUME_BLOCKS + block) * self.block.0);
+        let operation = Operation::read(Extent::new(start, self.block));
         let id = RequestId(self.next_request);
         self.next_request += 1;
         self.engine.handle(Event::Submit(Request { id, volume, operation }), self.now);
@@ -120,13 +137,16 @@ impl Bench {
         while let Some(action) = self.engine.poll(self.now) {
             match action {
                 Action::Issue(command) => self.serving = Some(command),
-                Action::Reply(reply) => self.submit(reply.volume),
+                Action::Reply(reply) => {
+                    self.answered += 1;
+                    self.submit(reply.volume);
+                }
             }
         }
     }
 
-    fn run(&mut self, requests: u32) {
-        for _ in 0..requests {
+    fn run(&mut self, commands: u32) {
+        for _ in 0..commands {
             self.drain();
             while self.serving.is_none() {
                 self.now = self.engine.next_wakeup().expect("a volume waits for its limit");
@@ -141,10 +161,12 @@ impl Bench {
     }
 
     /// Nanoseconds a request.
-    fn measure(&mut self, requests: u32) -> f64 {
-        let began = std::time::Instant::now();
-        self.run(requests);
-        began.elapsed().as_nanos() as f64 / f64::from(requests)
+    fn measure(&mut self, commands: u32) -> f64 {
+        let (began, before) = (std::time::Instant::now(), self.answered);
+        self.run(commands);
+        let answered = self.answered - before;
+        assert!(answered > 0, "a command answers requests");
+        began.elapsed().as_nanos() as f64 / answered as f64
     }
 }
 
@@ -153,18 +175,22 @@ fn median(mut costs: Vec<f64>) -> f64 {
     costs[costs.len() / 2]
 }
 
-/// The medians of all sizes under each policy.
-fn measure(rounds: usize, requests: u32) -> [Vec<f64>; 2] {
-    let mut benches = POLICIES.map(|policy| VOLUMES.map(|volumes| Bench::new(volumes, policy)));
+/// The commands that spend what every bucket holds at the start.
+fn warm_up(volumes: u32) -> u32 {
+    volumes * 4
+}
+
+/// The medians of all sizes and kinds.
+fn measure(rounds: usize, commands: u32) -> [Vec<f64>; 3] {
+    let mut benches = KINDS.map(|kind| VOLUMES.map(|volumes| Bench::new(volumes, kind)));
     for (bench, volumes) in benches.iter_mut().flat_map(|benches| benches.iter_mut().zip(VOLUMES)) {
-        // What every bucket holds at the start is spent first.
-        bench.run((volumes * 4).max(requests / 4));
+        bench.run(warm_up(volumes).max(commands / 4));
     }
-    let mut costs = POLICIES.map(|_| VOLUMES.map(|_| Vec::new()));
+    let mut costs = KINDS.map(|_| VOLUMES.map(|_| Vec::new()));
     for _ in 0..rounds {
         for size in 0..VOLUMES.len() {
             for (benches, costs) in benches.iter_mut().zip(&mut costs) {
-                costs[size].push(benches[size].measure(requests));
+                costs[size].push(benches[size].measure(commands));
             }
         }
     }
@@ -172,12 +198,12 @@ fn measure(rounds: usize, requests: u32) -> [Vec<f64>; 2] {
 }
 
 /// The median cost in ns of a request in the order of arrival, and by predicted positioning times.
-fn measure_decision(rounds: usize, requests: u32) -> [f64; 2] {
+fn measure_decision(rounds: usize, commands: u32) -> [f64; 2] {
     let mut benches = [ChooserName::Arrival, ChooserName::Predicted].map(Bench::deep);
     let mut costs = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
         for (bench, costs) in benches.iter_mut().zip(&mut costs) {
-            costs.push(bench.measure(requests));
+            costs.push(bench.measure(commands));
         }
     }
     costs.map(median)
@@ -187,59 +213,99 @@ fn logarithms(volumes: u32) -> f64 {
     f64::from(volumes).log2() / f64::from(VOLUMES[0]).log2()
 }
 
-fn table([costs, others]: &[Vec<f64>; 2]) -> String {
+/// The costs of one number of volumes.
+struct Row {
+    volumes: u32,
+    cost: f64,
+    /// In costs with the least number of volumes.
+    growth: f64,
+    /// Under `spindle`, alone and merged with neighbours.
+    spindle: f64,
+    merged: f64,
+}
+
+fn rows([first, spindle, merged]: &[Vec<f64>; 3]) -> Vec<Row> {
+    let row = |(index, volumes)| {
+        let cost: f64 = first[index];
+        let (spindle, merged) = (spindle[index], merged[index]);
+        Row { volumes, cost, growth: cost / first[0], spindle, merged }
+    };
+    VOLUMES.into_iter().enumerate().map(row).collect()
+}
+
+fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "volumes  ns a request  cost(n)/cost(10)  log n/log 10  spindle: ns a request  ratio\n",
+        "volumes  ns a request  cost(n)/cost(10)  log n/log 10  spindle: ns a request  ratio  \
+         merged  ratio\n",
     );
-    for ((volumes, cost), other) in VOLUMES.into_iter().zip(costs).zip(others) {
-        let (ratio, bound) = (cost / costs[0], logarithms(volumes));
-        let factor = other / cost;
+    for Row { volumes, cost, growth, spindle, merged } in rows {
+        let (bound, ratio, of_merged) = (logarithms(*volumes), spindle / cost, merged / cost);
         writeln!(
             text,
-            "{volumes:>7}  {cost:>12.0}  {ratio:>16.2}  {bound:>12.2}  {other:>21.0}  {factor:>5.2}"
+            "{volumes:>7}  {cost:>12.0}  {growth:>16.2}  {bound:>12.2}  {spindle:>21.0}  \
+             {ratio:>5.2}  {merged:>6.0}  {of_merged:>5.2}"
         )
         .expect("a string takes all");
     }
     text
 }
 
-fn json([costs, others]: &[Vec<f64>; 2], decision: f64, holds: bool) -> String {
-    let row = |((volumes, cost), other): ((u32, &f64), &f64)| {
-        let (ratio, bound) = (cost / costs[0], logarithms(volumes));
-        let factor = other / cost;
+fn json(rows: &[Row], decision: f64, holds: bool) -> String {
+    let row = |Row { volumes, cost, growth, spindle, merged }: &Row| {
+        let (bound, ratio, of_merged) = (logarithms(*volumes), spindle / cost, merged / cost);
         format!(
-            "{{\"volumes\":{volumes},\"ns_per_request\":{cost:.1},\"ratio\":{ratio:.3},\
-             \"log_ratio\":{bound:.3},\"spindle_ns_per_request\":{other:.1},\
-             \"spindle_ratio\":{factor:.3}}}"
+            "{{\"volumes\":{volumes},\"ns_per_request\":{cost:.1},\"ratio\":{growth:.3},\
+             \"log_ratio\":{bound:.3},\"spindle_ns_per_request\":{spindle:.1},\
+             \"spindle_ratio\":{ratio:.3},\"merged_ns_per_request\":{merged:.1},\
+             \"merged_ratio\":{of_merged:.3}}}"
         )
     };
-    let rows: Vec<_> = VOLUMES.into_iter().zip(costs).zip(others).map(row).collect();
+    let rows: Vec<_> = rows.iter().map(row).collect();
     format!(
-        r#"{{"schema":1,"bench":"engine","rows":[{}],"decision_ns":{decision:.0},{}}}"#,
+        r#"{{"schema":2,"bench":"engine","rows":[{}],"decision_ns":{decision:.0},{}}}"#,
         rows.join(","),
         format_args!(r#""holds":{holds}"#),
     )
 }
 
+/// Runs commands of one kind, and measures nothing.
+fn run_one(numbers: &[u32]) -> ExitCode {
+    let [kind, volumes, commands] = *numbers else {
+        eprintln!("--one wants the index of a kind, the number of volumes and that of commands");
+        return ExitCode::FAILURE;
+    };
+    let Some(kind) = KINDS.get(kind as usize) else {
+        eprintln!("there are {} kinds, from 0 on", KINDS.len());
+        return ExitCode::FAILURE;
+    };
+    let mut bench = Bench::new(volumes, *kind);
+    bench.run(warm_up(volumes) + commands);
+    println!("{} requests answered", bench.answered);
+    ExitCode::SUCCESS
+}
+
 fn main() -> ExitCode {
     let asked = |flag: &str| std::env::args().any(|argument| argument == flag);
+    if asked("--one") {
+        let numbers: Vec<u32> = std::env::args().filter_map(|number| number.parse().ok()).collect();
+        return run_one(&numbers);
+    }
     if !asked("--bench") {
         measure(1, 1_000);
         measure_decision(1, 1_000);
         return ExitCode::SUCCESS;
     }
-    let costs = measure(ROUNDS, REQUESTS);
-    let [arrival, predicted] = measure_decision(ROUNDS, REQUESTS / 4);
+    let rows = rows(&measure(ROUNDS, COMMANDS));
+    let [arrival, predicted] = measure_decision(ROUNDS, COMMANDS / 4);
     let decision = predicted - arrival;
-    let [first, second] = &costs;
-    let bound = logarithms(VOLUMES[VOLUMES.len() - 1]);
-    let scales = first[first.len() - 1] / first[0] <= bound;
+    let scales = rows[rows.len() - 1].growth <= logarithms(VOLUMES[VOLUMES.len() - 1]);
     let is_quick = decision <= DECISION_MAX;
-    let is_cheap = first.iter().zip(second).all(|(cost, other)| other / cost <= RATIO_MAX);
+    let most = |row: &Row| row.spindle.max(row.merged) / row.cost;
+    let is_cheap = rows.iter().all(|row| most(row) <= RATIO_MAX);
     if asked("--json") {
-        println!("{}", json(&costs, decision, scales && is_cheap && is_quick));
+        println!("{}", json(&rows, decision, scales && is_cheap && is_quick));
     } else {
-        print!("{}", table(&costs));
+        print!("{}", table(&rows));
         println!(
             "{CANDIDATES} candidates: {arrival:.0} ns a request by arrival, {predicted:.0} ns \
              predicted: {decision:.0} ns a decision"
