@@ -24,20 +24,22 @@ pub(crate) struct RecentUsage(u128);
 #[derive(Debug)]
 pub(crate) struct DecayClock {
     epoch: Instant,
+    /// When every sum is to be scaled back.
+    due: Instant,
 }
 
 impl DecayClock {
     pub(crate) fn new(now: Instant) -> Self {
-        Self { epoch: now }
+        Self { epoch: now, due: now + HALF_LIFE * u64::from(EPOCH_HALF_LIVES) }
     }
 
     /// The number of halvings by which every sum must be scaled back, if that is due.
     pub(crate) fn rescale_due(&mut self, now: Instant) -> Option<u32> {
-        let half_lives = now.since(self.epoch).as_nanos() / HALF_LIFE.as_nanos();
-        if half_lives < u64::from(EPOCH_HALF_LIVES) {
+        if now < self.due {
             return None;
         }
-        self.epoch += HALF_LIFE * half_lives;
+        let half_lives = now.since(self.epoch).as_nanos() / HALF_LIFE.as_nanos();
+        *self = Self::new(self.epoch + HALF_LIFE * half_lives);
         assert!(self.epoch <= now, "an epoch begins in the past");
         assert!(now.since(self.epoch) < HALF_LIFE, "less than a half-life is left");
         Some(u32::try_from(half_lives).unwrap_or(u32::MAX))

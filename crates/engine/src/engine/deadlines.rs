@@ -84,8 +84,11 @@ impl Engine {
     /// at the other one matters.
     pub(super) fn update_slack(&mut self, now: Instant) {
         debug_assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
-        let (range, reserved) = (self.settings.deadlines.slack_range, self.admission.reserved());
         let Some(tasks) = &mut self.tasks else { return };
+        if !tasks.may_differ(self.granularity) {
+            return;
+        }
+        let (range, reserved) = (self.settings.deadlines.slack_range, self.admission.reserved());
         if let Some(slack) = tasks.new_slack(range, reserved) {
             self.policy.set_static_slack(slack);
         }

@@ -38,6 +38,7 @@ use crate::{Charging, Execution, Purpose, VolumeId};
 #[derive(Clone, Copy, Debug)]
 struct Run {
     kind: (Op, bool),
+    begins: Lba,
     end: Lba,
     len: Sectors,
 }
@@ -71,17 +72,15 @@ impl Engine {
         if !self.merges() || pending.own_flush.is_owed() {
             return None;
         }
-        let Operation { op, extent, .. } = self.next_piece(slot);
-        // A write of a batch goes without.
-        let fua = pending.request.operation.fua;
-        let ends = extent.end() == pending.request.operation.extent.end();
-        let is_transfer = matches!(op, Op::Read | Op::Write);
-        debug_assert!(!is_transfer || !extent.is_empty(), "a transfer has sectors");
-        (is_transfer && ends && extent.len < MERGED_MAX).then_some(Run {
-            kind: (op, fua),
-            end: extent.end(),
-            len: extent.len,
-        })
+        let Operation { op, extent, fua } = pending.request.operation;
+        let (_, Extent { start: begins, len }) = extent.split_at(pending.issued);
+        // Without a split a transfer's next command is the rest of it, as far as a command goes.
+        let is_last = len < MERGED_MAX && len <= self.settings.command_max;
+        if !is_last || !matches!(op, Op::Read | Op::Write) {
+            return None;
+        }
+        debug_assert_eq!(self.next_piece(slot).extent, Extent::new(begins, len), "it is the next");
+        Some(Run { kind: (op, fua), begins, end: extent.end(), len })
     }
 
     /// Brings the requests that follow the head of `volume` on the disk next to it in the queue.
@@ -89,8 +88,7 @@ impl Engine {
     pub(super) fn line_up(&mut self, volume: VolumeId) -> bool {
         let first = self.volumes[volume.0 as usize].first;
         let Some(mut run) = self.run_of_head(first) else { return false };
-        let begins = self.next_piece(first).extent.start;
-        let is_run = self.chooser.as_ref().is_none_or(|c| c.ends_at(volume, begins));
+        let is_run = self.chooser.as_ref().is_none_or(|c| c.ends_at(volume, run.begins));
         let mut tail = first;
         while let Some((next, operation)) = self.pending(tail).next_in_queue {
             if run.takes(&operation) {
@@ -107,13 +105,13 @@ impl Engine {
             self.move_behind(volume, tail, (before, slot));
             tail = slot;
         }
-        run.len < MERGED_MAX && self.is_awaited(volume, &run, begins)
+        run.len < MERGED_MAX && self.is_awaited(volume, &run)
     }
 
     /// Whether the command before a run's head is in the drive, and is served no later without the
     /// head in the drive beside it.
-    fn is_awaited(&self, volume: VolumeId, run: &Run, begins: Lba) -> bool {
-        let (op, fua) = run.kind;
+    fn is_awaited(&self, volume: VolumeId, run: &Run) -> bool {
+        let ((op, fua), begins) = (run.kind, run.begins);
         debug_assert!(run.end > begins, "a run has sectors");
         if fua || self.settings.charging != Charging::Completions {
             return false;

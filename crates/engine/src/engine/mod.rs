@@ -384,9 +384,12 @@ impl Engine {
     fn charge_idle(&mut self, now: Instant) {
         assert!(now >= self.now, "time runs backwards: {now} after {}", self.now);
         self.now = now;
+        if !self.issued.is_empty() {
+            self.meter.skip_idle(now);
+            return;
+        }
         let rotational = self.rotational_wait_of();
-        let waits = rotational.or(self.policy.anticipating());
-        let Some(volume) = waits.filter(|_| self.issued.is_empty()) else {
+        let Some(volume) = rotational.or_else(|| self.policy.anticipating()) else {
             self.meter.skip_idle(now);
             return;
         };

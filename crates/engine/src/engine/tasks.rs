@@ -313,6 +313,11 @@ impl Tasks {
         debug_assert!(self.set.len() <= count, "a change of the period adds no task");
     }
 
+    /// Whether the slack may have changed, or the granularity is another than this one.
+    pub(super) fn may_differ(&self, granularity: Granularity) -> bool {
+        self.changed || self.granularity != granularity
+    }
+
     /// The static slack beside reserves of `reserved` in all, if it may have changed since the last
     /// call.
     pub(super) fn new_slack(&mut self, range: SlackRange, reserved: Share) -> Option<DiskTime> {

@@ -65,7 +65,11 @@ impl DrainTimes {
     /// What emptying the drive, and filling it again, costs beside `inside` commands of a queue
     /// that is kept filled.
     pub(super) fn cost(&self, inside: u32) -> DiskTime {
-        let Some(service) = self.service(inside.max(1)) else { return DiskTime::ZERO };
+        if inside <= 1 {
+            // One command is no queue.
+            return DiskTime::ZERO;
+        }
+        let Some(service) = self.service(inside) else { return DiskTime::ZERO };
         let filled = DiskTime::from_nanos(service.as_nanos() * i64::from(inside));
         (self.drain(inside, service) - filled).max(DiskTime::ZERO)
     }

@@ -54,7 +54,9 @@ impl Spindle {
     /// Whether all volumes pay for emptying the drive at the end of `quantum`.
     fn shares_emptying(&self, quantum: Quantum) -> bool {
         debug_assert!((quantum.volume.0 as usize) < self.volumes.len(), "the volume exists");
+        // A drive that takes one command is never emptied.
         quantum.depth == Depth::Deep
+            && self.queue_depth > 1
             && self.positions()
             && self.has_deep_rival(quantum.volume)
             && self.empties_long(quantum.volume)
@@ -87,6 +89,9 @@ impl Spindle {
     /// What `quantum`'s volume will have been charged for the commands that the drive holds.
     pub(super) fn charge_inside(&self, quantum: Quantum) -> DiskTime {
         let entry = &self.volumes[quantum.volume.0 as usize];
+        if entry.running == 0 {
+            return DiskTime::ZERO;
+        }
         let drain = entry.drains.drain(entry.running, self.estimates.random);
         debug_assert!(drain >= DiskTime::ZERO, "a drain takes time");
         let Some(part) = self.emptying_part(quantum, drain) else { return drain };
