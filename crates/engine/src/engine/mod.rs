@@ -482,9 +482,11 @@ impl Engine {
     /// What the next command of a request depends on.
     fn pieces(&self, volume: VolumeId) -> Pieces<'_> {
         let (settings, executor) = (&self.settings, self.executor.as_deref());
-        let granularity = self.granularity;
-        let has_deadlines = self.contracts[volume.0 as usize].has_deadlines();
-        let beside = self.is_guarded().then_some(BesideDeadlines { granularity, has_deadlines });
+        // The contract is cold: it is looked at where it matters.
+        let beside = self.is_guarded().then(|| {
+            let has_deadlines = self.contracts[volume.0 as usize].has_deadlines();
+            BesideDeadlines { granularity: self.granularity, has_deadlines }
+        });
         Pieces { settings, executor, beside }
     }
 

@@ -16,12 +16,14 @@ const _: () = assert!((DRAINS as u32) << (CLASSES - 1) <= u16::MAX as u32);
 /// The classes: one command, 2 and 3, 4 to 7, and so on.
 const CLASSES: usize = DEPTH_MAX.ilog2() as usize + 1;
 
-/// The service times of a volume's commands by the number of them in the drive.
+/// The service times of a volume's commands by the number of them in the drive. The samples come
+/// first, so that those of single commands and their mean share a cache line.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(super) struct DrainTimes {
-    means: [Mean; CLASSES],
     /// The samples of each mean, up to [`DRAINS`] times the numbers in its class.
     samples: [u16; CLASSES],
+    means: [Mean; CLASSES],
 }
 
 impl DrainTimes {

@@ -149,13 +149,16 @@ const WAITS: usize = 4;
 
 /// The think time of a volume's client: from the completion that leaves no request to the next
 /// arrival.
+///
+/// The mean comes last: a volume has it in one cache line with what follows.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(super) struct ThinkTime {
-    mean: Mean,
     /// For each waiting time: the probability, of [`CERTAIN`], that the next request arrives within
     /// it, and the mean of the time waited.
     arrives: [Mean; WAITS],
     waited: [Mean; WAITS],
+    mean: Mean,
 }
 
 /// What the decision to wait depends on.
