@@ -17,6 +17,9 @@
 //! switch. A write is ended early when its commands have taken [`WRITTEN_PARTS`] times as long as
 //! that, so that it does not consist of flushes.
 //!
+//! They are for clients that write and flush, as databases do. One that only reads has 0.84 of its
+//! worth beside sequential writes, and these have 0.86; with early ends 0.88 and 0.82.
+//!
 //! Without early ends 30 % of hgst-7k8 with four writes and a flush at a time and pauses of 1 ms
 //! had 0.66 of its worth beside sequential writes; with them it has 0.84.
 
@@ -42,7 +45,9 @@ impl Spindle {
         debug_assert!(commands > 0, "the drive has buffered a part of it");
         self.release(now);
         let due = self.due_shallow(None, now);
-        let ends = due.is_some_and(|other| self.may_interrupt(quantum, other, now));
+        let ends = due.is_some_and(|other| {
+            self.volumes[other.0 as usize].is_writer() && self.may_interrupt(quantum, other, now)
+        });
         self.holds.is_ended_early = ends;
         ends
     }

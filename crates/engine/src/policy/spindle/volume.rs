@@ -57,8 +57,8 @@ pub(super) enum Depth {
 }
 
 /// With many volumes each is cold when it is served. The fields are in this order so that those
-/// which each command of a deep volume touches lie in five cache lines; what only clients that pause,
-/// shallow volumes or several commands in the drive need lies beside them.
+/// which each command of a deep volume touches lie in five cache lines; what only clients that
+/// pause, shallow volumes or several commands in the drive need lies beside them.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Volume {
@@ -353,6 +353,13 @@ impl Volume {
     /// Whether its quanta are long because its requests follow each other.
     pub(super) fn fills_quanta(&self) -> bool {
         self.times.quantum().is_some_and(|quantum| quantum >= self.shallow_quantum())
+    }
+
+    /// Whether it has a write or a flush to do, or the one that it did last was flushed.
+    pub(super) fn is_writer(&self) -> bool {
+        debug_assert!(self.head.is_some(), "a volume that waits has a head");
+        let waits = self.head.is_some_and(|head| head.op.writes() || head.op == Op::Flush);
+        waits || self.is_flushed
     }
 
     /// Whether its quanta are short: single requests.
