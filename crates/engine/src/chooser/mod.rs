@@ -330,34 +330,39 @@ impl Chooser {
         backlog.queued -= 1;
     }
 
-    /// Whether requests are ordered by their positioning times now, so that those of several
-    /// volumes can be compared.
-    pub(crate) fn is_priced(&self, now: Instant) -> bool {
+    /// What the positioning times are computed by that requests are ordered by now, so that those of
+    /// several volumes can be compared; `None` if they are ordered otherwise.
+    pub(crate) fn pricing(&self, now: Instant) -> Option<Pricing<'_>> {
         let pricing = self.predictor.as_ref().and_then(|predictor| predictor.pricing(now));
         debug_assert!(pricing.is_none() || self.wants_profile, "a sweep predicts nothing");
-        pricing.is_some()
+        pricing
     }
 
     /// The same among the requests of one of `volumes`, of which one is served.
-    pub(crate) fn scan_of(
-        &self,
+    pub(crate) fn scan_of<'a>(
+        &'a self,
         (volume, volumes): (VolumeId, usize),
         charged: DiskTime,
-        now: Instant,
-    ) -> Scan<'_> {
+        pricing: Pricing<'a>,
+    ) -> Scan<'a> {
         debug_assert!(volumes > 0, "one is served");
         let runs = self.last == Some(volume);
-        Scan { left: CANDIDATES_MAX / volumes, runs, ..self.scan(volume, charged, now) }
+        Scan { left: CANDIDATES_MAX / volumes, runs, ..self.scan(volume, charged, Some(pricing)) }
     }
 
     /// A decision among the requests of `volume`, which was charged `charged` so far.
-    pub(crate) fn scan(&self, volume: VolumeId, charged: DiskTime, now: Instant) -> Scan<'_> {
+    pub(crate) fn scan<'a>(
+        &'a self,
+        volume: VolumeId,
+        charged: DiskTime,
+        pricing: Option<Pricing<'a>>,
+    ) -> Scan<'a> {
         let backlog = self.backlogs[volume.0 as usize];
         debug_assert!(backlog.queued > 0, "there is a request to choose");
         Scan {
             notes: &self.notes,
             backlog,
-            pricing: self.predictor.as_ref().and_then(|predictor| predictor.pricing(now)),
+            pricing,
             charged,
             wait_max: backlog.wait_max(),
             age_divisor: backlog.age_divisor(),

@@ -113,7 +113,7 @@ impl InDrive {
 
 /// What one decision prices its candidates by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pricing<'a> {
+pub(crate) struct Pricing<'a> {
     reads: &'a SeekTimes,
     writes: &'a SeekTimes,
     cylinder: u32,

@@ -41,25 +41,28 @@ impl Engine {
     /// Makes the request of `volume` that goes next the head of its queue.
     pub(super) fn choose_request(&mut self, volume: VolumeId, now: Instant) {
         let Some(chooser) = self.chooser.as_deref() else { return };
-        let contract = &self.contracts[volume.0 as usize];
-        if contract.stream.is_some() || contract.latency.is_some() {
-            return;
-        }
-        let first = self.volumes[volume.0 as usize].first;
-        debug_assert_ne!(first, NO_SLOT, "a selected volume has a head");
-        let head = self.pending(first);
-        if head.issued > Sectors::ZERO || head.next_in_queue.is_none() {
-            return;
-        }
-        let (oldest, guarded) = (head.request.operation, self.guarded);
+        let Some(first) = self.searched_queue(volume) else { return };
+        let (oldest, guarded) = (self.pending(first).request.operation, self.guarded);
         let fits = |other: &Operation| {
             !guarded || other.op == oldest.op && other.extent.len <= oldest.extent.len
         };
         let charged = self.volumes[volume.0 as usize].account.disk_time;
-        let scan = chooser.scan(volume, charged, now);
+        let scan = chooser.scan(volume, charged, chooser.pricing(now));
         let scan = scan.within(|| self.policy.time_left(volume, now));
         let choice = self.scan_queue(scan, first, fits);
         self.take_choice(volume, choice, fits, now);
+    }
+
+    /// The head of `volume`'s queue, if another request of it may go first.
+    fn searched_queue(&self, volume: VolumeId) -> Option<Slot> {
+        let contract = &self.contracts[volume.0 as usize];
+        if contract.stream.is_some() || contract.latency.is_some() {
+            return None;
+        }
+        let first = self.volumes[volume.0 as usize].first;
+        debug_assert_ne!(first, NO_SLOT, "a selected volume has a head");
+        let head = self.pending(first);
+        (head.issued == Sectors::ZERO && head.next_in_queue.is_some()).then_some(first)
     }
 
     /// Of the volumes of which one goes in the place of the selected one, the one whose request is
@@ -67,10 +70,10 @@ impl Engine {
     pub(super) fn choose_volume(&mut self, selection: Selection, now: Instant) -> Selection {
         let Some(chooser) = self.chooser.as_deref() else { return selection };
         let is_plain = !selection.urgent && !self.guarded && self.active.is_none();
-        if !is_plain || !chooser.is_priced(now) {
+        let Some(pricing) = is_plain.then(|| chooser.pricing(now)).flatten() else {
             self.choose_request(selection.volume, now);
             return selection;
-        }
+        };
         let candidates = self.policy.candidates(selection.volume, now);
         let mut best: Option<(VolumeId, Choice)> = None;
         for volume in candidates.iter() {
@@ -80,16 +83,20 @@ impl Engine {
                 // A request that has begun goes on.
                 return Selection { volume, ..selection };
             }
-            let scan = chooser.scan_of((volume, candidates.count()), account.disk_time, now);
+            let scan = chooser.scan_of((volume, candidates.count()), account.disk_time, pricing);
             let choice = self.scan_queue(scan, *first, |_| true);
             if best.is_none_or(|(_, best)| choice.rank < best.rank) {
                 best = Some((volume, choice));
             }
         }
-        let Some((volume, choice)) = best else {
-            self.choose_request(selection.volume, now);
-            return selection;
+        let own = || {
+            let volume = selection.volume;
+            let first = self.searched_queue(volume)?;
+            let charged = self.volumes[volume.0 as usize].account.disk_time;
+            let scan = chooser.scan(volume, charged, Some(pricing));
+            Some((volume, self.scan_queue(scan, first, |_| true)))
         };
+        let Some((volume, choice)) = best.or_else(own) else { return selection };
         self.take_choice(volume, choice, |_| true, now);
         Selection { volume, ..selection }
     }
