@@ -1,7 +1,7 @@
 //! The write buffer of one volume: what it holds, what waits for it, and what goes to the disk
 //! next.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
@@ -520,17 +520,16 @@ impl Volume {
     /// Checks the invariants.
     pub(super) fn invariants(&self) {
         self.parts.invariants();
-        for part in self.parts.from(0) {
-            let of = |write: &InEngine| Some(write.id) == part.destage;
-            let is_in = self.in_engine.iter().any(of);
-            assert_eq!(is_in, part.destage.is_some(), "what is in the engine is known");
+        let ids: BTreeSet<DestageId> = self.in_engine.iter().map(|write| write.id).collect();
+        for destage in self.parts.from(0).filter_map(|part| part.destage) {
+            assert!(ids.contains(&destage), "what is in the engine is known");
         }
         assert!(self.in_engine.len() <= DEPTH_MAX as usize, "the depth is bounded");
-        for (index, write) in self.in_engine.iter().enumerate() {
-            let others = &self.in_engine[index + 1..];
-            let overlaps = others.iter().any(|other| overlap(other.extent, write.extent));
-            assert!(!overlaps, "writes that overlap have an order");
-        }
+        let mut extents: Vec<Extent> = self.in_engine.iter().map(|write| write.extent).collect();
+        extents.sort_unstable_by_key(|extent| extent.start);
+        let mut neighbours = extents.windows(2);
+        let is_apart = neighbours.all(|pair| pair[0].end() <= pair[1].start);
+        assert!(is_apart, "writes that overlap have an order");
     }
 }
 
