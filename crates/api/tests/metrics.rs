@@ -67,6 +67,30 @@ fn the_text_has_every_metric_with_its_type_help_and_labels_and_no_other() {
 }
 
 #[test]
+fn what_a_write_buffer_holds_and_writes_is_counted() {
+    let sized = "drive = \"hgst-7k8\"\nwrite_buffer = \"8MiB\"";
+    let served = Served::start(&CONFIG.replace("drive = \"hgst-7k8\"", sized));
+    work(&served);
+    let families = scrape(&served);
+    // Two writes of 16 sectors, and what a flush waits for has been written.
+    for (suffix, expected) in [
+        ("memory_bytes", f64::from(8 << 20)),
+        ("used_bytes", 0.0),
+        ("writes_total", 2.0),
+        ("waits_total", 0.0),
+        ("destages_total", 2.0),
+        ("destaged_bytes_total", 2.0 * 8192.0),
+        ("overwritten_bytes_total", 0.0),
+        ("lost_bytes_total", 0.0),
+    ] {
+        let name = format!("spindle_disk_write_buffer_{suffix}");
+        let found = value(&families, &name, "d0");
+        assert!(near(found, expected), "{name}: {found}, expected {expected}");
+    }
+    served.stop();
+}
+
+#[test]
 fn the_counters_of_a_volume_are_its_requests_and_equal_the_api_s() {
     // What goes from a write buffer to the disk would overlap with them.
     let unbuffered = "drive = \"hgst-7k8\"\nwrite_buffer = \"off\"";
