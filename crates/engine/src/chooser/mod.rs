@@ -330,7 +330,7 @@ impl Chooser {
         backlog.queued -= 1;
     }
 
-    /// What the positioning times are computed by that requests are ordered by now, so that those of
+    /// What computes the positioning times by which requests are ordered now, so that those of
     /// several volumes can be compared; `None` if they are ordered otherwise.
     pub(crate) fn pricing(&self, now: Instant) -> Option<Pricing<'_>> {
         let pricing = self.predictor.as_ref().and_then(|predictor| predictor.pricing(now));
