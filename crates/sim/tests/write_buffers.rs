@@ -148,15 +148,16 @@ fn a_reader_has_its_worth_beside_those_who_write() {
 }
 
 #[test]
-fn writes_through_the_buffer_are_as_fast_as_through_that_of_the_drive() {
+fn random_writes_through_the_buffer_are_faster_than_through_that_of_the_drive() {
     let one = RANDOM_WRITES.replace("32", "1");
+    // Hundreds of buffered writes are put in order, however few the client keeps outstanding.
     for workload in [RANDOM_WRITES, one.as_str()] {
         let buffered = plan("hgst-7k8", &[("", workload)]);
         let mut plain = buffered.clone();
         plain.disks[0].write_buffer = None;
         let (buffered, plain) = (rates(&buffered).0[0], rates(&plain).0[0]);
         println!("{buffered:.1} a second, {plain:.1} in the drive's own buffer");
-        assert!(buffered >= plain, "{buffered} a second, {plain} through the drive's");
+        assert!(buffered >= 1.5 * plain, "{buffered} a second, {plain} through the drive's");
     }
 }
 

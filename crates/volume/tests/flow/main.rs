@@ -112,7 +112,6 @@ fn run(seed: u64, failing: u32) -> World {
 }
 
 fn at_work(mut world: World, failing: u32) -> World {
-    let mut crashes = 0;
     for round in 0..ROUNDS {
         world.failing = if round > 200 { failing } else { 0 };
         match world.below(24) {
@@ -132,7 +131,6 @@ fn at_work(mut world: World, failing: u32) -> World {
             }
             7 if failing == 0 && world.below(8) == 0 => {
                 world.crash();
-                crashes += 1;
             }
             8 if failing == 0 && world.below(100) == 0 => world.restart(),
             _ => drop(world.step()),
@@ -155,7 +153,8 @@ fn at_work(mut world: World, failing: u32) -> World {
         answered(Err(Fault::Invalid)),
         world.moved,
     );
-    println!("  {} changes, {} done; {crashes} crashes", world.ends.len(), world.done.len());
+    let (changes, done, crashes) = (world.ends.len(), world.done.len(), world.crashes);
+    println!("  {changes} changes, {done} done; {crashes} crashes");
     world
 }
 
@@ -170,13 +169,23 @@ fn whatever_is_done_side_by_side_everybody_reads_what_was_written() {
 /// before it, where the host buffers writes.
 #[test]
 fn with_write_buffers_everybody_reads_what_was_written_and_keeps_what_was_flushed() {
-    let mut buffered = 0;
+    let (mut buffered, mut crashes, mut moved, mut copied) = (0, 0, 0, 0);
     for seed in 0..cases(15) {
         println!("seed {seed}");
         let world = World::new(seed, 1 + usize::try_from(seed % 3).unwrap());
-        buffered += at_work(world.with_buffers(), 0).buffered();
+        let world = at_work(world.with_buffers(), 0);
+        buffered += world.buffered();
+        crashes += world.crashes;
+        moved += world.moved;
+        let copies =
+            |one: &&Operation| matches!(one, Operation::Snapshot { .. } | Operation::Clone { .. });
+        copied += world.done.iter().filter(copies).count() as u64;
     }
+    println!("{crashes} crashes, {moved} blocks moved, {copied} snapshots and clones");
     assert!(buffered > 100 * cases(15), "only {buffered} writes were answered from memory");
+    assert!(crashes > 10 * cases(15), "the power went {crashes} times");
+    assert!(moved > cases(15), "only {moved} blocks were moved meanwhile");
+    assert!(copied > cases(15), "only {copied} snapshots and clones were made");
 }
 
 /// A disk that fails at random: answered writes are there, and every request is answered.

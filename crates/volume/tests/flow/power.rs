@@ -16,6 +16,7 @@ use crate::world::{PROBE, World, cells, device, stamp};
 impl World {
     /// The power goes, on a copy of the disks; returns the surviving contents.
     pub(crate) fn crash(&mut self) -> (Vec<Disk>, FoundPool) {
+        self.crashes += 1;
         let rng = &mut self.rng;
         let disks: Vec<Disk> = self.disks.iter().map(|disk| disk.crashed(rng)).collect();
         let (_, found) = reopen(&disks);

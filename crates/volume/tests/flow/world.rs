@@ -67,6 +67,8 @@ pub(crate) struct World {
     pub(crate) alternates: BTreeSet<u64>,
     /// How often the daemon was killed.
     pub(crate) kills: u64,
+    /// How often the power went, on a copy of the disks or on themselves.
+    pub(crate) crashes: u64,
     /// Whether disks fail.
     pub(crate) has_faults: bool,
     /// Writes to disks that failed after their clients had been answered.
@@ -161,6 +163,7 @@ impl World {
             unknown: Vec::new(),
             alternates: BTreeSet::new(),
             kills: 0,
+            crashes: 0,
             has_faults: false,
             lost: 0,
             is_strict: false,
