@@ -131,7 +131,7 @@ fn a_database_commits_at_its_share_beside_those_who_write() {
         let p99 = report.volumes[0].latency_ms.p99;
         assert!(p99 <= 120.0, "{p99} ms beside {neighbour}");
         let alone = self::rates(&plan("hgst-7k8", &[("", neighbour)])).0[0];
-        assert!(rates[1] >= 0.7 * 0.85 * alone, "{rates:?}, {alone} alone: {neighbour}");
+        assert!(rates[1] >= 0.7 * least * alone, "{rates:?}, {alone} alone: {neighbour}");
     }
 }
 
@@ -176,11 +176,12 @@ fn a_sequential_writer_that_is_alone_has_the_rate_of_the_disk() {
 #[test]
 fn long_writes_pay_for_themselves_beside_others() {
     let alone = rates(&plan("hgst-7k8", &[("", LARGE_WRITES)])).0[0];
-    for other in [DATABASE, READER] {
+    // Behind a read 16 MiB take 80 ms, behind a forced write 73.
+    for (other, least) in [(DATABASE, 0.85), (READER, 0.8)] {
         let volumes = [("reserve = \"30%\"", other), ("reserve = \"70%\"", LARGE_WRITES)];
         let (rates, report) = rates(&plan("hgst-7k8", &volumes));
         // Each buffer of 16 MiB loses a revolution and a half.
-        assert!(rates[1] >= 0.7 * 0.85 * alone, "{rates:?}, {alone} alone, beside {other}");
+        assert!(rates[1] >= 0.7 * least * alone, "{rates:?}, {alone} alone, beside {other}");
         let p99 = report.volumes[0].latency_ms.p99;
         assert!(p99 <= 120.0, "{p99} ms of {other}");
         // The same client alone on a disk of 0.3 times the speed.
@@ -210,7 +211,7 @@ fn worth_beside_writes(drive: &str, client: &str) -> (f64, f64) {
 fn a_client_of_several_writes_and_a_flush_has_its_worth_beside_long_writes() {
     for drive in ["hgst-7k8", "nearline-20t"] {
         for writes in [2, 4, 8] {
-            for think in ["100us", "1ms", "2ms", "3ms", "10ms"] {
+            for think in ["100us", "1ms", "2ms", "3ms", "10ms", "30ms"] {
                 let client = DATABASE
                     .replace("flush_every = 1", &format!("flush_every = {writes}"))
                     + &format!("think = \"{think}\"\n");
@@ -221,6 +222,19 @@ fn a_client_of_several_writes_and_a_flush_has_its_worth_beside_long_writes() {
                 assert!(own >= least, "{drive}: {own} of {writes} writes a flush, {think}");
                 assert!(other >= 0.85, "{drive}: {other} beside {writes} writes a flush, {think}");
             }
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_pauses_has_two_thirds_of_its_worth_beside_long_writes() {
+    for drive in ["hgst-7k8", "nearline-20t"] {
+        for think in ["100us", "1ms", "3ms", "10ms", "30ms"] {
+            let client = READER.replace("1ms", think);
+            let (own, other) = worth_beside_writes(drive, &client);
+            println!("{drive}, reads, {think}: {own:.2}, beside it {other:.2}");
+            assert!(own >= 2.0 / 3.0, "{drive}: {own} of a reader, {think}");
+            assert!(other >= 0.75, "{drive}: {other} beside a reader, {think}");
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::limits::DEPTH_MAX;
 use crate::policy::interface::Pick;
 
 /// A shallow volume uses the disk for this long after it was served.
-const SHALLOW_ACTIVE_FOR: Duration = Duration::from_secs(1);
+pub(super) const SHALLOW_ACTIVE_FOR: Duration = Duration::from_secs(1);
 
 impl Spindle {
     /// Whether the drive takes no command beside those in it: a shallow volume uses the disk, and

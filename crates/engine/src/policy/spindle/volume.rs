@@ -2,7 +2,7 @@
 
 use core::mem::offset_of;
 
-use units::{DiskTime, Duration, Instant, Lba, Op, Operation, Share};
+use units::{DiskTime, Duration, Instant, Lba, Operation, Share};
 
 use super::drain::DrainTimes;
 use super::learned::{KeptRequests, Mean, QUANTUM_DIVISOR, ServiceTimes, ThinkTime};
@@ -353,13 +353,6 @@ impl Volume {
     /// Whether its quanta are long because its requests follow each other.
     pub(super) fn fills_quanta(&self) -> bool {
         self.times.quantum().is_some_and(|quantum| quantum >= self.shallow_quantum())
-    }
-
-    /// Whether it has a write or a flush to do, or the one that it did last was flushed.
-    pub(super) fn is_writer(&self) -> bool {
-        debug_assert!(self.head.is_some(), "a volume that waits has a head");
-        let waits = self.head.is_some_and(|head| head.op.writes() || head.op == Op::Flush);
-        waits || self.is_flushed
     }
 
     /// Whether its quanta are short: single requests.
