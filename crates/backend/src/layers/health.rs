@@ -19,6 +19,9 @@ use crate::layers::reopen::ReopenRequest;
 use crate::layers::slow_disk::{SlowDisk, SlowDiskRule};
 use crate::memory::NullDisk;
 
+/// How often commands in flight are looked through for one that stalls.
+const SCAN_INTERVAL: Duration = Duration::from_secs(1);
+
 /// What a disk can serve, the best state first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HealthState {
@@ -57,6 +60,8 @@ pub struct HealthMonitor {
     given_up: Vec<Tag>,
     /// Whether the disk can be too slow, and how slow it was so far.
     slow: Option<SlowDiskRule>,
+    /// When the commands in flight were looked through last for one that stalls.
+    scanned: Option<Instant>,
     /// The jobs that were refused, until they are reaped.
     refused: VecDeque<(Completion, Instant)>,
     reopening: Option<ReopenRequest>,
@@ -77,8 +82,8 @@ impl HealthMonitor {
     pub fn new(disk: Box<dyn Disk>) -> Self {
         let (in_flight, refused, held) = (Vec::new(), VecDeque::new(), Vec::new());
         let (reopening, waker, health) = (None, None, Health::default());
-        let (given_up, slow) = (Vec::new(), None);
-        Self { disk, health, in_flight, given_up, slow, refused, reopening, held, waker }
+        let (given_up, slow, scanned) = (Vec::new(), None, None);
+        Self { disk, health, in_flight, given_up, slow, scanned, refused, reopening, held, waker }
     }
 
     /// Monitors a disk that is not there.
@@ -93,10 +98,16 @@ impl HealthMonitor {
         self.slow = Some(rule);
     }
 
-    /// Whether the disk that serves is too slow.
-    pub fn slowness(&self, now: Instant) -> Option<SlowDisk> {
+    /// Whether the disk that serves is too slow. Its answers are counted, and it is called after
+    /// each of them; its commands in flight are looked through once in [`SCAN_INTERVAL`].
+    pub fn slowness(&mut self, now: Instant) -> Option<SlowDisk> {
         let rule = self.slow.filter(|_| self.health.state == HealthState::Healthy)?;
-        rule.verdict(self.health(now).oldest.map(|(_, age)| age))
+        let scans = self.scanned.is_none_or(|at| now.since(at) >= SCAN_INTERVAL);
+        if scans {
+            self.scanned = Some(now);
+        }
+        let oldest = scans.then(|| self.health(now).oldest).flatten();
+        rule.verdict(oldest.map(|(_, age)| age))
     }
 
     /// Takes the disk for failed: it is offline, and all its commands in flight have failed.

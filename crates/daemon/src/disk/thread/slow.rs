@@ -9,10 +9,10 @@ impl DiskThread {
     /// it alone has is worth waiting for.
     pub(super) fn give_up_if_slow(&mut self, now: Instant) {
         let Some(pool) = &self.pool else { return };
-        let Some(why) = self.disk.slowness(now) else { return };
         if self.slow_until.is_some_and(|until| now < until) {
             return;
         }
+        let Some(why) = self.disk.slowness(now) else { return };
         // The pool looks at each block: once in a while is enough.
         self.slow_until = Some(now + super::SLEEP_MAX);
         if pool.can_spare(self.index) {
