@@ -23,6 +23,7 @@ use daemon::{
 };
 use nbd::{Connections, ExportId, Transport};
 use units::Share;
+use volume::pool::ScrubPhase;
 
 use crate::contract_metrics::{
     BOUNDED, CLOSEST, CONTRACT, CONTRACT_LABELS, DiskShares, LABELS, STREAM, STREAM_BYTES,
@@ -245,6 +246,19 @@ const POOL: &[Family<PoolView>] = &[
     }),
     counter("resynced_bytes_total", "What was made equal on mirrors' copies.", |p| {
         Value::Whole(p.resync.done.0)
+    }),
+    gauge("scrubbing", "Whether a scrub goes on: 1 or 0.", |p| {
+        Value::Whole((p.scrub.phase == ScrubPhase::Running).into())
+    }),
+    gauge("scrub_read_bytes", "What the scrub, or the last one, has read of all copies.", |p| {
+        Value::Whole(p.scrub.read.0)
+    }),
+    gauge("scrub_left_bytes", "What it has left to read.", |p| Value::Whole(p.scrub.left.0)),
+    gauge("scrub_mended", "Copies that it mended.", |p| Value::Whole(p.scrub.mended)),
+    gauge("scrub_unmended", "Copies that it could not mend.", |p| Value::Whole(p.scrub.unmended)),
+    gauge("scrub_lost", "Blocks that it could read from no copy.", |p| Value::Whole(p.scrub.lost)),
+    gauge("scrub_differing", "Blocks whose copies it found to differ.", |p| {
+        Value::Whole(p.scrub.differing)
     }),
     gauge("moving_bytes", "Bytes that remain to be relocated.", |p| {
         let moving = p.volumes.iter().filter_map(|volume| volume.moving.as_ref());

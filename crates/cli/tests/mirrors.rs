@@ -1,6 +1,7 @@
 //! Mirrors of a served pool under real clients: disks are lost under load, come back, are replaced
 //! and are missing at a start, and the daemon is killed.
 
+use std::os::unix::fs::FileExt;
 use std::process::Child;
 
 use rustix::process::Signal;
@@ -302,6 +303,80 @@ fn a_rebuild_says_what_is_left_and_when_it_ends() {
     let api = api::Client::new(&scratch.join("spindle-api.sock"));
     let metrics = api.metrics().expect("an answer");
     assert!(metrics.contains("\nspindle_pool_resync_left_seconds{pool="), "{metrics}");
+    server.stop();
+}
+
+/// What a scrub has to say.
+fn scrub(scratch: &Scratch) -> Value {
+    pool(scratch)["scrub"].clone()
+}
+
+#[test]
+fn a_scrub_finds_the_copy_that_was_changed_behind_its_back_and_nothing_else() {
+    let scratch = created(None, Buffers::Host);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "a", "write -P 7 0 32M", &scratch);
+    held(&scratch, &["pool", "scrub", "--wait"]);
+    let quiet = scrub(&scratch);
+    assert_eq!((&quiet["running"], &quiet["left_bytes"]), (&false.into(), &0.into()), "{quiet}");
+    assert!(quiet["ended"].as_u64() >= quiet["began"].as_u64(), "{quiet}");
+    // Two copies of 48 MiB; the other volume has no block yet.
+    assert_eq!(quiet["read_bytes"], 96 << 20, "{quiet}");
+    server.stop();
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).write(true).open(scratch.join("d0.img")).expect("it is there");
+    let is_data = |at: &u64| {
+        let mut bytes = [0; 4_096];
+        file.read_exact_at(&mut bytes, *at).expect("within the disk");
+        bytes.iter().all(|byte| *byte == 7)
+    };
+    let blocks = file.metadata().expect("a file").len() >> 20;
+    let at = (0..blocks).map(|block| block << 20).find(is_data).expect("it has a copy");
+    file.write_all_at(&[8], at).expect("written");
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let ran = spindle(scratch.path(), &["pool", "scrub", "--wait", "--json"]);
+    assert_eq!(ran.code, Some(1), "what differs fails: {ran:?}");
+    let found = scrub(&scratch);
+    assert_eq!((&found["differing"], &found["lost"]), (&1.into(), &0.into()), "{found}");
+    let text = held(&scratch, &["pool", "status"]).stdout;
+    assert!(text.contains("scrub: 1 blocks have copies that differ"), "{text}");
+    let api = api::Client::new(&scratch.join("spindle-api.sock"));
+    let metrics = api.metrics().expect("an answer");
+    let metric = metrics.lines().find(|line| line.starts_with("spindle_pool_scrub_differing{"));
+    assert!(metric.is_some_and(|line| line.ends_with(" 1")), "{metrics}");
+    let ran = server.stop();
+    assert!(ran.stderr.contains("pool: scrub: volume a, 1MiB from "), "{ran:?}");
+    assert!(ran.stderr.contains("of 1 the copies differ"), "{ran:?}");
+}
+
+#[test]
+fn a_scrub_goes_on_after_a_restart_until_it_is_stopped() {
+    let scratch = Scratch::new();
+    // So slow that it does not end before it is stopped.
+    let slow = config("", Buffers::Drive)
+        .replace("48MiB", "1GiB")
+        .replace("rebuild =", "scrub = { reserve = \"1%\", limit = \"1%\" }\nrebuild =");
+    scratch.write("plan.toml", slow);
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    refused(&scratch, &["pool", "scrub", "--stop"], "not being scrubbed");
+    held(&scratch, &["pool", "scrub"]);
+    refused(&scratch, &["pool", "scrub"], "being scrubbed already");
+    let before = loop {
+        let found = scrub(&scratch);
+        if found["read_bytes"].as_u64() > Some(0) {
+            break found;
+        }
+    };
+    server.stop();
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let after = scrub(&scratch);
+    assert_eq!((&after["running"], &after["began"]), (&true.into(), &before["began"]), "{after}");
+    assert!(after["read_bytes"].as_u64() >= before["read_bytes"].as_u64(), "{after}");
+    held(&scratch, &["pool", "scrub", "--stop"]);
+    let stopped = scrub(&scratch);
+    assert_eq!((&stopped["running"], &stopped["stopped"]), (&false.into(), &true.into()));
+    assert!(stopped["left_bytes"].as_u64() > Some(0), "{stopped}");
     server.stop();
 }
 

@@ -35,10 +35,10 @@ pub use input::size_text;
 pub use parse::Purpose;
 pub use plan::{
     Access, Arrival, Backing, BackingCapabilities, DepthSource, Disk, DiskContract, DiskIndex,
-    DriveRef, Faults, InitialPool, IoMethod, Labels, LoadedVolume, Log, LogFormat, Mix, Nbd,
-    NotCreated, PlacementSpec, Plan, PoolAction, PoolChange, PoolChangeIndex, PoolPlan, PoolStream,
-    PoolVolume, PoolVolumeIndex, ProfileRef, RealDisk, RebuildContract, RecordSettings, Remap,
-    Replay, Requests, Retention, Step, Stream, StreamOrder, Synthetic, ThinkTime, Tls, Volume,
-    VolumeIndex, Workload, WriteBufferLog, WriteCache, layout_copies, layout_name, order_name,
-    priority_name, zone_name,
+    DriveRef, Faults, FloorContract, InitialPool, IoMethod, Labels, LoadedVolume, Log, LogFormat,
+    Mix, Nbd, NotCreated, PlacementSpec, Plan, PoolAction, PoolChange, PoolChangeIndex, PoolPlan,
+    PoolStream, PoolVolume, PoolVolumeIndex, ProfileRef, RealDisk, RecordSettings, Remap, Replay,
+    Requests, Retention, Step, Stream, StreamOrder, Synthetic, ThinkTime, Tls, Volume, VolumeIndex,
+    Workload, WriteBufferLog, WriteCache, layout_copies, layout_name, order_name, priority_name,
+    zone_name,
 };

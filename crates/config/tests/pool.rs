@@ -5,8 +5,8 @@ use std::path::Path;
 use engine::stream::{RequestedStream, Span};
 use engine::{Contract, Priority, Weight};
 use spindle_config::{
-    DiskContract, DiskIndex, Labels, LoadedVolume, PlacementSpec, Plan, PoolAction, PoolPlan,
-    PoolStream, PoolVolume, RebuildContract, StreamOrder, Workload,
+    DiskContract, DiskIndex, FloorContract, Labels, LoadedVolume, PlacementSpec, Plan, PoolAction,
+    PoolPlan, PoolStream, PoolVolume, StreamOrder, Workload,
 };
 use units::{Bytes, Duration, Extent, Instant, Sectors, Share};
 use volume::pool::format::Geometry;
@@ -50,8 +50,8 @@ fn full() -> String {
     format!(
         "{}{}\
          [pool]\ndisks = [\"d2\", \"d0\", \"d1\"]\nmetadata = \"2%\"\nreorganise = \"10%\"\n\
-         rebuild = {{ reserve = \"3%\", limit = \"40%\" }}\nspare_after = \"5s\"\n\
-         slow_after = \"9s\"\n\
+         rebuild = {{ reserve = \"3%\", limit = \"40%\" }}\nscrub = {{ limit = \"30%\" }}\n\
+         spare_after = \"5s\"\nslow_after = \"9s\"\n\
          removing = [\"old\"]\n\
          [[pool.volume]]\nname = \"films\"\nsize = \"2GiB\"\ndisks = [\"d1\", \"d0\"]\nlayout = \
          \"stripe\"\n\
@@ -63,6 +63,10 @@ fn full() -> String {
         disks(2, ""),
         disks(3, "policy = \"edf\"").split_off(2 * (disks(1, "policy = \"edf\"").len())),
     )
+}
+
+fn floor(reserve: u32, limit: u32) -> FloorContract {
+    FloorContract { reserve: Share::from_percent(reserve), limit: Share::from_percent(limit) }
 }
 
 #[test]
@@ -82,10 +86,8 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
         disks: vec![D2, D0, D1],
         metadata_share: Share::from_percent(2),
         relocation_share: Share::from_percent(10),
-        rebuild: Some(RebuildContract {
-            reserve: Share::from_percent(3),
-            limit: Share::from_percent(40),
-        }),
+        rebuild: Some(floor(3, 40)),
+        scrub: Some(floor(5, 30)),
         spare_after: Duration::from_secs(5),
         slow_after: Duration::from_secs(9),
         removing: vec!["old".to_owned()],
@@ -108,7 +110,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 source: None,
                 labels: Labels::new(),
                 ublk: false,
-                line: 21,
+                line: 22,
             },
             PoolVolume {
                 name: "cam".to_owned(),
@@ -123,7 +125,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 priority: Priority::Normal,
                 rate: None,
                 stream: Some(PoolStream { requested: asked, span, order: StreamOrder::Any }),
-                line: 32,
+                line: 33,
                 latency: None,
                 write_buffer: engine::limits::WRITE_BUFFER,
                 source: None,
@@ -177,7 +179,7 @@ fn relocation_is_limited_to_its_share_except_under_a_policy_without_limits() {
 }
 
 #[test]
-fn a_rebuild_has_its_own_contract_with_slack_or_that_of_relocation() {
+fn a_rebuild_and_a_scrub_have_contracts_with_slack_or_that_of_relocation() {
     let pooled = |lines: &str, rebuild: &str| {
         let text = format!("{}[pool]\ndisks = [\"d0\"]\n{rebuild}", disks(1, lines));
         let plan = parse(&text);
@@ -195,6 +197,10 @@ fn a_rebuild_has_its_own_contract_with_slack_or_that_of_relocation() {
     assert_eq!(own[2], of(5), "with all of the slack");
     let (own, _) = pooled("policy = \"edf\"", "rebuild = { reserve = \"20%\", limit = \"60%\" }\n");
     assert_eq!(own[2], of(20));
+    let both = "rebuild = { reserve = \"20%\" }\nscrub = { reserve = \"4%\", limit = \"9%\" }\n";
+    let (own, promised) = pooled("", both);
+    assert_eq!(own[3], Contract { limit: Share::from_percent(9), ..of(4) });
+    assert_eq!(promised, Share::from_percent(30), "a scrub beside a rebuild has its own floor");
 }
 
 #[test]

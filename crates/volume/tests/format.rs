@@ -3,7 +3,7 @@
 use spindle_volume::pool::format::{
     Field, HEADER_FIELDS, IMAGE_DISK_BYTES, IMAGE_DISK_FIELDS, IMAGE_HEAD_BYTES, IMAGE_HEAD_FIELDS,
     IMAGE_VOLUME_BYTES, IMAGE_VOLUME_FIELDS, LABEL_FIELDS, RECORD_FIELDS, RECORD_HEAD_BYTES,
-    RUN_BYTES, RUN_FIELDS, STALE_BYTES, STALE_FIELDS, VERSION,
+    RUN_BYTES, RUN_FIELDS, SCRUB_BYTES, SCRUB_FIELDS, STALE_BYTES, STALE_FIELDS, VERSION,
 };
 use spindle_volume::pool::limits;
 
@@ -44,6 +44,7 @@ fn every_field_has_the_documented_place() {
     compare("Volume", &IMAGE_VOLUME_FIELDS);
     compare("Extent", &RUN_FIELDS);
     compare("Stale", &STALE_FIELDS);
+    compare("Scrub", &SCRUB_FIELDS);
 }
 
 #[test]
@@ -54,6 +55,7 @@ fn every_structure_has_the_documented_length() {
         ("Volume", IMAGE_VOLUME_BYTES),
         ("Extent", RUN_BYTES),
         ("Stale", STALE_BYTES),
+        ("Scrub", SCRUB_BYTES),
     ];
     for (heading, bytes) in lengths {
         assert!(

@@ -8,7 +8,7 @@ use common::disk::Disk;
 use common::media;
 use common::world::{BLOCKS, World, uid};
 use spindle_volume::DiskId;
-use spindle_volume::pool::format::{DecodeError, Geometry, Label, label_places};
+use spindle_volume::pool::format::{DecodeError, Geometry, Label, VERSION, label_places};
 use spindle_volume::pool::{
     Blocks, Layout, NewVolume, OpenError, Operation, Pool, PoolUid, PoolVolumeId, Refusal,
     VolumeBlock, Zone, find,
@@ -95,12 +95,15 @@ fn a_newer_version_is_left_alone() {
     let mut disks = members(&pool());
     let place = label_places(BLOCKS)[0];
     let mut unit = disks[1].read_now(place);
-    unit[8] = 3;
+    unit[8] = u8::try_from(VERSION + 1).unwrap();
     let checksum = crc64(&unit[..4_088]);
     unit[4_088..].copy_from_slice(&checksum.to_le_bytes());
     disks[1].write(place, &unit);
     let error = find(&media(&disks)).unwrap_err();
-    assert_eq!(error, OpenError::NotOurs { device: 1, why: DecodeError::Newer { version: 3 } });
+    assert_eq!(
+        error,
+        OpenError::NotOurs { device: 1, why: DecodeError::Newer { version: VERSION + 1 } }
+    );
 }
 
 /// A partition table or a file system over the disk's beginning leaves the label at its end.

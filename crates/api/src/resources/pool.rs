@@ -14,6 +14,7 @@ use utoipa_axum::routes;
 use volume::pool::{DiskUid, Zone};
 
 use super::admission::{ChangeAdmission, ChangeAdmissionAnswer};
+use super::pool_scrub::PoolScrub;
 use crate::answers::answers;
 use crate::context::{Answered, Api};
 use crate::events::EventKind;
@@ -56,6 +57,9 @@ pub struct PoolChange {
     /// Whether relocation is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
+    /// Starts a scrub, or goes on with one that was stopped; `false` stops it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<bool>,
     /// The alarm level, in percent of the pool's blocks in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm_percent: Option<u8>,
@@ -84,6 +88,8 @@ pub struct Pool {
     pub format_newest: u32,
     /// The resynchronisation of its mirrors.
     pub resync: PoolResync,
+    /// The scrub that goes on, or the last one.
+    pub scrub: PoolScrub,
     /// Its disks.
     pub disks: Vec<PoolDisk>,
     /// Its volumes and snapshots.
@@ -259,6 +265,7 @@ impl From<PoolView> for Pool {
             format: pool.format,
             format_newest: pool.format_newest,
             resync: pool.resync.into(),
+            scrub: pool.scrub.into(),
             disks: pool.disks.into_iter().map(PoolDisk::from).collect(),
             volumes: pool.volumes.into_iter().map(PoolVolume::from).collect(),
         }
@@ -317,7 +324,7 @@ async fn pool(State(api): State<Api>) -> Answered<PoolAnswer> {
     Ok(Json(api.work(|operator| answer(&operator)).await??))
 }
 
-/// Pauses or resumes relocation; sets the alarm level.
+/// Pauses or resumes relocation; starts or stops a scrub; sets the alarm level.
 #[utoipa::path(patch, path = "/v1/pool", request_body = PoolChange, responses(
     (status = 200, description = "The pool, as it is now", body = PoolAnswer),
     (status = 400, description = "The body is not JSON", body = Problem),
@@ -326,7 +333,7 @@ async fn pool(State(api): State<Api>) -> Answered<PoolAnswer> {
     (status = 413, description = "The body is too large", body = Problem),
     (status = 422, description = "A field is invalid", body = Problem)))]
 async fn change(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
-    let PoolChange { paused, alarm_percent } = read(body).await?;
+    let PoolChange { paused, scrub, alarm_percent } = read(body).await?;
     if let Some(level) = alarm_percent.filter(|level| *level > 100) {
         let accepted = "0 to 100".to_owned();
         return Err(Problem::invalid("alarm_percent", Some(level.to_string()), accepted));
@@ -334,6 +341,7 @@ async fn change(State(api): State<Api>, body: Body) -> Answered<PoolAnswer> {
     changed(api, of_pool("pool", None), move |operator| {
         paused.map_or(Ok(()), |paused| operator.pause_relocation(paused))?;
         alarm_percent.map_or(Ok(()), |level| operator.set_alarm(level))?;
+        scrub.map_or(Ok(()), |starts| operator.scrub_pool(starts))?;
         Ok(())
     })
     .await

@@ -60,9 +60,11 @@ pub(super) fn lines(pool: &Pool) -> Vec<String> {
         lines.push(format!("at risk: {at_risk} lack a copy, of {of}\n"));
     }
     lines.extend(resync(pool));
+    lines.extend(scrub(pool));
     if pool.format < pool.format_newest {
         lines.push(format!(
-            "its format is of version {}: mirrors need version {}; `spindle pool upgrade`\n",
+            "its format is of version {}: mirrors need version 2, a scrub version 3, and {} is \
+             the newest; `spindle pool upgrade`\n",
             pool.format, pool.format_newest
         ));
     }
@@ -104,6 +106,52 @@ fn resync(pool: &Pool) -> Option<String> {
     ))
 }
 
+/// What a scrub has found, and when it ends.
+fn scrub(pool: &Pool) -> Vec<String> {
+    let scrub = pool.scrub;
+    let (read, left) = (Bytes(scrub.read_bytes), Bytes(scrub.left_bytes));
+    let mut lines = Vec::new();
+    if scrub.running {
+        let when = match (scrub.waiting, scrub.time_left_s, scrub.bytes_per_s) {
+            (true, ..) => "it waits until copies are equal, and the pool is writable".to_owned(),
+            (false, Some(seconds), Some(rate)) => {
+                format!("all is read in {} at {}/s", span(seconds), Bytes(rate))
+            }
+            _ => "no progress of late, so that the time left is unknown".to_owned(),
+        };
+        lines.push(format!("scrub: {read} read, {left} left: {when}\n"));
+    } else if scrub.stopped {
+        lines.push(format!(
+            "scrub: stopped, {read} read, {left} left\n  to do: `spindle pool scrub` goes on\n"
+        ));
+    }
+    let found = |count: u64, what: &str, to_do: &str| {
+        (count > 0).then(|| format!("scrub: {count} {what}\n  to do: {to_do}\n"))
+    };
+    let log = "the daemon's log names them;";
+    lines.extend(found(
+        scrub.mended,
+        "copies could not be read, and were written again from another",
+        "replace the disk if their number grows",
+    ));
+    lines.extend(found(
+        scrub.unmended,
+        "copies cannot be read although they were written again",
+        &format!("{log} replace the disk"),
+    ));
+    lines.extend(found(
+        scrub.lost,
+        "blocks can be read from no copy",
+        &format!("{log} restore them from a backup"),
+    ));
+    lines.extend(found(
+        scrub.differing,
+        "blocks have copies that differ; none was changed",
+        &format!("{log} restore them from a backup, which writes all copies"),
+    ));
+    lines
+}
+
 /// A time in its two largest units.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates")]
 fn span(seconds: f64) -> String {
@@ -119,7 +167,7 @@ fn span(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use api::PoolResync;
+    use api::{PoolResync, PoolScrub};
 
     use super::*;
 
@@ -134,9 +182,10 @@ mod tests {
             free_bytes: GIB,
             promised_bytes: 0,
             alarm: false,
-            format: 2,
-            format_newest: 2,
+            format: 3,
+            format_newest: 3,
             resync,
+            scrub: NO_SCRUB,
             disks: Vec::new(),
             volumes: Vec::new(),
         }
@@ -151,6 +200,42 @@ mod tests {
         bytes_per_s: None,
         time_left_s: None,
     };
+
+    const NO_SCRUB: PoolScrub = PoolScrub {
+        running: false,
+        stopped: false,
+        waiting: false,
+        began: None,
+        ended: None,
+        read_bytes: 0,
+        left_bytes: 0,
+        mended: 0,
+        unmended: 0,
+        lost: 0,
+        differing: 0,
+        bytes_per_s: None,
+        time_left_s: None,
+    };
+
+    #[test]
+    fn a_scrub_says_when_it_ends_what_it_found_and_what_to_do() {
+        let (began, ended) = (Some(5), None);
+        let quiet = Pool { scrub: PoolScrub { began, ended: Some(6), ..NO_SCRUB }, ..pool(QUIET) };
+        assert!(lines(&quiet).is_empty(), "a scrub that found nothing has no line");
+        let running = PoolScrub { running: true, began, ended, read_bytes: GIB, ..NO_SCRUB };
+        let (bytes_per_s, time_left_s) = (Some(50 << 20), Some(61.0));
+        let running = PoolScrub { left_bytes: 2 * GIB, bytes_per_s, time_left_s, ..running };
+        let text = lines(&Pool { scrub: running, ..pool(QUIET) }).concat();
+        assert!(text.contains("1GiB read, 2GiB left: all is read in 1 min 1 s"), "{text}");
+        let waiting = PoolScrub { waiting: true, ..running };
+        let text = lines(&Pool { scrub: waiting, ..pool(QUIET) }).concat();
+        assert!(text.contains("it waits"), "{text}");
+        let found = PoolScrub { mended: 1, unmended: 2, lost: 3, differing: 4, ..NO_SCRUB };
+        let text = lines(&Pool { scrub: found, ..pool(QUIET) }).concat();
+        for said in ["1 copies", "2 copies", "3 blocks", "4 blocks", "backup"] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+    }
 
     #[test]
     fn a_pool_that_is_well_has_no_line() {

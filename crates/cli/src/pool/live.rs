@@ -74,6 +74,28 @@ pub(super) fn pause(api: &ApiSocket, paused: bool, json: bool) -> anyhow::Result
     print_pool(api.client().change("pool", &change), json)
 }
 
+/// Starts a scrub. One that was waited for and found blocks that no copy has, or copies that
+/// differ or cannot be mended, is a failed check.
+pub(super) fn scrub(api: &ApiSocket, waits: bool, json: bool) -> anyhow::Result<ExitStatus> {
+    let change = PoolChange { scrub: Some(true), ..PoolChange::default() };
+    let answer = api.client().change("pool", &change);
+    if !waits {
+        return print_pool(answer, json);
+    }
+    accepted(answer)?;
+    let is_well = std::cell::Cell::new(true);
+    let waited = wait(api, json, |pool| {
+        is_well.set(pool.scrub.unmended + pool.scrub.lost + pool.scrub.differing == 0);
+        !pool.scrub.running
+    })?;
+    Ok(if is_well.get() { waited } else { false.into() })
+}
+
+pub(super) fn stop_scrub(api: &ApiSocket, json: bool) -> anyhow::Result<ExitStatus> {
+    let change = PoolChange { scrub: Some(false), ..PoolChange::default() };
+    print_pool(api.client().change("pool", &change), json)
+}
+
 pub(super) fn alarm(api: &ApiSocket, level: &str, json: bool) -> anyhow::Result<ExitStatus> {
     let refused =
         || bad_input(format!("level: found `{level}`, expected whole percents such as 90%"));

@@ -37,6 +37,9 @@ pub(crate) enum PoolCommand {
     Pause(ApiSocket),
     /// Resume the relocation of blocks.
     Resume(ApiSocket),
+    /// Read every copy of every block: what cannot be read is written again from another copy,
+    /// blocks that no copy has and copies that differ are told. Goes on after a restart.
+    Scrub(ScrubArgs),
     /// Set the level at which the pool raises its alarm.
     Alarm(Alarm),
 }
@@ -74,6 +77,18 @@ pub(crate) struct ReplaceArgs {
 }
 
 #[derive(Debug, ClapArgs)]
+pub(crate) struct ScrubArgs {
+    #[command(flatten)]
+    api: ApiSocket,
+    /// Stop it. The next `scrub` goes on from there.
+    #[arg(long)]
+    stop: bool,
+    /// Wait until all was read.
+    #[arg(long, conflicts_with = "stop")]
+    wait: bool,
+}
+
+#[derive(Debug, ClapArgs)]
 pub(crate) struct Alarm {
     #[command(flatten)]
     api: ApiSocket,
@@ -99,6 +114,8 @@ pub(crate) fn run(command: &PoolCommand, json: bool) -> anyhow::Result<ExitStatu
         PoolCommand::Upgrade(api) => live::upgrade(api, json),
         PoolCommand::Pause(api) => live::pause(api, true, json),
         PoolCommand::Resume(api) => live::pause(api, false, json),
+        PoolCommand::Scrub(ScrubArgs { api, stop: true, .. }) => live::stop_scrub(api, json),
+        PoolCommand::Scrub(ScrubArgs { api, wait, .. }) => live::scrub(api, *wait, json),
         PoolCommand::Alarm(Alarm { api, level }) => live::alarm(api, level, json),
     }
 }

@@ -14,7 +14,7 @@ pub use input::{Key, TableKeys};
 
 pub(crate) use disk::{BEST_EFFORT, DISK, FAULTS, WORST_CASE};
 pub(crate) use server::{LISTEN, LOG, NBD, TOP};
-pub(crate) use volume::{FROM, LATENCY, POOL, POOL_VOLUME, REBUILD, STREAM, VOLUME};
+pub(crate) use volume::{FROM, LATENCY, POOL, POOL_VOLUME, REBUILD, SCRUB, STREAM, VOLUME};
 pub(crate) use workload::{CHANGE, THINK, WORKLOAD};
 
 /// The tables of a config, in the order of the reference page.
@@ -33,6 +33,7 @@ pub fn all() -> Vec<&'static TableKeys> {
         &LATENCY,
         &POOL,
         &REBUILD,
+        &SCRUB,
         &POOL_VOLUME,
         &FROM,
         &CHANGE,

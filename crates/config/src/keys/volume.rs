@@ -206,6 +206,12 @@ pub(crate) static POOL: Lazy = Lazy::new(|| {
         )
         .or("that of relocating blocks"),
         Key::new(
+            "scrub",
+            "{ reserve, limit }",
+            "Each disk's contract for `spindle pool scrub`, which reads everything.",
+        )
+        .or("that of relocating blocks"),
+        Key::new(
             "spare_after",
             times(Duration::ZERO, l::SPARE_AFTER_MAX),
             "How long a disk has been out before a disk with `spare = true` takes its place.",
@@ -235,8 +241,8 @@ pub(crate) static POOL: Lazy = Lazy::new(|| {
     TableKeys::new("[pool]", "Disks whose space is shared by the pool's volumes.", keys)
 });
 
-pub(crate) static REBUILD: Lazy = Lazy::new(|| {
-    let keys = vec![
+fn floor_keys() -> Vec<Key> {
+    vec![
         Key::new("reserve", "a share above 0%", "What it has of each disk at least.")
             .or(d::RELOCATION_SHARE.to_string()),
         Key::new(
@@ -245,9 +251,16 @@ pub(crate) static REBUILD: Lazy = Lazy::new(|| {
             "What it has at most, slack included.",
         )
         .or("100%"),
-    ];
-    TableKeys::new("[pool] rebuild", "The contract of making the copies of mirrors equal.", keys)
+    ]
+}
+
+pub(crate) static REBUILD: Lazy = Lazy::new(|| {
+    let about = "The contract of making the copies of mirrors equal.";
+    TableKeys::new("[pool] rebuild", about, floor_keys())
 });
+
+pub(crate) static SCRUB: Lazy =
+    Lazy::new(|| TableKeys::new("[pool] scrub", "The contract of scrubbing.", floor_keys()));
 
 pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {
     let mut keys = vec![

@@ -7,7 +7,7 @@ use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, VOLUME_BLOCKS_MAX};
 use volume::pool::{Blocks, Copies, Layout, Zone};
 
-use input::{InputError, Table, Value, size_text};
+use input::{InputError, Table, TableKeys, Value, size_text};
 
 use super::labels::labels;
 use super::names::Names;
@@ -16,10 +16,10 @@ use super::words::{listed, one_of};
 use super::{deadlines, latency, nbd, pool_stream, unkept, write_buffer};
 use crate::defaults;
 use crate::demand::{Spread, rate_of_pieces};
-use crate::keys::{FROM, REBUILD};
+use crate::keys::{FROM, REBUILD, SCRUB};
 use crate::limits::{DISKS_MAX, POOL_VOLUMES_MAX, SLOW_AFTER_MAX, SLOW_AFTER_MIN, SPARE_AFTER_MAX};
 use crate::plan::{
-    Disk, DiskContract, DiskIndex, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume, RebuildContract,
+    Disk, DiskContract, DiskIndex, FloorContract, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume,
     ZONES, layout_name,
 };
 
@@ -44,7 +44,8 @@ pub(crate) fn head(table: &Table<'_>, disks: &[Disk]) -> Result<PoolPlan, InputE
         disks: pooled,
         metadata_share: above_zero(table, "metadata_share", defaults::METADATA_SHARE)?,
         relocation_share: above_zero(table, "relocation_share", defaults::RELOCATION_SHARE)?,
-        rebuild: table.value("rebuild").map(|value| rebuild(&value)).transpose()?,
+        rebuild: table.value("rebuild").map(|value| floor(&value, &REBUILD)).transpose()?,
+        scrub: table.value("scrub").map(|value| floor(&value, &SCRUB)).transpose()?,
         spare_after: table.duration(
             "spare_after",
             Duration::ZERO..=SPARE_AFTER_MAX,
@@ -77,14 +78,14 @@ pub(crate) fn check_spares(
     Ok(())
 }
 
-fn rebuild(value: &Value<'_>) -> Result<RebuildContract, InputError> {
-    let fields = value.table(&REBUILD)?;
+fn floor(value: &Value<'_>, keys: &'static TableKeys) -> Result<FloorContract, InputError> {
+    let fields = value.table(keys)?;
     let reserve = above_zero(&fields, "reserve", defaults::RELOCATION_SHARE)?;
     let limit = above_zero(&fields, "limit", Share::ALL)?;
     if limit < reserve {
         return Err(refused(&fields, "limit", &format!("at least {reserve}, the reserve")));
     }
-    Ok(RebuildContract { reserve, limit })
+    Ok(FloorContract { reserve, limit })
 }
 
 /// The pool with its volumes, in the file's order. `tables` are the pool's table and its volumes';

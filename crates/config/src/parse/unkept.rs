@@ -49,7 +49,7 @@ pub(crate) fn check_pool<'a>(
     let Some(disk) = disks.find(|disk| !disk.policy.keeps(Feature::Reserve)) else {
         return Ok(());
     };
-    for key in ["metadata_share", "relocation_share", "rebuild"] {
+    for key in ["metadata_share", "relocation_share", "rebuild", "scrub"] {
         if let Some(value) = table.value(key) {
             return Err(value.refuse(expected(key, Feature::Reserve, disk)));
         }

@@ -31,9 +31,9 @@ pub use labels::Labels;
 pub use log::{Log, LogFormat, RecordSettings};
 pub use nbd::{Nbd, Tls};
 pub use pool::{
-    DiskContract, PlacementSpec, PoolAction, PoolChange, PoolChangeIndex, PoolPlan, PoolStream,
-    PoolVolume, PoolVolumeIndex, RebuildContract, StreamOrder, layout_copies, layout_name,
-    order_name, zone_name,
+    DiskContract, FloorContract, PlacementSpec, PoolAction, PoolChange, PoolChangeIndex, PoolPlan,
+    PoolStream, PoolVolume, PoolVolumeIndex, StreamOrder, layout_copies, layout_name, order_name,
+    zone_name,
 };
 pub(crate) use pool::{LAYOUTS, ORDERS, ZONES};
 pub use top::Plan;

@@ -42,7 +42,9 @@ pub struct PoolPlan {
     /// The reserve and limit of relocating blocks on each disk. Above zero.
     pub relocation_share: Share,
     /// The contract of making copies equal, on each disk; `None`: it has that of relocation.
-    pub rebuild: Option<RebuildContract>,
+    pub rebuild: Option<FloorContract>,
+    /// The contract of scrubbing, on each disk; `None`: it has that of relocation.
+    pub scrub: Option<FloorContract>,
     /// How long a disk has been out before a spare takes its place.
     pub spare_after: Duration,
     /// From when on an answer of one of its disks is slow: one that is slow again and again, or
@@ -58,10 +60,10 @@ pub struct PoolPlan {
     pub line: usize,
 }
 
-/// What making a mirror's copies equal has of each disk.
+/// What making a mirror's copies equal, or scrubbing, has of each disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RebuildContract {
-    /// Above zero, so that a rebuild ends whatever else the disk does.
+pub struct FloorContract {
+    /// Above zero, so that it ends whatever else the disk does.
     pub reserve: Share,
     /// At least the reserve.
     pub limit: Share,
@@ -218,7 +220,13 @@ impl PoolPlan {
     /// The contract of making copies equal on `disk`, if it has one of its own; without a limit
     /// under a policy that keeps none.
     pub fn rebuild_contract(&self, disk: &Disk) -> Option<Contract> {
-        self.rebuild.map(|RebuildContract { reserve, limit }| disk.limited(reserve, limit))
+        self.rebuild.map(|FloorContract { reserve, limit }| disk.limited(reserve, limit))
+    }
+
+    /// The contract of scrubbing `disk`, if it has one of its own; without a limit under a policy
+    /// that keeps none.
+    pub fn scrub_contract(&self, disk: &Disk) -> Option<Contract> {
+        self.scrub.map(|FloorContract { reserve, limit }| disk.limited(reserve, limit))
     }
 
     /// The contracts of the pool's own work on `disk`, each with its key.
@@ -228,7 +236,8 @@ impl PoolPlan {
             ("relocation_share", self.relocation_contract(disk)),
         ];
         let rebuild = self.rebuild_contract(disk).map(|contract| ("rebuild", contract));
-        shares.into_iter().chain(rebuild)
+        let scrub = self.scrub_contract(disk).map(|contract| ("scrub", contract));
+        shares.into_iter().chain(rebuild).chain(scrub)
     }
 
     /// The contracts of a volume that the pool contains and the config does not: best effort.

@@ -104,8 +104,8 @@ fn with_an_unknown_key() {
     assert_eq!(
         pool("disk = \"d0\"\n"),
         "plan.toml:1: [pool]: field `disk`: found `disk`, expected one of the keys `disks`, \
-         `metadata_share`, `relocation_share`, `rebuild`, `spare_after`, `slow_after`, `removing`, \
-         `volume`"
+         `metadata_share`, `relocation_share`, `rebuild`, `scrub`, `spare_after`, `slow_after`, \
+         `removing`, `volume`"
     );
     assert_eq!(
         volume("disk = \"d0\"\n"),
@@ -167,7 +167,7 @@ fn with_a_spare_that_is_in_use_or_has_no_pool_to_serve() {
 }
 
 #[test]
-fn with_a_rebuild_without_a_floor_or_that_does_not_fit() {
+fn with_a_rebuild_or_a_scrub_without_a_floor_or_that_does_not_fit() {
     let rebuild = |fields: &str| pool(&format!("disks = [\"d0\"]\nrebuild = {{ {fields} }}\n"));
     assert_eq!(
         rebuild("reserve = \"0%\""),
@@ -179,6 +179,12 @@ fn with_a_rebuild_without_a_floor_or_that_does_not_fit() {
          reserve"
     );
     assert!(rebuild("reserve = \"95%\"").contains("field `rebuild`"), "what is left is named");
+    let scrub = |fields: &str| pool(&format!("disks = [\"d0\"]\nscrub = {{ {fields} }}\n"));
+    assert_eq!(
+        scrub("reserve = \"0%\""),
+        "plan.toml:2: [pool]: scrub: field `reserve`: found `0%`, expected a share above 0%"
+    );
+    assert!(scrub("reserve = \"95%\"").contains("field `scrub`"), "what is left is named");
 }
 
 #[test]

@@ -39,6 +39,7 @@ disks = ["p0", "p1"]
 metadata_share = "2%"
 relocation_share = "10%"
 rebuild = { reserve = "5%", limit = "50%" }
+scrub = { reserve = "1%", limit = "20%" }
 removing = ["old"]
 
 [[pool.volume]]
@@ -295,8 +296,8 @@ fn check_pool(plan: &Plan, pool: &PoolPlan) {
     for (number, disk) in pool.disks.iter().enumerate() {
         assert!(disk.0 < plan.disks.len() && !pool.disks[..number].contains(disk));
         assert!(plan.volumes.iter().all(|volume| volume.disk != *disk));
-        let rebuild = pool.rebuild.map(|rebuild| rebuild.reserve);
-        let own = [pool.metadata_share, pool.relocation_share].into_iter().chain(rebuild);
+        let floors = pool.rebuild.into_iter().chain(pool.scrub).map(|floor| floor.reserve);
+        let own = [pool.metadata_share, pool.relocation_share].into_iter().chain(floors);
         let promised = pool.volumes.iter().map(|volume| volume.contract(*disk).reserve);
         let promised: u64 = own.chain(promised).map(|share| u64::from(share.ppb())).sum();
         assert!(promised <= 1_000_000_000);

@@ -1,6 +1,6 @@
 //! The maintenance thread: completes relocations, puts spares in the place of disks that the pool
-//! has taken out, and reports the pool's alarm, these disks, and the progress and the end of
-//! resynchronisation.
+//! has taken out, and reports the pool's alarm, these disks, the progress and the end of
+//! resynchronisation, and what a scrub finds.
 
 use std::thread;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) fn spawn(operator: Operator) -> std::io::Result<thread::JoinHandle<()
         let mut reported = String::new();
         let (mut was_alarmed, mut was_behind) = (false, false);
         let mut were_out = operator.disks_out();
-        let mut spares = Spares::default();
+        let (mut spares, mut scrub) = (Spares::default(), operator.unreported_scrub());
         let Some(pool) = operator.state.pool.clone() else { return };
         while !pool.wait_for_maintenance(INTERVAL) {
             let status = pool.inspect(|flow| flow.pool().status());
@@ -41,6 +41,7 @@ pub(crate) fn spawn(operator: Operator) -> std::io::Result<thread::JoinHandle<()
                 eprintln!("pool: the copies of its mirrors are equal again");
             }
             was_behind = is_behind;
+            operator.report_scrub(&mut scrub);
             // A failed step is tried again: a config that cannot be written now may be later. Each
             // failure is reported once.
             let failed = operator.complete_relocations().err();

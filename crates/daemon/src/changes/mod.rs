@@ -31,6 +31,7 @@ mod pool_redundancy;
 pub(crate) mod pool_state;
 mod pool_volume;
 mod rebalance;
+mod scrub;
 mod snapshots;
 mod spares;
 pub(crate) mod stream_watch;

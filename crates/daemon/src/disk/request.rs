@@ -10,6 +10,7 @@ use units::{Extent, Instant, Op, Operation};
 use volume::pool::flow::PieceId;
 
 use crate::observe::traced::TracedId;
+use crate::pool::piece::ReadData;
 
 /// The result of a change: the volume's number on the disk, or the reason why the disk could not
 /// carry the change out.
@@ -23,7 +24,8 @@ pub(crate) enum Origin {
     /// An operator's change.
     Operator(SyncSender<Changed>),
     /// The pool, as part of the request of a client with this transport, or for its own purposes.
-    Pool { piece: PieceId, client: Option<Transport> },
+    /// `read_data` says what is made of what it reads.
+    Pool { piece: PieceId, client: Option<Transport>, read_data: ReadData },
     /// The read-ahead, to fill a segment of its memory.
     ReadAhead(SegmentId),
     /// A write buffer, to write what a client has written.
@@ -36,7 +38,7 @@ impl Origin {
         match self {
             Self::Client(id) => TracedId::Client(*id),
             Self::Operator(_) => TracedId::Erasure,
-            Self::Pool { piece, client } => TracedId::Piece(*piece, *client),
+            Self::Pool { piece, client, .. } => TracedId::Piece(*piece, *client),
             Self::ReadAhead(_) | Self::Destage(_) => {
                 unreachable!("only what is answered is traced")
             }

@@ -30,7 +30,8 @@ use super::write_buffer::HostWriteBuffer;
 use crate::observe::observer::{Entered, Observer};
 use crate::observe::status::{DiskSnapshot, Lateness};
 use crate::observe::traffic::{Answered, TimeSum};
-use crate::pool::service::{PieceDone, PoolService};
+use crate::pool::piece::PieceDone;
+use crate::pool::service::PoolService;
 use crate::slots::Slots;
 
 mod read_ahead;
@@ -539,9 +540,9 @@ impl DiskThread {
                 };
                 self.replies.push(Reply { id, result });
             }
-            Origin::Pool { piece, .. } => {
+            Origin::Pool { piece, read_data, .. } => {
                 let result = failure.map_or(Ok(request.data), Err);
-                self.pieces_done.push(PieceDone { piece, result });
+                self.pieces_done.push(PieceDone::new(piece, read_data, result));
             }
             Origin::Operator(to) => {
                 // The receiver may have stopped waiting.

@@ -20,6 +20,9 @@ pub(crate) struct PoolDisk {
     /// The internal volume that is charged for making copies equal: that of relocation, unless the
     /// plan has a contract for it.
     pub(crate) rebuild: VolumeId,
+    /// The internal volume that is charged for scrubbing: that of relocation, unless the plan has a
+    /// contract for it.
+    pub(crate) scrub: VolumeId,
 }
 
 /// A volume of the pool: its number on each of the pool's disks.
@@ -50,8 +53,11 @@ pub(crate) fn volume_terms(
 }
 
 impl PoolDisk {
-    /// Attaches the pool's internal volumes to one of its disks: for metadata, for relocation, and
-    /// for making copies equal.
+    /// The most internal volumes of a disk.
+    pub(crate) const INTERNAL_MAX: usize = 4;
+
+    /// Attaches the pool's internal volumes to one of its disks: for metadata, for relocation,
+    /// for making copies equal, and for scrubbing.
     ///
     /// # Panics
     /// If the plan has no pool.
@@ -64,13 +70,15 @@ impl PoolDisk {
         let mut attach = |contract| attach(VolumeTerms::always(contract, BufferTerms::INTERNAL));
         let metadata = attach(pool.metadata_contract());
         let moving = attach(pool.relocation_contract(there));
-        let rebuild = pool.rebuild_contract(there).map_or(moving, attach);
-        Self { disk, metadata, moving, rebuild }
+        let rebuild = pool.rebuild_contract(there).map_or(moving, &mut attach);
+        let scrub = pool.scrub_contract(there).map_or(moving, attach);
+        Self { disk, metadata, moving, rebuild, scrub }
     }
 
     /// The internal volumes, each once.
-    pub(crate) fn internal(&self) -> impl Iterator<Item = VolumeId> {
-        let rebuild = (self.rebuild != self.moving).then_some(self.rebuild);
-        [self.metadata, self.moving].into_iter().chain(rebuild)
+    pub(crate) fn internal(self) -> impl Iterator<Item = VolumeId> {
+        let own = [self.rebuild, self.scrub].into_iter();
+        let own = own.filter(move |volume| *volume != self.moving);
+        [self.metadata, self.moving].into_iter().chain(own)
     }
 }

@@ -12,8 +12,8 @@
 //! inboxes and replies to the server.
 //!
 //! On each of a pool's disks, each volume of the pool is attached to the engine under a number of
-//! its own, and so are two internal volumes: one for metadata, one for relocation. So every use of
-//! a disk is charged to a volume.
+//! its own, and so are internal volumes: for metadata and relocation, and, with contracts of their
+//! own, for resynchronisation and the scrub. So every use of a disk is charged to a volume.
 //!
 //! Invariants: a request is answered once, when all of its pieces are done; a buffer is owned by
 //! the request or by one of its pieces; no thread waits for a disk while it holds the lock.
@@ -21,6 +21,7 @@
 pub(crate) mod accounts;
 mod buffers;
 pub(crate) mod discovery;
+pub(crate) mod piece;
 pub(crate) mod resync_trend;
 pub(crate) mod service;
 pub(crate) mod view;

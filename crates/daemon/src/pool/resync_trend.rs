@@ -65,6 +65,13 @@ impl ResyncTrend {
     }
 }
 
+/// What was left of late to be made equal, and to be scrubbed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trends<'a> {
+    pub(crate) resync: &'a ResyncTrend,
+    pub(crate) scrub: &'a ResyncTrend,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

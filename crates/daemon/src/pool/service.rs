@@ -8,6 +8,7 @@ use std::time::Duration;
 use backend::Failure;
 use config::DiskIndex;
 use engine::VolumeId;
+use host::WallTime;
 use nbd::limits::STATUS_SEGMENTS_MAX;
 use nbd::{
     Allocation, BlockStatusReply, BlockStatusRequest, Errno, ExportId, Handle, Reply, Segment,
@@ -18,23 +19,17 @@ use volume::pool::flow::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PieceId, PoolRequestId,
     Work,
 };
-use volume::pool::{DiskUid, Layout, Operation, Pool, PoolVolumeId};
+use volume::pool::{DiskUid, Layout, Operation, Pool, PoolVolumeId, UnixTime};
 
 use super::accounts::{PoolDisk, PoolVolumeAccounts};
 use super::buffers::Buffers;
-use super::resync_trend::ResyncTrend;
-use super::view::bytes;
+use super::piece::{PieceDone, ReadData};
+use super::resync_trend::{ResyncTrend, Trends};
+use super::view::{bytes, scrub_left};
 use crate::disk::inbox::Inbox;
 use crate::disk::message::Message;
 use crate::disk::request::{DiskRequest, Origin};
 use crate::stop_signal::StopSignal;
-
-/// A piece that a disk has completed, with the bytes that it read.
-#[derive(Debug)]
-pub(crate) struct PieceDone {
-    pub(crate) piece: PieceId,
-    pub(crate) result: Result<Vec<u8>, Failure>,
-}
 
 /// The use of a piece's result.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +38,8 @@ enum Purpose {
     Request(PoolRequestId, Sectors),
     /// It is the data of a copy.
     Load(CopyId),
+    /// Its digest is compared.
+    Verify,
     /// Only its success matters.
     Other,
 }
@@ -67,6 +64,7 @@ struct Inner {
     /// A disk that is being added, and has no number in the pool yet or that of another.
     joining: Option<(DiskUid, PoolDisk)>,
     trend: ResyncTrend,
+    scrub_trend: ResyncTrend,
     accounts: BTreeMap<PoolVolumeId, PoolVolumeAccounts>,
     buffers: Buffers,
     /// The pieces in flight.
@@ -93,6 +91,7 @@ impl PoolService {
             disks,
             joining: None,
             trend: ResyncTrend::default(),
+            scrub_trend: ResyncTrend::default(),
             accounts,
             buffers: Buffers::default(),
             pieces: BTreeMap::new(),
@@ -136,7 +135,7 @@ impl PoolService {
                 }
             }
             let Some(piece) = inner.unreachable.pop() else { break };
-            inner.collect(piece, Err(Failure::Offline));
+            inner.collect(PieceDone::new(piece, ReadData::Dropped, Err(Failure::Offline)));
         }
         for (inbox, messages) in self.inboxes.iter().zip(&mut inner.messages) {
             inbox.send(messages);
@@ -170,8 +169,8 @@ impl PoolService {
             return;
         }
         let mut inner = self.inner();
-        for PieceDone { piece, result } in done.drain(..) {
-            inner.collect(piece, result);
+        for done in done.drain(..) {
+            inner.collect(done);
         }
         self.advance(&mut inner);
     }
@@ -200,9 +199,20 @@ impl PoolService {
 
     /// Changes the pool, and waits for the end of the change.
     pub(crate) fn change(&self, operation: Operation) -> ChangeOutcome {
+        self.change_by(|flow| flow.change(operation))
+    }
+
+    /// Begins or stops a scrub, and waits until that is durable.
+    pub(crate) fn scrub(&self, starts: bool, now: WallTime) -> ChangeOutcome {
+        let now = UnixTime(now.seconds());
+        self.change_by(|flow| if starts { flow.start_scrub(now) } else { flow.stop_scrub() })
+    }
+
+    /// Begins a change, and waits for its end.
+    fn change_by(&self, begin: impl FnOnce(&mut Flow) -> ChangeId) -> ChangeOutcome {
         let (to, from) = mpsc::sync_channel(1);
         let mut inner = self.inner();
-        let change = inner.flow.change(operation);
+        let change = begin(&mut inner.flow);
         let previous = inner.changes.insert(change, to);
         assert!(previous.is_none(), "a change has a number of its own");
         self.advance(&mut inner);
@@ -220,10 +230,11 @@ impl PoolService {
         read(&self.inner().flow)
     }
 
-    /// Reads the flow and what was left to be made equal of late.
-    pub(crate) fn inspect_with_trend<T>(&self, read: impl FnOnce(&Flow, &ResyncTrend) -> T) -> T {
+    /// Reads the flow, and what was left of late to be made equal, and to be scrubbed.
+    pub(crate) fn inspect_with_trends<T>(&self, read: impl FnOnce(&Flow, Trends<'_>) -> T) -> T {
         let inner = self.inner();
-        read(&inner.flow, &inner.trend)
+        let trends = Trends { resync: &inner.trend, scrub: &inner.scrub_trend };
+        read(&inner.flow, trends)
     }
 
     /// Takes a sample of what is left to be made equal. Returns whether anything is, or may be.
@@ -232,6 +243,14 @@ impl PoolService {
         let stale = inner.flow.resync().stale;
         inner.trend.record(now, bytes(stale));
         stale > 0 || inner.flow.pool().is_unsynced()
+    }
+
+    /// Takes a sample of what is left to be read by the scrub, and tells it the time of day.
+    pub(crate) fn sample_scrub(&self, now: Instant, day: WallTime) {
+        let mut inner = self.inner();
+        inner.flow.tell_time(UnixTime(day.seconds()));
+        let left = scrub_left(&inner.flow.scrub());
+        inner.scrub_trend.record(now, left);
     }
 
     /// How the blocks of a volume are placed.
@@ -352,12 +371,13 @@ impl PoolService {
         self.inner().disks.clone()
     }
 
-    /// Stops relocation and resynchronisation, and waits until no request and no change is in
-    /// progress. Mirrors whose copies are equal are marked as such.
+    /// Stops relocation, resynchronisation and the scrub, and waits until no request and no change
+    /// is in progress. Mirrors whose copies are equal are marked as such.
     pub(crate) fn quiesce(&self) {
         self.pause_relocation(true);
         let mut inner = self.inner();
         inner.flow.pause_resync(true);
+        inner.flow.pause_scrub(true);
         self.advance(&mut inner);
         let is_busy = |inner: &mut Inner| !inner.flow.is_idle();
         let inner = self.idle.wait_while(inner, is_busy).unwrap_or_else(PoisonError::into_inner);
@@ -388,6 +408,7 @@ impl Inner {
         let nowhere = Extent::new(Lba(0), Sectors::ZERO);
         let plain = |op, extent, fua| units::Operation { op, extent, fua };
         let (mut data, mut keep, mut client) = (Vec::new(), false, None);
+        let mut read_data = ReadData::Kept;
         let (operation, purpose) = match work {
             Work::Request { request, op, extent, at, fua, no_hole } => {
                 if op == Op::Write {
@@ -403,6 +424,10 @@ impl Inner {
             Work::Flush => (plain(Op::Flush, nowhere, false), Purpose::Other),
             Work::Erase { extent } => (plain(Op::Trim, extent, false), Purpose::Other),
             Work::Load { copy, extent } => (plain(Op::Read, extent, false), Purpose::Load(copy)),
+            Work::Verify { extent, has_copies } => {
+                read_data = if has_copies { ReadData::Digested } else { ReadData::Dropped };
+                (plain(Op::Read, extent, false), Purpose::Verify)
+            }
             Work::Store { copy, extent, fua } => {
                 data = self.buffers.remove_copy(copy);
                 (plain(Op::Write, extent, fua), Purpose::Other)
@@ -412,7 +437,7 @@ impl Inner {
         assert!(previous.is_none(), "a piece is issued once");
         let Some(disk) = place else { return self.unreachable.push(id) };
         let request = DiskRequest {
-            origin: Origin::Pool { piece: id, client },
+            origin: Origin::Pool { piece: id, client, read_data },
             volume: self.charged_volume(payer, disk),
             operation,
             data,
@@ -449,6 +474,7 @@ impl Inner {
             ChargeTo::Metadata => disk.metadata,
             ChargeTo::Relocation => disk.moving,
             ChargeTo::Rebuild => disk.rebuild,
+            ChargeTo::Scrub => disk.scrub,
             ChargeTo::Volume(volume) => {
                 let accounts = self.accounts.get(&volume);
                 let account = accounts.and_then(|accounts| accounts.by_disk.get(&disk.disk));
@@ -458,7 +484,8 @@ impl Inner {
     }
 
     /// Takes a completed piece.
-    fn collect(&mut self, piece: PieceId, result: Result<Vec<u8>, Failure>) {
+    fn collect(&mut self, done: PieceDone) {
+        let PieceDone { piece, result, digest } = done;
         let end = match &result {
             Ok(_) => Ok(()),
             Err(Failure::Io | Failure::Offline) => Err(Fault::Disk),
@@ -469,6 +496,7 @@ impl Inner {
         match (purpose, result) {
             (Purpose::Request(request, at), result) => self.buffers.collect(request, at, result),
             (Purpose::Load(copy), Ok(data)) => self.buffers.insert_copy(copy, data),
+            (Purpose::Verify, _) => return self.flow.verified(piece, end.map(|()| digest)),
             (Purpose::Load(_) | Purpose::Other, _) => {}
         }
         self.flow.done(piece, end);

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use units::Bytes;
 use volume::DiskId;
-use volume::pool::flow::{ChangeOutcome, Flow, RelocationProgress};
-use volume::pool::{BlockExtent, BlockSet, Blocks, Layout, Pool, PoolUid, Volume, Zone};
+use volume::pool::flow::{ChangeOutcome, Flow, RelocationProgress, ScrubProgress};
+use volume::pool::{
+    BlockExtent, BlockSet, Blocks, Layout, Pool, PoolUid, ScrubPhase, ScrubRecord, UnixTime,
+    Volume, Zone,
+};
 
-use super::resync_trend::{ResyncEstimate, ResyncTrend};
+use super::resync_trend::{ResyncEstimate, ResyncTrend, Trends};
 
 /// The names of the pool's disks that are present.
 pub(crate) type DiskNames = BTreeMap<DiskId, String>;
@@ -41,6 +44,8 @@ pub struct PoolView {
     pub format_newest: u32,
     /// The resynchronisation of its mirrors.
     pub resync: ResyncView,
+    /// The scrub of its volumes.
+    pub scrub: ScrubView,
     /// Its disks.
     pub disks: Vec<PoolDiskView>,
     /// Its volumes and snapshots.
@@ -98,6 +103,64 @@ pub struct ResyncView {
     /// The time until all copies are equal; `None` while there is no progress, and while copies may
     /// differ that are not counted in `left`.
     pub estimate: Option<ResyncEstimate>,
+}
+
+/// The scrub of a pool that goes on, or the last one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubView {
+    /// Whether it goes on.
+    pub phase: ScrubPhase,
+    /// Whether it waits until copies are equal, or until the pool can be written.
+    pub is_waiting: bool,
+    /// When it began, and when all was read, in seconds since 1970.
+    pub began: Option<u64>,
+    /// The same; `None` before.
+    pub ended: Option<u64>,
+    /// What was read of all copies.
+    pub read: Bytes,
+    /// What is left to be read, as far as blocks were not given or freed since it began.
+    pub left: Bytes,
+    /// Copies that could not be read, were written from another, and then were read.
+    pub mended: u64,
+    /// Copies that cannot be read although they were written from another.
+    pub unmended: u64,
+    /// Blocks that no copy has.
+    pub lost: u64,
+    /// Blocks whose copies differ.
+    pub differing: u64,
+    /// The time until all is read; `None` without progress.
+    pub estimate: Option<ResyncEstimate>,
+}
+
+/// What a scrub that goes on has left to read.
+pub(crate) fn scrub_left(scrub: &ScrubProgress) -> Bytes {
+    match scrub.record.phase {
+        ScrubPhase::Running | ScrubPhase::Stopped => {
+            bytes(scrub.allotted.saturating_sub(scrub.record.read))
+        }
+        ScrubPhase::Never | ScrubPhase::Done => Bytes::ZERO,
+    }
+}
+
+impl ScrubView {
+    fn new(scrub: &ScrubProgress, trend: &ResyncTrend) -> Self {
+        let ScrubRecord { phase, began, ended, mended, unmended, lost, differing, .. } =
+            scrub.record;
+        let at = |time: UnixTime| Some(time.0).filter(|seconds| *seconds > 0);
+        Self {
+            phase,
+            is_waiting: scrub.is_waiting,
+            began: at(began),
+            ended: at(ended),
+            read: bytes(scrub.record.read),
+            left: scrub_left(scrub),
+            mended,
+            unmended,
+            lost,
+            differing,
+            estimate: trend.estimate().filter(|_| phase == ScrubPhase::Running),
+        }
+    }
 }
 
 /// A volume or a snapshot of a pool.
@@ -173,7 +236,7 @@ fn disk_state(pool: &Pool, id: DiskId, names: &DiskNames) -> PoolDiskState {
 
 impl PoolView {
     /// A view of the pool whose disks the daemon knows by these names.
-    pub(crate) fn new(flow: &Flow, trend: &ResyncTrend, names: &DiskNames) -> Self {
+    pub(crate) fn new(flow: &Flow, trends: Trends<'_>, names: &DiskNames) -> Self {
         let (pool, relocations) = (flow.pool(), flow.relocations());
         let (state, status) = (pool.state(), pool.status());
         let name = |id: DiskId| names.get(&id).cloned();
@@ -223,7 +286,7 @@ impl PoolView {
             is_verifying,
             left: bytes(resync.stale),
             done: bytes(resync.done),
-            estimate: trend.estimate().filter(|_| !is_verifying && !resync.is_stuck),
+            estimate: trends.resync.estimate().filter(|_| !is_verifying && !resync.is_stuck),
         };
         let (disks, mut volumes): (Vec<_>, Vec<_>) = (disks.collect(), volumes.collect());
         volumes.sort_by(|one, two| one.name.cmp(&two.name));
@@ -238,6 +301,7 @@ impl PoolView {
             format: state.version,
             format_newest: volume::pool::format::VERSION,
             resync,
+            scrub: ScrubView::new(&flow.scrub(), trends.scrub),
             disks,
             volumes,
         }

@@ -84,13 +84,13 @@ pub(super) fn attach(
     now: Instant,
 ) -> (BTreeMap<DiskId, PoolDisk>, BTreeMap<PoolVolumeId, PoolVolumeAccounts>) {
     // No client opens the internal volumes: they have export numbers, but no routes.
-    let exports = [routes.next_export(), routes.next_export(), routes.next_export()];
+    let exports = [(); PoolDisk::INTERNAL_MAX].map(|()| routes.next_export());
     let mut members = BTreeMap::new();
     for (id, disk) in places {
         let scheduler = &mut disks[disk.0].scheduler;
         let mut exports = exports.into_iter();
         let place = PoolDisk::attach(plan, *disk, |terms| {
-            let export = exports.next().expect("there are three internal volumes at most");
+            let export = exports.next().expect("there are no more internal volumes");
             scheduler.attach(export, &terms, now)
         });
         members.insert(*id, place);

@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 use config::{DiskIndex, Plan, PoolAction, PoolPlan, PoolVolumeIndex};
 use engine::{Contract, Outcome, Request};
 use units::{Bytes, Extent, Instant, Lba, Op, Operation, Sectors};
-use volume::pool::flow::{ChangeId, ChangeOutcome, Fault, Output, Piece, PieceId, PoolRequestId};
-use volume::pool::{DiskUid, Operation as PoolOperation};
+use volume::pool::flow::{
+    ChangeId, ChangeOutcome, Digest, Fault, Output, Piece, PieceId, PoolRequestId,
+};
+use volume::pool::{DiskUid, Operation as PoolOperation, UnixTime};
 use volume::{DiskExtent, DiskId};
 
 use super::disks::Terms;
@@ -55,7 +57,10 @@ impl SimulatedPool {
             let relocation = attach("relocation", *disk, &of(relocation));
             let rebuild = planned.rebuild_contract(&plan.disks[disk.0]);
             let rebuild = rebuild.map_or(relocation, |own| attach("rebuild", *disk, &of(own)));
-            members.insert(*id, Member { disk: disk.0, metadata, relocation, rebuild });
+            let scrub = planned.scrub_contract(&plan.disks[disk.0]);
+            let scrub = scrub.map_or(relocation, |own| attach("scrub", *disk, &of(own)));
+            let disk = disk.0;
+            members.insert(*id, Member { disk, metadata, relocation, rebuild, scrub });
         }
         let mut own = Vec::new();
         for (volume, id) in planned.volumes.iter().zip(&initial.volumes) {
@@ -251,14 +256,18 @@ impl Simulation {
                     }
                 }
                 Purpose::Erase => pool.oracle.erased(index, extent, data.last()),
-                Purpose::Request(..) | Purpose::Other => {}
+                Purpose::Request(..) | Purpose::Verify | Purpose::Other => {}
             }
         }
         let end = match outcome {
             Outcome::Done => Ok(()),
             Outcome::Failed => Err(Fault::Disk),
         };
-        pool.flow.done(piece, end);
+        match purpose {
+            // Simulated copies are equal.
+            Purpose::Verify => pool.flow.verified(piece, end.map(|()| Digest::default())),
+            _ => pool.flow.done(piece, end),
+        }
     }
 
     /// Answers a client of the pool.
@@ -295,6 +304,23 @@ impl Simulation {
         let uid = DiskUid(old.uid.0.map(|byte| !byte));
         let replace = PoolOperation::ReplaceDisk { disk: number, uid, blocks: old.blocks };
         pool.flow.change(replace);
+    }
+
+    /// A scrub of the pool begins.
+    ///
+    /// # Panics
+    /// If the plan has no pool.
+    pub fn start_scrub(&mut self) {
+        let pool = self.pool.as_mut().expect("the plan has a pool");
+        pool.flow.start_scrub(UnixTime(0));
+    }
+
+    /// The blocks that the scrub has read, each copy by itself.
+    ///
+    /// # Panics
+    /// If the plan has no pool.
+    pub fn scrubbed_blocks(&self) -> u64 {
+        self.pool.as_ref().expect("the plan has a pool").flow.scrub().record.read
     }
 
     /// The blocks of the pool's disks that are still to be made equal.

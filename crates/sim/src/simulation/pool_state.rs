@@ -21,6 +21,8 @@ pub(super) struct Member {
     pub(super) relocation: usize,
     /// That of relocation, unless the plan has a contract for making copies equal.
     pub(super) rebuild: usize,
+    /// The same for scrubbing.
+    pub(super) scrub: usize,
 }
 
 /// A volume of the pool, or a snapshot that a change takes.
@@ -56,6 +58,8 @@ pub(super) enum Purpose {
     Load(CopyId),
     Store,
     Erase,
+    /// It is verified.
+    Verify,
     /// Only its success matters.
     Other,
 }
@@ -140,6 +144,7 @@ impl SimulatedPool {
             ChargeTo::Metadata => member.metadata,
             ChargeTo::Relocation => member.relocation,
             ChargeTo::Rebuild => member.rebuild,
+            ChargeTo::Scrub => member.scrub,
             ChargeTo::Volume(id) => {
                 let volume = self.volumes.iter().find(|volume| volume.id == Some(id));
                 volume.map_or(member.metadata, |volume| volume.places[&member.disk])
@@ -166,6 +171,7 @@ impl SimulatedPool {
             Work::Load { copy, extent } => {
                 (plain(Op::Read, extent, false), Purpose::Load(copy), None)
             }
+            Work::Verify { extent, .. } => (plain(Op::Read, extent, false), Purpose::Verify, None),
             Work::Store { copy, extent, fua } => {
                 let written = Written::Copy { copy, at: extent.start };
                 (plain(Op::Write, extent, fua), Purpose::Store, Some(written))

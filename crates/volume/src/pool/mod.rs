@@ -33,4 +33,5 @@ pub use state::block_set::BlockSet;
 pub use state::change::Change;
 pub use state::extent_map::{ExtentMap, Mapping};
 pub use state::metadata::{Overlap, State};
+pub use state::scrub::{ScrubPhase, ScrubRecord, UnixTime};
 pub use state::volume::{Disk, MappedExtent, Volume};

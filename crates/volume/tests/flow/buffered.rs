@@ -7,6 +7,7 @@ use units::Extent;
 
 use crate::buffers::{Ended, Owner, Sent};
 use crate::model::Cell;
+use crate::scrub::digest;
 use crate::world::{Contents, PROBE, World, device, probes, stamp_of};
 
 impl World {
@@ -50,8 +51,12 @@ impl World {
         let is_store = matches!(one.piece.work, Work::Store { .. });
         self.moved += u64::from(is_store && one.piece.payer == ChargeTo::Relocation);
         self.resynced += u64::from(is_store && one.piece.payer == ChargeTo::Rebuild);
+        if let (Work::Verify { extent, .. }, Some(seen)) = (&one.piece.work, &seen) {
+            let seen = seen.iter().map(|(at, bytes)| (at - extent.start.0, bytes.clone()));
+            self.digests.insert(piece, digest(&seen.collect()));
+        }
         self.deliver(&one.piece.work, seen);
-        self.flow.done(piece, if is_done { Ok(()) } else { Err(Fault::Disk) });
+        self.report(&one.piece, if is_done { Ok(()) } else { Err(Fault::Disk) });
         if let Work::Load { copy, .. } = one.piece.work
             && !self.flow.keeps(copy)
         {
@@ -137,6 +142,7 @@ impl World {
                 let contents = seen.into_iter().map(|(at, bytes)| (at - extent.start.0, bytes));
                 self.copies.insert(*copy, (*extent, contents.collect()));
             }
+            Work::Verify { .. } => {}
             _ => unreachable!("nothing else reads"),
         }
     }

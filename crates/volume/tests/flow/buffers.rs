@@ -110,7 +110,7 @@ impl Buffers {
     fn account(&mut self, payer: ChargeTo, owner: Owner, rng: &mut SplitMix64) -> VolumeId {
         let volume = match payer {
             ChargeTo::Metadata => return METADATA,
-            ChargeTo::Relocation | ChargeTo::Rebuild => return RELOCATION,
+            ChargeTo::Relocation | ChargeTo::Rebuild | ChargeTo::Scrub => return RELOCATION,
             ChargeTo::Volume(volume) => volume,
         };
         let next = VolumeId(2 + u32::try_from(self.accounts.len()).unwrap());

@@ -13,6 +13,7 @@ mod order;
 mod power;
 mod read_choice;
 mod resyncs;
+mod scrub;
 mod world;
 
 use common::cases;
@@ -133,6 +134,7 @@ fn at_work(mut world: World, failing: u32) -> World {
                 world.crash();
             }
             8 if failing == 0 && world.below(100) == 0 => world.restart(),
+            9 if world.below(8) == 0 => world.scrub(),
             _ => drop(world.step()),
         }
     }

@@ -160,6 +160,7 @@ fn at_work(mut world: World, bears: Bears) -> World {
             9 if world.below(60) == 0 => world.restart(),
             10 if world.below(4) == 0 => befall(&mut world, bears),
             11 if world.changes.len() < 3 && world.below(4) == 0 => mend(&mut world),
+            12 if world.below(8) == 0 => world.scrub(),
             _ => drop(world.step()),
         }
         check(&world);
@@ -178,9 +179,12 @@ fn is_killable(world: &World) -> bool {
     !world.buffers.is_empty() && world.is_strict && is_there
 }
 
-/// No block has stale copies alone.
+/// No block has stale copies alone, and no scrub finds what is not there.
 fn check(world: &World) {
     let state = world.flow.pool().state();
+    let found = world.flow.scrub().record;
+    assert!(!world.is_strict || found.differing == 0, "copies are equal: {found:?}");
+    assert!(!world.is_strict || found.lost == 0, "each block has a copy: {found:?}");
     for (id, volume) in state.volumes().filter(|(_, one)| one.layout.is_mirror()) {
         for block in (0..volume.size.0).map(VolumeBlock) {
             let mut copies = volume.copies(block);
@@ -237,6 +241,7 @@ fn heal(world: &mut World) {
     }
     world.restart();
     world.drain();
+    world.scrub_all();
 }
 
 /// Worlds that failed once.
@@ -253,15 +258,17 @@ fn seeds() -> impl Iterator<Item = u64> {
 
 fn report(worlds: impl Iterator<Item = World>) {
     let (mut answers, mut disk, mut resynced, mut lost, mut kills) = (0, 0, 0, 0, 0);
+    let mut verified = 0;
     for world in worlds {
         (lost, kills) = (lost + world.lost, kills + world.kills);
         answers += world.answers.len();
         disk += world.answers.iter().filter(|(_, end)| *end == Err(Fault::Disk)).count();
         resynced += world.resynced;
+        verified += world.verified;
     }
     println!(
         "{answers} answers, {disk} for want of a disk; {resynced} blocks made equal; {lost} \
-         writes from memory failed, {kills} kills"
+         writes from memory failed, {kills} kills; {verified} copies verified"
     );
     assert!(resynced > 0, "copies fell behind");
 }

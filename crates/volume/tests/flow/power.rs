@@ -94,6 +94,7 @@ impl World {
         self.alternates.clear();
         self.running.clear();
         self.copies.clear();
+        self.digests.clear();
         self.buffered = self.buffered();
         let buffers = self.buffers.iter().map(|_| Buffers::new(&mut self.rng));
         self.buffers = buffers.collect();

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use rng::SplitMix64;
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::{
-    ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PoolRequestId, Work,
+    ChangeId, ChangeOutcome, ChargeTo, CopyId, Digest, Fault, Flow, Output, Piece, PieceId,
+    PoolRequestId, Work,
 };
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{Blocks, Failure, Operation, Pool, PoolVolumeId, State};
@@ -17,6 +18,7 @@ use crate::buffers::Buffers;
 use crate::common::disk::Disk;
 use crate::common::world::{BLOCKS, POOL, uid};
 use crate::model::{Cell, Certainty, Version};
+use crate::scrub::digest;
 
 /// The distance of the sectors that are checked.
 pub(crate) const PROBE: u64 = 512;
@@ -77,6 +79,10 @@ pub(crate) struct World {
     pub(crate) is_strict: bool,
     /// Blocks that were written to make copies equal.
     pub(crate) resynced: u64,
+    /// What was read to be verified, of pieces that have not ended.
+    pub(crate) digests: BTreeMap<PieceId, Digest>,
+    /// Copies that were verified.
+    pub(crate) verified: u64,
     /// One of this number of pieces fails; none if 0.
     pub(crate) failing: u32,
     pub(crate) answers: Vec<(PoolRequestId, Result<(), Fault>)>,
@@ -125,7 +131,8 @@ fn place(work: &Work) -> Extent {
         | Work::Metadata { extent, .. }
         | Work::Erase { extent }
         | Work::Load { extent, .. }
-        | Work::Store { extent, .. } => *extent,
+        | Work::Store { extent, .. }
+        | Work::Verify { extent, .. } => *extent,
         Work::Flush => Extent::new(Lba(0), Sectors::ZERO),
     }
 }
@@ -135,6 +142,10 @@ fn agree(one: &Work, other: &Work) -> bool {
     match (one, other) {
         (Work::Request { .. }, Work::Request { .. }) | (Work::Load { .. }, Work::Load { .. }) => {
             true
+        }
+        // What is verified may be written to meanwhile, and is never given back meanwhile.
+        (Work::Verify { .. }, other) | (other, Work::Verify { .. }) => {
+            !matches!(other, Work::Erase { .. } | Work::Metadata { .. })
         }
         // What makes copies equal writes what is there, or what may be read as well.
         (Work::Request { op, .. }, Work::Store { .. } | Work::Load { .. })
@@ -168,6 +179,8 @@ impl World {
             lost: 0,
             is_strict: false,
             resynced: 0,
+            digests: BTreeMap::new(),
+            verified: 0,
             dead: BTreeSet::new(),
             refusing: BTreeSet::new(),
             bad: BTreeSet::new(),
@@ -414,7 +427,7 @@ impl World {
             Work::Store { copy, .. } => drop(self.copies.remove(&copy)),
             _ => {}
         }
-        self.flow.done(one.piece.id, end);
+        self.report(&one.piece, end);
         if let Work::Load { copy, .. } = one.piece.work
             && !self.flow.keeps(copy)
         {
@@ -443,7 +456,9 @@ impl World {
             }
             Work::Flush => (units::Operation::flush(), none, false),
             Work::Erase { extent } => (plain(Op::Trim, *extent, false), none, true),
-            Work::Load { extent, .. } => (plain(Op::Read, *extent, false), none, false),
+            Work::Load { extent, .. } | Work::Verify { extent, .. } => {
+                (plain(Op::Read, *extent, false), none, false)
+            }
             Work::Store { copy, extent, fua } => {
                 let (_, contents) = self.copies.remove(copy).expect("it was loaded");
                 let contents = contents.into_iter().map(|(at, bytes)| (at + extent.start.0, bytes));
@@ -461,7 +476,10 @@ impl World {
         }
         let blocks = extent.start.0 / 2_048..extent.end().0.div_ceil(2_048);
         let mut bad = blocks.clone().filter(|block| self.bad.contains(&(*device, *block)));
-        let reads = matches!(piece.work, Work::Load { .. } | Work::Request { op: Op::Read, .. });
+        let reads = matches!(
+            piece.work,
+            Work::Load { .. } | Work::Verify { .. } | Work::Request { op: Op::Read, .. }
+        );
         if reads {
             return bad.next().is_some();
         }
@@ -513,6 +531,10 @@ impl World {
             Work::Load { copy, extent } => {
                 let before = self.copies.insert(*copy, (*extent, disk.moved(*extent, Lba(0))));
                 assert!(before.is_none() && self.copies.len() <= 8, "few copies at a time");
+            }
+            Work::Verify { extent, .. } => {
+                let seen = disk.moved(*extent, Lba(0));
+                self.digests.insert(piece.id, digest(&seen));
             }
             Work::Store { copy, extent, .. } => {
                 let (from, contents) = &self.copies[copy];

@@ -49,8 +49,9 @@ pub(crate) struct PendingChange {
     pub(crate) operation: Operation,
     /// The volume of which a block is moved; none for an operator's change.
     pub(crate) relocation: Option<PoolVolumeId>,
-    /// Whether it makes copies equal; not an operator's change either.
-    pub(crate) is_resync: bool,
+    /// Whether the pool makes it by itself, for its copies or its scrub; not an operator's change
+    /// either.
+    pub(crate) is_internal: bool,
     pub(crate) stage: Stage,
     pub(crate) locks: Vec<Lock>,
     pub(crate) rest: Option<Quiesced>,
@@ -76,18 +77,23 @@ impl PendingChange {
         let moves = matches!(operation, Operation::Move { .. });
         assert!(relocation.is_none() || moves, "a relocation moves blocks");
         let (locks, rest, nospace_retry_after) = (Vec::new(), None, None);
-        let (stage, is_resync) = (Stage::Waiting, false);
-        Self { operation, relocation, is_resync, stage, locks, rest, nospace_retry_after }
+        let (stage, is_internal) = (Stage::Waiting, false);
+        Self { operation, relocation, is_internal, stage, locks, rest, nospace_retry_after }
     }
 
-    /// One that makes copies equal, which waits.
-    pub(crate) fn of_resync(operation: Operation) -> Self {
-        Self { is_resync: true, ..Self::new(operation, None) }
+    /// One of the pool's own, which waits.
+    pub(crate) fn internal(operation: Operation) -> Self {
+        Self { is_internal: true, ..Self::new(operation, None) }
+    }
+
+    /// Whether it makes copies equal.
+    pub(crate) fn is_resync(&self) -> bool {
+        self.is_internal && matches!(self.operation, Operation::Resync { .. })
     }
 
     /// Whether an operator asked for it.
     pub(crate) fn is_asked_for(&self) -> bool {
-        self.relocation.is_none() && !self.is_resync
+        self.relocation.is_none() && !self.is_internal
     }
 
     pub(crate) fn has_quiesced(&self) -> bool {

@@ -12,6 +12,7 @@ use crate::pool::flow::relocation::RELOCATIONS_MAX;
 use crate::pool::flow::relocation::Relocation;
 use crate::pool::flow::request::{REQUEST_OPERATIONS_MAX, Request, Stage};
 use crate::pool::flow::resync::{RESYNCS_MAX, Resync};
+use crate::pool::flow::scrub::Scrub;
 use crate::pool::flow::snapshot_group::SnapshotGroup;
 use crate::pool::flow::steps::{COPIES_MAX, STEPS_MAX, Steps};
 use crate::pool::flow::values::{
@@ -42,6 +43,7 @@ pub struct Flow {
     pub(crate) request_operations: usize,
     pub(crate) steps: Steps,
     pub(crate) resync: Resync,
+    pub(crate) scrub: Scrub,
     /// The order of the requests of the volumes that are watched.
     pub(crate) orders: BTreeMap<PoolVolumeId, RequestOrder>,
     /// The pieces in flight.
@@ -68,6 +70,7 @@ impl Flow {
         let groups = groups.collect();
         let relocations = pool.state().volumes().map(|(id, _)| (id, Relocation::default()));
         let relocations = relocations.collect();
+        let scrub = Scrub::of(pool.state().scrub);
         Self {
             pool,
             groups,
@@ -79,6 +82,7 @@ impl Flow {
             request_operations: 0,
             steps: Steps::default(),
             resync: Resync::default(),
+            scrub,
             orders: BTreeMap::new(),
             pieces: BTreeMap::new(),
             costs: InFlightCosts::default(),
@@ -141,10 +145,7 @@ impl Flow {
     /// # Panics
     /// If the piece is not in flight.
     pub fn done(&mut self, piece: PieceId, end: Result<(), Fault>) {
-        let ended = self.pieces.remove(&piece).expect("a piece ends once");
-        let PieceInFlight { owner, disk, cost } = ended;
-        self.costs.remove(disk, cost);
-        self.dirty |= self.changes.values().any(|change| change.waits_for(disk));
+        let (owner, disk) = self.end_piece(piece);
         match owner {
             Owner::Copy(copy) => self.on_copy_done(copy, end),
             Owner::Request(id) => self.on_piece_done(id, end),
@@ -152,7 +153,19 @@ impl Flow {
             Owner::Load(copy) => self.on_loaded(copy, end),
             Owner::Store(copy) => self.on_stored(copy, end),
             Owner::Change(_) => unreachable!("a change has steps, not pieces"),
+            Owner::Verify(_) => unreachable!("a verification ends with a digest"),
         }
+    }
+
+    /// A piece is in flight no more.
+    pub(crate) fn end_piece(&mut self, piece: PieceId) -> (Owner, DiskId) {
+        let ended = self.pieces.remove(&piece).expect("a piece ends once");
+        let PieceInFlight { owner, disk, cost } = ended;
+        self.costs.remove(disk, cost);
+        self.dirty |= self.changes.values().any(|change| change.waits_for(disk));
+        // A block may wait to be read until what is in flight at it has ended.
+        self.dirty |= self.scrub.is_waiting();
+        (owner, disk)
     }
 
     /// Whether nothing is in flight and no output is pending.
@@ -196,6 +209,7 @@ impl Flow {
             progressed |= self.yield_resyncs();
             progressed |= self.issue_moves();
             progressed |= self.issue_resyncs();
+            progressed |= self.advance_scrub();
             progressed |= self.issue_steps();
             if !progressed {
                 if cfg!(debug_assertions) {
@@ -223,9 +237,11 @@ impl Flow {
         match pending.owner {
             Owner::Request(id) => self.on_operation_done(id, end, pending.fault),
             Owner::Change(id) => self.on_change_committed(id, end),
-            Owner::Copy(_) | Owner::Step(_) | Owner::Load(_) | Owner::Store(_) => {
-                unreachable!("it has pieces")
-            }
+            Owner::Copy(_)
+            | Owner::Step(_)
+            | Owner::Load(_)
+            | Owner::Store(_)
+            | Owner::Verify(_) => unreachable!("it has pieces"),
         }
     }
 
@@ -276,10 +292,12 @@ impl Flow {
                     assert!(self.steps.copies.contains_key(id), "a copy has its pieces");
                 }
                 Owner::Step(id) => assert!(self.steps.owners.contains_key(id), "of its step"),
+                Owner::Verify(id) => assert!(self.scrub.is_reading(*id), "it has its pieces"),
                 Owner::Change(_) => panic!("a change has steps, not pieces"),
             }
         }
         assert!(self.resync.running <= RESYNCS_MAX, "operations are within their limit");
+        self.scrub.invariants();
         for request in self.requests.values().filter(|one| one.again.is_some()) {
             let op = request.operation.op;
             assert!(op != Op::Flush, "a flush has no part");

@@ -17,6 +17,9 @@
 //!   taken out; what it missed is durably known before the write is answered, and made equal when
 //!   it comes back.
 //!
+//! - A scrub reads every copy of every block. It holds no block: what was written to meanwhile is
+//!   read again.
+//!
 //! Invariants: each request is answered once, each change ends once; no piece in flight touches a
 //! free block.
 
@@ -33,7 +36,9 @@ mod run_order;
 mod run_relocations;
 mod run_requests;
 mod run_resyncs;
+mod run_scrub;
 mod run_steps;
+mod scrub;
 mod snapshot_group;
 mod steps;
 mod values;
@@ -42,8 +47,12 @@ pub use change::CHANGES_MAX;
 pub use core::Flow;
 pub use relocation::RELOCATIONS_MAX;
 pub use request::{REQUEST_OPERATIONS_MAX, SEGMENT_BLOCKS_MAX};
+pub use scrub::{
+    EXAMINATIONS_MAX, SCRUB_FINDINGS_MAX, SCRUB_RECORD_BLOCKS, ScrubFinding, ScrubProgress,
+    ScrubVerdict,
+};
 pub use steps::{COPIES_MAX, STEPS_MAX};
 pub use values::{
-    ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Output, Piece, PieceId, PoolRequestId,
-    RelocationProgress, ResyncProgress, Work,
+    ChangeId, ChangeOutcome, ChargeTo, CopyId, Digest, Fault, Output, Piece, PieceId,
+    PoolRequestId, RelocationProgress, ResyncProgress, Work,
 };

@@ -79,12 +79,13 @@ impl Flow {
         writes: bool,
     ) -> bool {
         let group = self.pool.state().group_of(volume);
-        self.changes.values().filter_map(|change| change.rest.as_ref()).any(|rest| {
-            rest.is_of(volume, group)
-                && (writes || rest.reads)
-                && rest.blocks.start < blocks.end
-                && blocks.start < rest.blocks.end
-        })
+        (writes && self.is_held_for_scrub(group, blocks))
+            || self.changes.values().filter_map(|change| change.rest.as_ref()).any(|rest| {
+                rest.is_of(volume, group)
+                    && (writes || rest.reads)
+                    && rest.blocks.start < blocks.end
+                    && blocks.start < rest.blocks.end
+            })
     }
 
     /// Whether a change blocks an operation with these locks.
@@ -144,6 +145,9 @@ impl Flow {
     fn quiesce(&mut self, id: ChangeId) {
         assert!(!self.changes[&id].has_quiesced(), "a change quiesces once");
         let rest = self.rest(&self.changes[&id].operation);
+        if let Some(rest) = &rest {
+            self.scrub.touch(|volume, group| rest.is_of(volume, group), &rest.blocks);
+        }
         let over = |rest: &Quiesced| {
             let in_flight = self.requests.iter();
             let in_flight = in_flight.filter(|(_, request)| request.overlaps(rest));
@@ -183,6 +187,7 @@ impl Flow {
             | Operation::Open { .. }
             | Operation::MarkStale { .. }
             | Operation::ForgetStale { .. }
+            | Operation::RecordScrub { .. }
             | Operation::TakeBack { .. }
             | Operation::ReplaceDisk { .. }
             | Operation::Upgrade
@@ -334,15 +339,13 @@ impl Flow {
                 }
             }
             Operation::RemoveDisk { disk } => {
-                for group in self.groups.values_mut() {
-                    group.disks.remove(disk);
-                    group.last.remove(disk);
-                }
+                self.groups.values_mut().for_each(|group| group.forget_disk(*disk));
             }
             Operation::TakeBack { .. } | Operation::ReplaceDisk { .. } => {
                 self.relocations.values_mut().for_each(Relocation::restart);
                 self.wake_resync();
             }
+            Operation::RecordScrub { scrub } => self.on_scrub_recorded(*scrub),
             Operation::Resize { .. }
             | Operation::Open { .. }
             | Operation::Close
@@ -368,10 +371,11 @@ impl Flow {
         }
         match (change.relocation, change.operation) {
             (Some(volume), Operation::Move { block, .. }) => self.on_move_done(volume, block, end),
-            (None, Operation::Resync { volume, first, count }) if change.is_resync => {
+            (None, Operation::Resync { volume, first, count }) if change.is_internal => {
                 self.on_resync_done((volume, first, count), &end);
             }
-            (None, Operation::ForgetStale { .. }) if change.is_resync => {}
+            (None, Operation::ForgetStale { .. } | Operation::RecordScrub { .. })
+                if change.is_internal => {}
             _ => self.outputs.push_back(Output::Ended(id, end)),
         }
     }

@@ -315,6 +315,9 @@ impl Flow {
         let (volume, no_hole) = (request.volume, request.no_hole);
         request.is_missed = false;
         let units::Operation { op, fua, .. } = request.operation;
+        if op.writes() {
+            self.scrub.touch(|_, of| of == group, &blocks(part));
+        }
         let mirror = self.pool.state().volume(volume).is_some_and(|one| one.layout.is_mirror());
         let last_write = self.pool.redundancy.last_write();
         for Located { disk, extent, at } in pieces {

@@ -28,7 +28,7 @@ impl Flow {
         self.resync_paused = paused;
         self.wake_resync();
         if paused {
-            let resyncs = self.changes.iter().filter(|(_, change)| change.is_resync);
+            let resyncs = self.changes.iter().filter(|(_, change)| change.is_resync());
             let resyncs: Vec<ChangeId> = resyncs.map(|(id, _)| *id).collect();
             for id in resyncs {
                 self.end_early(id);
@@ -89,7 +89,7 @@ impl Flow {
             progressed = true;
             let id = self.number_change();
             let operation = Operation::Resync { volume, first, count };
-            self.changes.insert(id, PendingChange::of_resync(operation));
+            self.changes.insert(id, PendingChange::internal(operation));
         }
         progressed
     }
@@ -100,7 +100,7 @@ impl Flow {
         if self.resync.running == 0 || (self.held.is_empty() && !self.has_waiting_change()) {
             return false;
         }
-        let resyncs = self.changes.iter().filter(|(_, change)| change.is_resync);
+        let resyncs = self.changes.iter().filter(|(_, change)| change.is_resync());
         let resyncs = resyncs.filter(|(_, change)| self.is_waited_for(&change.locks));
         let resyncs: Vec<ChangeId> = resyncs.map(|(id, _)| *id).collect();
         assert!(self.resync.running <= RESYNCS_MAX, "operations are within their limit");
@@ -192,7 +192,7 @@ impl Flow {
         for disk in &disks {
             let id = self.number_change();
             let operation = Operation::ForgetStale { disk: *disk };
-            self.changes.insert(id, PendingChange::of_resync(operation));
+            self.changes.insert(id, PendingChange::internal(operation));
         }
         !disks.is_empty()
     }

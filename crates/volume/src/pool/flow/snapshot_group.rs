@@ -52,6 +52,13 @@ impl SnapshotGroup {
         self.last.retain(|disk, _| self.disks.contains(disk));
     }
 
+    /// A disk has left the pool.
+    pub(crate) fn forget_disk(&mut self, disk: DiskId) {
+        self.disks.remove(&disk);
+        self.last.remove(&disk);
+        debug_assert!(!self.last.contains_key(&disk), "no request goes there");
+    }
+
     /// A request is issued to a disk. Returns its cost.
     pub(crate) fn pass_over(&mut self, disk: DiskId, extent: Extent) -> Sectors {
         let last = self.last.insert(disk, extent.end());

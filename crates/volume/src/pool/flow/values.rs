@@ -42,6 +42,8 @@ pub enum ChargeTo {
     Relocation,
     /// Making copies equal.
     Rebuild,
+    /// Reading everything.
+    Scrub,
 }
 
 /// What a piece does.
@@ -92,7 +94,20 @@ pub enum Work {
         /// Completes only when durable. If not, a flush follows the last store of its operation.
         fua: bool,
     },
+    /// Read sectors for the scrub. Its completion is reported to
+    /// [`Flow::verified`](crate::pool::Flow::verified).
+    Verify {
+        /// Which sectors.
+        extent: Extent,
+        /// Whether other copies are read too: the digest of the bytes tells whether they differ.
+        has_copies: bool,
+    },
 }
+
+/// A value that differs where the bytes of two copies do, but for a probability of 2⁻⁶⁴. The
+/// driver computes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest(pub u64);
 
 impl Work {
     /// The number of sectors that it reads or writes.
@@ -101,7 +116,8 @@ impl Work {
             Self::Request { extent, .. }
             | Self::Metadata { extent, .. }
             | Self::Load { extent, .. }
-            | Self::Store { extent, .. } => extent.len,
+            | Self::Store { extent, .. }
+            | Self::Verify { extent, .. } => extent.len,
             Self::Flush | Self::Erase { .. } => Sectors::ZERO,
         }
     }
@@ -204,6 +220,16 @@ pub(crate) enum Owner {
     Load(CopyId),
     Store(CopyId),
     Change(ChangeId),
+    Verify(VerifyId),
+}
+
+/// A copy of a block that the scrub reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VerifyId {
+    /// The number of the block's examination.
+    pub(crate) examination: u64,
+    /// The copy's index in it.
+    pub(crate) copy: usize,
 }
 
 /// A piece in flight.

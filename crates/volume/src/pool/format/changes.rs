@@ -10,6 +10,7 @@ use crate::pool::format::image::{
 use crate::pool::limits::EXTENTS_MAX;
 use crate::pool::names::{BlockExtent, Blocks, DiskUid, PoolVolumeId};
 use crate::pool::state::change::Change;
+use crate::pool::state::scrub::ScrubRecord;
 use crate::pool::state::volume::{Disk, Volume};
 
 /// The bytes of changes, as the body of a record.
@@ -119,6 +120,10 @@ fn write_mirror_change(change: &Change, out: &mut Writer) {
             out.u32(id.0);
             out.u8(u8::from(*open));
         }
+        Change::Scrub { scrub } => {
+            out.u8(17);
+            scrub.write(out);
+        }
         // The others are of the set of disks, or of the version: an image commits them.
         _ => unreachable!("no record has a change of the set of disks"),
     }
@@ -165,7 +170,8 @@ fn read_change(from: &mut Reader<'_>) -> Result<Change, Malformed> {
         14 => Change::Stale { blocks: read_blocks(from)? },
         15 => Change::Fresh { blocks: read_blocks(from)? },
         16 => Change::SetOpen { id: PoolVolumeId(from.u32()?), open: flag(from)? },
-        _ => return Err(from.refuse("a change of an unknown kind (1 to 16)")),
+        17 => Change::Scrub { scrub: ScrubRecord::read(from)? },
+        _ => return Err(from.refuse("a change of an unknown kind (1 to 17)")),
     })
 }
 

@@ -9,6 +9,9 @@ use crate::pool::names::Copies;
 /// The first version of the format: it has no mirrors, and every disk is in.
 pub const VERSION_FIRST: u32 = 1;
 
+/// The first version that stores a scrub.
+pub const VERSION_SCRUB: u32 = 3;
+
 /// One field of a structure: the only place where its offset is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -177,6 +180,20 @@ pub const RUN_FIELDS: [Field; 4] = [
 pub const STALE_FIELDS: [Field; 3] =
     [Field::new("disk", 0, 4), Field::new("block", 4, 4), Field::new("length", 8, 4)];
 
+/// The fields of the scrub at the end of an image.
+pub const SCRUB_FIELDS: [Field; 10] = [
+    Field::new("phase", 0, 1),
+    Field::new("volume", 4, 4),
+    Field::new("block", 8, 4),
+    Field::new("began", 16, 8),
+    Field::new("ended", 24, 8),
+    Field::new("read", 32, 8),
+    Field::new("mended", 40, 8),
+    Field::new("unmended", 48, 8),
+    Field::new("lost", 56, 8),
+    Field::new("differing", 64, 8),
+];
+
 /// Bytes of an image before its disks.
 pub const IMAGE_HEAD_BYTES: usize = 32;
 /// Bytes of a disk in an image.
@@ -187,6 +204,8 @@ pub const IMAGE_VOLUME_BYTES: usize = 544;
 pub const RUN_BYTES: usize = 16;
 /// Bytes of a run of stale blocks in an image.
 pub const STALE_BYTES: usize = 12;
+/// Bytes of the scrub at the end of an image.
+pub const SCRUB_BYTES: usize = 72;
 
 // The largest pool fits the largest image.
 const _: () = assert!(
@@ -195,11 +214,12 @@ const _: () = assert!(
         + VOLUMES_MAX * (IMAGE_VOLUME_BYTES + DISKS_MAX * Copies::MAX as usize * 4)
         + EXTENTS_MAX * RUN_BYTES
         + STALE_RUNS_MAX * STALE_BYTES
+        + SCRUB_BYTES
         <= IMAGE_UNITS_MAX as usize * UNIT_BYTES
 );
 // The smallest image holds a pool of one disk and one volume.
 const _: () = assert!(
-    IMAGE_HEAD_BYTES + IMAGE_DISK_BYTES + IMAGE_VOLUME_BYTES + 4 + RUN_BYTES
+    IMAGE_HEAD_BYTES + IMAGE_DISK_BYTES + IMAGE_VOLUME_BYTES + 4 + RUN_BYTES + SCRUB_BYTES
         <= IMAGE_UNITS_MIN as usize * UNIT_BYTES
 );
 
@@ -224,6 +244,8 @@ const _: () = assert!(are_disjoint(&IMAGE_DISK_FIELDS, IMAGE_DISK_BYTES));
 const _: () = assert!(are_disjoint(&IMAGE_VOLUME_FIELDS, IMAGE_VOLUME_BYTES));
 const _: () = assert!(are_disjoint(&RUN_FIELDS, RUN_BYTES));
 const _: () = assert!(are_disjoint(&STALE_FIELDS, STALE_BYTES));
+const _: () = assert!(are_disjoint(&SCRUB_FIELDS, SCRUB_BYTES));
+const _: () = assert!(VERSION_FIRST < VERSION_SCRUB);
 const _: () = assert!(VERSION_FIRST > 0);
 const _: () = assert!(CHECKSUM.offset + CHECKSUM.bytes == UNIT_BYTES);
 const _: () = assert!(RECORD_HEAD_BYTES + CHECKSUM.bytes < UNIT_BYTES);

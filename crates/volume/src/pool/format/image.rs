@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::location::DiskId;
 use crate::pool::format::codec::{Malformed, Reader, Writer};
-use crate::pool::format::fields::{IMAGE_VOLUME_BYTES, RUN_BYTES, VERSION_FIRST};
+use crate::pool::format::fields::{IMAGE_VOLUME_BYTES, RUN_BYTES, VERSION_FIRST, VERSION_SCRUB};
 use crate::pool::format::geometry::Geometry;
 use crate::pool::limits::{
     DISKS_MAX, EXTENTS_MAX, NAME_BYTES_MAX, SNAPSHOTS_MAX, STALE_RUNS_MAX, VOLUME_BLOCKS_MAX,
@@ -15,6 +15,7 @@ use crate::pool::names::{
 };
 use crate::pool::state::extent_map::{ExtentMap, Mapping};
 use crate::pool::state::metadata::State;
+use crate::pool::state::scrub::ScrubRecord;
 use crate::pool::state::volume::{Disk, Volume};
 
 const DRAINING: u32 = 1;
@@ -55,6 +56,9 @@ pub(crate) fn encode(state: &State) -> Vec<u8> {
             out.u32(run.start);
             out.u32(run.end - run.start);
         }
+    }
+    if state.version >= VERSION_SCRUB {
+        state.scrub.write(&mut out);
     }
     assert!(out.0.len() == state.image_bytes(), "an image has the computed length");
     debug_assert_eq!(
@@ -150,6 +154,9 @@ pub(crate) fn decode(
     }
     for _ in 0..stale {
         read_stale(&mut from, &mut state)?;
+    }
+    if version >= VERSION_SCRUB {
+        state.scrub = ScrubRecord::read(&mut from)?;
     }
     if !from.is_empty() {
         return Err(from.refuse("more than its volumes"));
@@ -432,12 +439,15 @@ mod tests {
     use super::*;
     use crate::pool::format::fields::{
         Field, IMAGE_DISK_BYTES, IMAGE_DISK_FIELDS, IMAGE_HEAD_BYTES, IMAGE_HEAD_FIELDS,
-        IMAGE_VOLUME_BYTES, IMAGE_VOLUME_FIELDS, RUN_FIELDS, STALE_FIELDS,
+        IMAGE_VOLUME_BYTES, IMAGE_VOLUME_FIELDS, RUN_FIELDS, SCRUB_FIELDS, STALE_BYTES,
+        STALE_FIELDS,
     };
     use crate::pool::format::structures::VERSION;
+    use crate::pool::names::VolumeBlock;
     use crate::pool::state::apply::Effects;
     use crate::pool::state::change::Change;
     use crate::pool::state::extent_map::run;
+    use crate::pool::state::scrub::{ScrubPhase, UnixTime};
 
     /// A pool of one disk with one stripe of one block, in which every field has a different value.
     fn state() -> State {
@@ -478,6 +488,21 @@ mod tests {
             Change::Stale { blocks: BlockExtent { disk: DiskId(33), block: 501, len: 2 } },
             Change::SetOpen { id: PoolVolumeId(77), open: true },
         ];
+        let (began, ended, mended, unmended) = (UnixTime(91), UnixTime(0), 93, 94);
+        let (phase, volume, block) = (ScrubPhase::Running, PoolVolumeId(77), VolumeBlock(3));
+        let (read, lost, differing) = (92, 95, 96);
+        state.scrub = ScrubRecord {
+            phase,
+            volume,
+            block,
+            began,
+            ended,
+            read,
+            mended,
+            unmended,
+            lost,
+            differing,
+        };
         for change in &changes {
             state.apply(change, &mut Effects::default()).expect("possible");
         }
@@ -536,6 +561,9 @@ mod tests {
         check(runs + 4, &RUN_FIELDS, &[("row", 6), ("length", 3), ("disk", 33), ("block", 500)]);
         let stale = runs + 4 + RUN_BYTES;
         check(stale, &STALE_FIELDS, &[("disk", 33), ("block", 501), ("length", 2)]);
+        let scrub = [("phase", 1), ("volume", 77), ("block", 3), ("began", 91), ("lost", 95)];
+        check(stale + STALE_BYTES, &SCRUB_FIELDS, &scrub);
+        check(stale + STALE_BYTES, &SCRUB_FIELDS, &[("read", 92), ("differing", 96)]);
     }
 
     /// A valid checksum is not trusted: after any modification, decoding is an error or another

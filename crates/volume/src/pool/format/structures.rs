@@ -16,7 +16,7 @@ use crate::pool::names::{DiskUid, PoolUid};
 
 /// The newest version of the format. A pool is written in the version that it was made in, until it
 /// is upgraded.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 const _: () = assert!(VERSION_FIRST < VERSION);
 

@@ -6,6 +6,7 @@ use crate::location::DiskId;
 use crate::pool::names::{Blocks, DiskUid, Layout, PoolVolumeId, VolumeBlock, Zone};
 use crate::pool::operation::refusal::Refusal;
 use crate::pool::state::metadata::State;
+use crate::pool::state::scrub::ScrubRecord;
 
 /// The specification of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,6 +177,11 @@ pub enum Operation {
         /// Its size in blocks.
         blocks: u32,
     },
+    /// Stores how far a scrub has read, and what it has found.
+    RecordScrub {
+        /// The record.
+        scrub: ScrubRecord,
+    },
     /// Writes the pool in the newest version of the format from here on. Older versions of Spindle
     /// refuse it then.
     Upgrade,
@@ -192,12 +198,17 @@ pub(crate) enum Lock {
     Group(PoolVolumeId),
     /// Some blocks of the volumes and snapshots of a group.
     Blocks(PoolVolumeId, Range<u32>),
+    /// The record of the scrub.
+    Scrub,
 }
 
 impl Lock {
     pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Pool, _) | (_, Self::Pool) | (Self::Table, Self::Table) => true,
+            (Self::Pool, _)
+            | (_, Self::Pool)
+            | (Self::Table, Self::Table)
+            | (Self::Scrub, Self::Scrub) => true,
             (Self::Blocks(one, first), Self::Blocks(two, second)) => {
                 one == two && first.start < second.end && second.start < first.end
             }
@@ -262,6 +273,7 @@ impl Operation {
                 }
                 Ok(vec![Lock::Blocks(family(volume)?, block.0..block.0 + 1)])
             }
+            Self::RecordScrub { .. } => Ok(vec![Lock::Scrub]),
             Self::AddDisk { .. }
             | Self::DrainDisk { .. }
             | Self::KeepDisk { .. }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::location::DiskId;
+use crate::pool::format::fields::VERSION_SCRUB;
 use crate::pool::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
 use crate::pool::names::{BlockExtent, Blocks, PoolVolumeId, VolumeBlock, Zone};
 use crate::pool::operation::allocator::{BlockAllocator, release_blocks};
@@ -92,6 +93,10 @@ impl Pool {
             Operation::ForgetStale { disk } => self.plan_forget_stale(*disk),
             Operation::TakeBack { disk } => self.plan_take_back(*disk),
             Operation::ReplaceDisk { disk, uid, blocks } => self.plan_replace(*disk, *uid, *blocks),
+            Operation::RecordScrub { .. } if self.state.version < VERSION_SCRUB => {
+                Err(Refusal::OldFormat)
+            }
+            Operation::RecordScrub { scrub } => Ok(Plan::of(vec![Change::Scrub { scrub: *scrub }])),
             Operation::Upgrade => self.plan_upgrade(),
         }
     }

@@ -87,6 +87,10 @@ pub enum Refusal {
     FewerThanCopies,
     /// Blocks of the mirror are still moved to where they are placed. Cure: wait for the end.
     Moving,
+    /// The pool is being scrubbed already.
+    Scrubbing,
+    /// The pool is not being scrubbed.
+    NotScrubbing,
     /// The disk is too small for the metadata and a block.
     TooSmall {
         /// The least number of blocks.
@@ -138,6 +142,8 @@ impl fmt::Display for Refusal {
             Self::OnlyCopy { blocks } => write!(f, "no other disk has {blocks} of its blocks"),
             Self::FewerThanCopies => f.write_str("a mirror has at least as many disks as copies"),
             Self::Moving => f.write_str("its blocks are still moved: wait for the end"),
+            Self::Scrubbing => f.write_str("the pool is being scrubbed already"),
+            Self::NotScrubbing => f.write_str("the pool is not being scrubbed"),
             Self::TooSmall { blocks } => write!(f, "a disk of this pool has at least {blocks}MiB"),
         }
     }

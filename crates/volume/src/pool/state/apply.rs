@@ -1,7 +1,7 @@
 //! The effect of changes on a pool's metadata.
 
 use crate::location::DiskId;
-use crate::pool::format::fields::VERSION_FIRST;
+use crate::pool::format::fields::{VERSION_FIRST, VERSION_SCRUB};
 use crate::pool::format::structures::VERSION;
 use crate::pool::limits::{DISKS_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX};
 use crate::pool::names::{BlockExtent, Blocks, DiskUid, PoolVolumeId};
@@ -92,6 +92,13 @@ impl State {
             Change::TakeOut { number, doubtful } => self.set_out(*number, true, *doubtful),
             Change::TakeBack { number } => self.set_out(*number, false, false),
             Change::Replace { number, uid } => self.replace_disk(*number, *uid),
+            Change::Scrub { .. } if self.version < VERSION_SCRUB => {
+                Err("is of a newer version than its pool")
+            }
+            Change::Scrub { scrub } => {
+                self.scrub = *scrub;
+                Ok(())
+            }
         }
     }
 

@@ -1,11 +1,14 @@
 //! The changes of a pool's metadata.
 
 use crate::location::DiskId;
-use crate::pool::format::fields::{IMAGE_DISK_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES, STALE_BYTES};
+use crate::pool::format::fields::{
+    IMAGE_DISK_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES, SCRUB_BYTES, STALE_BYTES, VERSION_SCRUB,
+};
 use crate::pool::limits::{DISKS_MAX, EXTENTS_MAX, SNAPSHOTS_MAX, STALE_RUNS_MAX, VOLUMES_MAX};
 use crate::pool::names::{BlockExtent, Blocks, DiskUid, PoolVolumeId, Zone};
 use crate::pool::state::extent_map::Mapping;
 use crate::pool::state::metadata::State;
+use crate::pool::state::scrub::ScrubRecord;
 use crate::pool::state::volume::{Disk, Volume};
 
 /// One change of a pool's metadata.
@@ -142,6 +145,11 @@ pub enum Change {
         /// The identity of the device.
         uid: DiskUid,
     },
+    /// How far a scrub has read, and what it has found.
+    Scrub {
+        /// The record.
+        scrub: ScrubRecord,
+    },
     /// Writes the pool in a newer version of the format from here on.
     Upgrade {
         /// Which.
@@ -167,6 +175,7 @@ impl Change {
             Self::Stale { .. } | Self::Fresh { .. } => STALE_BYTES,
             Self::RollBack { snapshot } => extents(*snapshot),
             Self::AddDisk { .. } => IMAGE_DISK_BYTES,
+            Self::Upgrade { .. } if state.version < VERSION_SCRUB => SCRUB_BYTES,
             Self::Resize { .. }
             | Self::Remove { .. }
             | Self::SetPlacement { .. }
@@ -177,6 +186,7 @@ impl Change {
             | Self::TakeOut { .. }
             | Self::TakeBack { .. }
             | Self::Replace { .. }
+            | Self::Scrub { .. }
             | Self::Upgrade { .. } => 0,
         }
     }

@@ -11,12 +11,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::pool::state::block_set::BlockSet;
+use crate::pool::state::scrub::ScrubRecord;
 use crate::pool::state::volume::{Disk, Volume};
 
 use crate::location::DiskId;
-use crate::pool::format::fields::VERSION_FIRST;
 use crate::pool::format::fields::{
-    IMAGE_DISK_BYTES, IMAGE_HEAD_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES, STALE_BYTES,
+    IMAGE_DISK_BYTES, IMAGE_HEAD_BYTES, IMAGE_VOLUME_BYTES, RUN_BYTES, SCRUB_BYTES, STALE_BYTES,
+    VERSION_FIRST, VERSION_SCRUB,
 };
 use crate::pool::format::geometry::Geometry;
 use crate::pool::limits::{DISKS_MAX, VOLUMES_MAX};
@@ -42,6 +43,8 @@ pub struct State {
     /// The blocks of each disk that miss a write, or may: copies that are never read. Blocks that
     /// no mirror has mean nothing here. No set is empty.
     pub(crate) stale: BTreeMap<DiskId, BlockSet>,
+    /// How far its scrub has read, and what it has found.
+    pub scrub: ScrubRecord,
     /// The snapshots of each volume that has some.
     snapshots: BTreeMap<PoolVolumeId, Vec<PoolVolumeId>>,
     /// The volumes and snapshots of each group: every write looks them up.
@@ -64,6 +67,7 @@ impl State {
             disks,
             volumes,
             stale,
+            scrub: ScrubRecord::default(),
             snapshots,
             groups,
         }
@@ -178,6 +182,9 @@ impl State {
             assert!(!self.has_mirrors(), "the first version knows no mirror");
             assert!(self.disks.values().all(|disk| !disk.out), "nor a disk that is out");
         }
+        if self.version < VERSION_SCRUB {
+            assert_eq!(self.scrub, ScrubRecord::default(), "the version knows no scrub");
+        }
         let members: usize = self.groups.values().map(Vec::len).sum();
         assert_eq!(members, self.volumes.len(), "every volume is of one group");
         for (group, members) in &self.groups {
@@ -262,7 +269,8 @@ impl State {
         };
         let volumes: usize = volumes.map(volume).sum();
         let stale = self.stale_runs() * STALE_BYTES;
-        IMAGE_HEAD_BYTES + self.disks.len() * IMAGE_DISK_BYTES + volumes + stale
+        let scrub = if self.version < VERSION_SCRUB { 0 } else { SCRUB_BYTES };
+        IMAGE_HEAD_BYTES + self.disks.len() * IMAGE_DISK_BYTES + volumes + stale + scrub
     }
 
     /// The blocks of each disk that are mapped, once per map.

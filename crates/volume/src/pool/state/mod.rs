@@ -5,4 +5,5 @@ pub(super) mod block_set;
 pub(super) mod change;
 pub(super) mod extent_map;
 pub(super) mod metadata;
+pub(super) mod scrub;
 pub(super) mod volume;
