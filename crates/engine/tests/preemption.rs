@@ -48,6 +48,7 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
 fn settings() -> impl Strategy<Value = Settings> {
     let approach = prop_oneof![
         Just(Approach::InTime),
+        Just(Approach::Published),
         Just(Approach::Ahead),
         Just(Approach::ShortRead),
         Just(Approach::Transfer),

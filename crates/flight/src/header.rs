@@ -86,6 +86,7 @@ choices! {
     SlackRange as "a range of intervals" { SlackRange::All, SlackRange::Published }
     Approach as "an approach" {
         Approach::InTime, Approach::Ahead, Approach::ShortRead, Approach::Transfer,
+        Approach::Published,
     }
     HeadOrder as "an order of heads" { HeadOrder::Up, HeadOrder::UpOnEven, HeadOrder::DownOnEven }
 }

@@ -37,7 +37,9 @@ impl Engine {
         let executor = self.executor.as_deref()?;
         let (from, reader) = executor.reads_on()?;
         debug_assert_eq!(self.pending(slot).request.volume, waits, "a head is its volume's");
-        if executor.reads_for_the_host() && !self.policy.is_eligible(reader, now) {
+        if executor.reads_for_the_host()
+            && (executor.drive_reads_on(until) || !self.policy.is_eligible(reader, now))
+        {
             return None;
         }
         if let Some(read) = self.next_read(reader, from).filter(|_| reader != waits) {

@@ -88,9 +88,9 @@ pub enum SeeksAhead {
 impl SeeksAhead {
     /// As the settings say, and the profile where they leave it open.
     pub(super) fn new(settings: &Preemptible, profile: &Profile) -> Self {
-        let Some(Jit { approach, offset }) = settings.jit else { return Self::Off };
+        let Some(Jit { approach, offset, .. }) = settings.jit else { return Self::Off };
         let trade = match approach {
-            Approach::InTime => return Self::Off,
+            Approach::InTime | Approach::Published => return Self::Off,
             Approach::Transfer if profile.seek_command => return Self::Off,
             Approach::Ahead | Approach::ShortRead if profile.seek_command => {
                 return Self::SeekCommand;
@@ -147,6 +147,8 @@ impl Run {
                     arm: &arm,
                     short_reads,
                     guard: GUARD_MIN,
+                    is_careful: false,
+                    buffered: Duration::ZERO,
                     target,
                     parts_left: None,
                     now,

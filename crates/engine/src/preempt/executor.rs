@@ -6,7 +6,8 @@ use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors};
 
 use super::arm::{Arm, continues_run};
 use super::assessment::SeeksAhead;
-use super::execution::{FreePrefetch, Preemptible, PreemptionStats, Purpose};
+use super::execution::{Approach, FreePrefetch, Preemptible, PreemptionStats, Purpose};
+use super::loss_budget::LossBudget;
 use super::positioning::{GUARD_MIN, PositioningContext, PositioningStep};
 use super::read_segments::{ReadSegments, hit_time_max};
 use super::rotation::RotationTracker;
@@ -20,6 +21,9 @@ const GUARD_MAX: Duration = Duration::from_millis(1);
 /// revolution. It settles where one arrival in this number × ln 2 is lost: on a host whose threads
 /// wake late that is the cost of just-in-time seeks.
 const GUARD_DECAY: u64 = 256;
+/// One seek in this number reaches a sector that passes up to one standard deviation before its
+/// predicted arrival: the mean of a normal distribution's upper tail over that range.
+const CHANCE: u64 = 3;
 /// The number of recent predictions that are evaluated.
 const OUTCOMES: u32 = 64;
 /// The failures among them after which just-in-time seeks are disabled: each costs a revolution,
@@ -92,6 +96,7 @@ pub(crate) struct Executor {
     offers: Vec<Option<Extent>>,
     prediction: Option<Prediction>,
     guard: Duration,
+    losses: LossBudget,
     /// The outcomes of the last predictions, one bit each, set for a failure; and their number.
     failed: u64,
     outcomes: u32,
@@ -102,6 +107,7 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) fn new(settings: Preemptible, profile: Arc<Profile>) -> Self {
         profile.assert_valid();
+        let losses = LossBudget::new(profile.rotation_period);
         assert!(settings.chunk.is_none_or(|chunk| chunk > Sectors::ZERO), "a chunk has sectors");
         Self {
             settings,
@@ -118,6 +124,7 @@ impl Executor {
             offers: Vec::new(),
             prediction: None,
             guard: GUARD_MIN,
+            losses,
             failed: 0,
             outcomes: 0,
             jit_enabled: true,
@@ -186,6 +193,7 @@ impl Executor {
             PositioningStep::Go => Step::Transfer,
             PositioningStep::Wait(until) => {
                 debug_assert!(until > now, "a wait ends in the future");
+                self.give_up_chance(start, until.since(now));
                 self.target = Some((start, parts));
                 Step::Wait(until)
             }
@@ -205,6 +213,19 @@ impl Executor {
         }
     }
 
+    /// A wait of `wait` begins before the transfer from `start`. Where that is nearly a revolution,
+    /// a seek slightly faster than predicted would have reached the sector at once.
+    fn give_up_chance(&mut self, start: Lba, wait: Duration) {
+        let jit = self.settings.jit.filter(|jit| jit.approach == Approach::InTime);
+        let begins = self.target.is_none_or(|(target, _)| target != start);
+        let Some(jit) = jit.filter(|_| begins) else { return };
+        let faster = jit.offset + self.profile.seek_variation;
+        if wait + faster > self.profile.rotation_period {
+            self.losses.lost(self.profile.rotation_period / CHANCE);
+        }
+        debug_assert!(wait <= self.profile.rotation_period * 2, "a wait is bounded");
+    }
+
     fn positioning(&self, head: &Operation, now: Instant) -> Option<PositioningStep> {
         let jit = self.settings.jit.filter(|_| self.jit_enabled)?;
         let arm = self.arm.as_ref()?;
@@ -215,7 +236,10 @@ impl Executor {
         if !moves || !known || is_angle_unknown || continues_run(arm, head) {
             return None;
         }
+        let start = head.extent.start;
         let head = &self.on_media(head, now)?;
+        // The positioning is to where the media are needed.
+        let target = self.target.filter(|(target, _)| *target == start);
         let context = PositioningContext {
             profile: &self.profile,
             phase: &self.phase,
@@ -224,8 +248,10 @@ impl Executor {
             arm,
             short_reads: self.seeks_ahead.is_by_short_reads(),
             guard: self.guard,
-            target: self.target.map(|(target, _)| target),
-            parts_left: self.target.and_then(|(_, parts)| parts),
+            is_careful: self.losses.is_spent(),
+            buffered: self.profile.bus_sector * start.distance(head.extent.start).0,
+            target: target.map(|_| head.extent.start),
+            parts_left: target.and_then(|(_, parts)| parts),
             now,
         };
         context.next(head)
@@ -314,6 +340,12 @@ impl Executor {
         self.settings.free_prefetch == FreePrefetch::ToHost
     }
 
+    /// Whether the drive reads ahead behind the last read until `until`: then its buffer has, when
+    /// the wait ends, all that passed the heads, and a command for it would gain nothing.
+    pub(crate) fn drive_reads_on(&self, until: Instant) -> bool {
+        self.segments.is_growing(&self.profile, until)
+    }
+
     /// A command goes to the drive.
     pub(crate) fn issued(&mut self, operation: &Operation, purpose: Purpose, now: Instant) {
         self.prediction = None;
@@ -324,7 +356,7 @@ impl Executor {
             && (self.arm.as_ref().is_some_and(|arm| continues_run(arm, operation))
                 || self.on_media(operation, now).is_none());
         if !self.is_hit && operation.op != Op::Flush && operation.op != Op::Trim {
-            self.segments.stop(&self.profile, now);
+            self.segments.stop_for(&self.profile, operation, now);
         }
         let elsewhere = self.arm.filter(|arm| self.is_hit && !continues_run(arm, operation));
         self.served_by =
@@ -359,14 +391,16 @@ impl Executor {
         if writes && profile.write_cache && !operation.fua {
             return None;
         }
-        let start = profile.locate(extent.start);
+        // What the buffer has of it passes no head.
+        let missing = self.on_media(operation, now).map_or(extent, |missing| missing.extent);
+        let start = profile.locate(missing.start);
         let (overhead, lag) = if writes {
             (profile.overheads.write, Duration::ZERO)
         } else {
             (profile.overheads.read, profile.completion)
         };
         let travel = profile.movement_time((arm.cylinder, arm.surface), &start, writes);
-        let (media, bus) = (profile.transfer_time(extent), profile.bus_sector * extent.len.0);
+        let (media, bus) = (profile.transfer_time(missing), profile.bus_sector * extent.len.0);
         let lag = lag + bus.saturating_sub(media);
         let is_just_in_time = self.target.is_some_and(|(target, _)| target == extent.start);
         let passes = self.phase.next(start.angle, now + overhead + travel);
@@ -394,6 +428,7 @@ impl Executor {
         (purpose, volume): (Purpose, VolumeId),
         now: Instant,
     ) {
+        self.losses.passed(now);
         let extent = operation.extent;
         if let Some(prediction) = self.prediction.take() {
             self.is_hit |= operation.op == Op::Read && now < prediction.soonest;
@@ -402,7 +437,7 @@ impl Executor {
         if let Some((issued, _)) = self.served_by.take().filter(|(_, by)| now > *by) {
             // The buffer had less than predicted, and the arm has moved.
             self.is_hit = false;
-            self.segments.stop(&self.profile, issued);
+            self.segments.stop_for(&self.profile, operation, issued);
         }
         if operation.op == Op::Flush || operation.op == Op::Write {
             let is_buffered =
@@ -475,6 +510,7 @@ impl Executor {
         let missed = now > expected + half;
         if missed && prediction.is_just_in_time {
             self.done.missed += 1;
+            self.losses.lost(self.profile.rotation_period);
             // A longer seek is no reason for a larger guard without a seek.
             if prediction.in_position {
                 self.guard = (self.guard * 2).min(GUARD_MAX);

@@ -20,6 +20,7 @@ mod arm;
 mod assessment;
 mod execution;
 mod executor;
+mod loss_budget;
 mod positioning;
 mod read_segments;
 mod rotation;

@@ -45,6 +45,12 @@ pub(super) struct PositioningContext<'a> {
     pub(super) short_reads: bool,
     /// The guard time: how much earlier than rotation requires a command is sent.
     pub(super) guard: Duration,
+    /// Whether [`Approach::InTime`] has lost more revolutions than it may: it then allows for the
+    /// same spread as the others.
+    pub(super) is_careful: bool,
+    /// The bus time of the read's first sectors, which the drive's buffer has: they go to the host
+    /// while the arm moves and the disk rotates, but not before the transfer command.
+    pub(super) buffered: Duration,
     /// The target of a wait or a movement in progress.
     pub(super) target: Option<Lba>,
     /// The parts of that movement that remain, if it is made in several.
@@ -74,7 +80,7 @@ impl PositioningContext<'_> {
         let movement =
             self.profile.movement_time((self.arm.cylinder, self.arm.surface), &target, writes);
         if movement == Duration::ZERO || self.arm.arrived == Some(start) {
-            return self.in_position(&target, electronics);
+            return self.in_position(&target, electronics + self.buffered);
         }
         let ahead = matches!(self.jit.approach, Approach::Ahead | Approach::ShortRead);
         if ahead && self.profile.seek_command {
@@ -131,7 +137,8 @@ impl PositioningContext<'_> {
         let passes = self.phase.next(at.angle, arrival)?;
         let bus = profile.bus_sector * extent.len.0;
         let ends = passes + profile.transfer_time(extent) + profile.completion + bus;
-        let after = self.phase.next(target.angle, ends + electronics + self.guard)?;
+        let ready = ends + electronics + self.buffered + self.guard;
+        let after = self.phase.next(target.angle, ready)?;
         if after > direct {
             return None;
         }
@@ -206,7 +213,8 @@ impl PositioningContext<'_> {
             None => false,
         };
         if !split {
-            let slack = self.slack(passes.since(arrival), movement);
+            let early = passes.since(arrival).saturating_sub(self.buffered);
+            let slack = self.slack(early, movement);
             return Some(PositioningStep::Wait(self.now + slack).unless_now(self.now));
         }
         let left = if self.in_parts_to(start) { 1 } else { 2 };
@@ -220,10 +228,16 @@ impl PositioningContext<'_> {
     }
 
     /// How long a transfer command that moves the arm can wait, if the head would arrive that long
-    /// before its sector. With [`Approach::InTime`] as in FAST 2003, up to the offset.
+    /// before its sector. With [`Approach::InTime`] as in FAST 2003, up to the offset, unless that
+    /// has cost too much.
     fn slack(&self, early: Duration, movement: Duration) -> Duration {
         debug_assert!(early < self.profile.rotation_period * 2, "the next passage is near");
-        if self.jit.approach == Approach::InTime {
+        let is_tight = match self.jit.approach {
+            Approach::Published => true,
+            Approach::InTime => !self.is_careful,
+            Approach::Ahead | Approach::ShortRead | Approach::Transfer => false,
+        };
+        if is_tight {
             return early.saturating_sub(self.jit.offset);
         }
         let spread = self.spread(movement);
@@ -264,7 +278,8 @@ impl PositioningContext<'_> {
         // No plan may be later than the direct movement, or than the coarsest allowed one.
         let mut latest = if parts_min == 1 { Some(direct) } else { None };
         for count in parts_min..=parts_max.min(distance.max(1)) {
-            let ready = self.arrival(count, distance) + electronics + self.guard;
+            let moved = self.arrival(count, distance);
+            let ready = moved + electronics + self.buffered + self.guard;
             // A wait that has begun is not extended because its wake-up was a little late.
             let spread = spread + spread / 2 * u64::from(count - 1);
             let needed = if self.target == Some(start) { spread / 2 } else { spread };
@@ -379,6 +394,8 @@ mod tests {
             arm: &arm,
             short_reads: settings.jit.is_some_and(|jit| jit.approach == Approach::ShortRead),
             guard: Duration::from_micros(100),
+            is_careful: false,
+            buffered: Duration::ZERO,
             target: None,
             parts_left: None,
             now: Instant::ZERO + now,
@@ -441,7 +458,7 @@ mod tests {
             let until =
                 Instant::ZERO + now + Duration::from_nanos(slack.saturating_sub(spread.as_nanos()));
             assert_eq!(early(ahead), (!is_close).then_some(until), "a slack of {slack} ns");
-            let published = Jit { approach: Approach::InTime, ..ahead };
+            let published = Jit { approach: Approach::Published, ..ahead };
             let until = Instant::ZERO + now + Duration::from_nanos(slack.saturating_sub(1_000_000));
             assert_eq!(early(published), (slack > 1_000_000).then_some(until), "{slack} ns");
         }

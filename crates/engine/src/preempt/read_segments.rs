@@ -12,7 +12,7 @@
 //! time. So what the drive may hold is taken for held.
 
 use drive_profile::Profile;
-use units::{Duration, Extent, Instant, Lba, Sectors};
+use units::{Duration, Extent, FULL_REVOLUTION, Instant, Lba, Op, Operation, Sectors};
 
 use super::arm::Arm;
 
@@ -29,6 +29,18 @@ pub(crate) fn hit_time_max(profile: &Profile, arm: &Arm, extent: Extent) -> Dura
     let travel = profile.movement_time((arm.cylinder, arm.surface), &start, false);
     let media = profile.transfer_time(extent);
     profile.overheads.hit + profile.bus_sector * extent.len.0 + travel / 2 + media / 2
+}
+
+/// How far the drive reads on behind a read of `len`: where it goes on until the arm moves, as far
+/// as the segment has room beside the read, of which it keeps no more than half a segment.
+fn read_ahead_after(profile: &Profile, len: Sectors) -> Sectors {
+    let buffer = profile.read_buffer;
+    debug_assert!(buffer.read_ahead <= buffer.read_ahead_max, "more than is certain");
+    if buffer.read_ahead == Sectors::ZERO {
+        return buffer.read_ahead_max;
+    }
+    let room = buffer.segment.0.saturating_sub(len.0).max(buffer.segment.0 / 2);
+    buffer.read_ahead_max.min(Sectors(room))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +100,28 @@ impl ReadSegments {
         Some(missing)
     }
 
-    /// Another command moves the arm at `now`: the read-ahead ends.
+    /// Whether the drive certainly reads ahead until `at`, if no command comes before.
+    pub(crate) fn is_growing(&self, profile: &Profile, at: Instant) -> bool {
+        let is_certain = profile.read_buffer.read_ahead > Sectors::ZERO;
+        debug_assert!(!is_certain || !self.segments.is_empty(), "it reads into a segment");
+        let growing = |growth: &Growth| growth.reached(profile, at) < growth.limit;
+        is_certain && self.growth.as_ref().is_some_and(growing)
+    }
+
+    /// A command that moves the arm is issued at `now`: the read-ahead ends. If the drive reads on
+    /// until the arm moves, that is when the command is decoded.
+    pub(crate) fn stop_for(&mut self, profile: &Profile, operation: &Operation, now: Instant) {
+        let decoding = match operation.op {
+            _ if profile.read_buffer.read_ahead == Sectors::ZERO => Duration::ZERO,
+            Op::Read => profile.overheads.read,
+            Op::Seek => profile.overheads.seek,
+            Op::Write | Op::WriteZeroes | Op::Flush | Op::Trim => Duration::ZERO,
+        };
+        debug_assert!(decoding < profile.rotation_period * 2, "a command is decoded soon");
+        self.stop(profile, now + decoding);
+    }
+
+    /// The arm moves at `now`: the read-ahead ends.
     pub(crate) fn stop(&mut self, profile: &Profile, now: Instant) {
         let Some(growth) = self.growth.take() else { return };
         let segment = &mut self.segments[growth.segment];
@@ -105,31 +138,10 @@ impl ReadSegments {
         debug_assert!(!extent.is_empty(), "a read has sectors");
         self.reads += 1;
         let used = self.reads;
-        let ahead = profile.read_buffer.read_ahead_max;
+        let ahead = read_ahead_after(profile, extent.len);
         let limit = Lba(extent.end().0.saturating_add(ahead.0).min(profile.capacity().0));
         if is_hit {
-            let growing = self.growth.map(|growth| growth.segment);
-            let holds = |segment: &Segment| {
-                segment.start <= extent.start && extent.start <= segment.end.max(extent.start)
-            };
-            if let Some(growth) = &mut self.growth
-                && holds(&self.segments[growth.segment])
-                && extent.end() <= growth.limit.max(growth.reached(profile, now)).max(limit)
-            {
-                let reached = growth.reached(profile, now).max(extent.end());
-                (growth.from, growth.since) = (reached, now);
-                growth.limit = growth.limit.max(limit);
-                let segment = &mut self.segments[growth.segment];
-                (segment.end, segment.used) = (reached, used);
-                segment.keep(profile.read_buffer.segment);
-                return;
-            }
-            let held = self.segments.iter_mut().enumerate().filter(|(index, segment)| {
-                Some(*index) != growing
-                    && segment.start <= extent.start
-                    && extent.end() <= segment.end
-            });
-            held.for_each(|(_, segment)| segment.used = used);
+            self.used(profile, extent, limit, now);
             return;
         }
         self.stop(profile, now);
@@ -139,9 +151,56 @@ impl ReadSegments {
         let start = if on { segment.start } else { extent.start };
         *segment = Segment { start, end: extent.end(), used };
         segment.keep(profile.read_buffer.segment);
-        let (segment, from, since) = (index, extent.end(), now);
+        let media = profile.transfer_time(extent);
+        let lag = profile.completion + (profile.bus_sector * extent.len.0).saturating_sub(media);
+        let (segment, from, since) = (index, extent.end(), now.saturating_sub(lag));
         self.growth = Some(Growth { segment, from, since, limit });
         debug_assert!(limit >= from, "read-ahead goes forwards");
+    }
+
+    /// The buffer has served a read of `extent`. Its segment was used, and the read-ahead into it
+    /// goes on to `limit`; if no segment should have it, that one had grown further which ended
+    /// nearest in front of it.
+    fn used(&mut self, profile: &Profile, extent: Extent, limit: Lba, now: Instant) {
+        debug_assert!(limit >= extent.end(), "read-ahead goes forwards");
+        let (used, len) = (self.reads, profile.read_buffer.segment);
+        if let Some(growth) = &mut self.growth {
+            let segment = &mut self.segments[growth.segment];
+            let reached = growth.reached(profile, now);
+            if segment.start <= extent.start && extent.start <= reached {
+                if reached >= growth.limit || reached < extent.end() {
+                    // It begins again, or was further than expected.
+                    (growth.from, growth.since) = (reached.max(extent.end()), now);
+                }
+                growth.limit = growth.limit.max(limit);
+                (segment.end, segment.used) = (reached.max(extent.end()), used);
+                segment.keep(len);
+                return;
+            }
+        }
+        let growing = self.growth.map(|growth| growth.segment);
+        let still = |index: usize| Some(index) != growing;
+        let mut is_held = false;
+        for (_, segment) in self.segments.iter_mut().enumerate().filter(|(index, _)| still(*index))
+        {
+            if segment.start <= extent.start && extent.end() <= segment.end {
+                (segment.used, is_held) = (used, true);
+            }
+        }
+        if is_held {
+            return;
+        }
+        let far = profile.read_buffer.read_ahead_max;
+        let grown = self.segments.iter_mut().enumerate().filter(|(index, segment)| {
+            still(*index)
+                && segment.start < segment.end
+                && segment.start <= extent.start
+                && extent.end().0 <= segment.end.0.saturating_add(far.0)
+        });
+        if let Some((_, segment)) = grown.max_by_key(|(_, segment)| segment.end) {
+            (segment.end, segment.used) = (extent.end(), used);
+            segment.keep(len);
+        }
     }
 
     /// The sectors of `extent` are written: none is held any more.
@@ -180,20 +239,28 @@ impl Segment {
 }
 
 impl Growth {
-    /// How far the media have passed at `now`: at the rate of the track, the change to the next one
-    /// included.
+    /// How far the media have passed at `now`: the sectors of each track, and the angles between
+    /// one track and the next.
     fn reached(&self, profile: &Profile, now: Instant) -> Lba {
-        if self.from >= self.limit {
-            return self.from;
-        }
-        let band = profile.band(self.from);
-        let per_track = u128::from(band.sectors_per_track);
-        let skew = u128::from(band.track_skew.0) * u128::from(profile.rotation_period.as_nanos());
-        let track = u128::from(profile.rotation_period.as_nanos()) + (skew >> 64);
-        let passed = u128::from(now.saturating_since(self.since).as_nanos()) * per_track / track;
-        let passed = u64::try_from(passed).unwrap_or(u64::MAX);
         debug_assert!(self.limit.0 <= profile.capacity().0, "read-ahead stays on the disk");
-        self.limit.min(Lba(self.from.0.saturating_add(passed)))
+        let elapsed = u128::from(now.saturating_since(self.since).as_nanos());
+        let sweep =
+            elapsed * u128::from(FULL_REVOLUTION) / u128::from(profile.rotation_period.as_nanos());
+        let mut sweep = u64::try_from(sweep).unwrap_or(u64::MAX);
+        let (mut at, mut end) = (self.from, None);
+        while at < self.limit {
+            let address = profile.locate(at);
+            let change = end.map_or(0, |end| u64::from((address.angle - end).0));
+            let track = address.run.0 * u64::from(address.sector.0);
+            if sweep < change + track {
+                let passed = sweep.saturating_sub(change) / u64::from(address.sector.0);
+                return self.limit.min(at + Sectors(passed));
+            }
+            sweep -= change + track;
+            at = at + address.run;
+            end = Some(profile.end_of(Extent::new(Lba(at.0 - 1), Sectors(1))).angle);
+        }
+        self.limit.max(self.from)
     }
 }
 
@@ -254,5 +321,63 @@ mod tests {
         let mut buffer = ReadSegments::new(&unknown);
         buffer.read(&unknown, extent(0, 100), false, at(0));
         assert_eq!(buffer.missing(&unknown, extent(0, 8), at(1)), Some(Lba(0)));
+    }
+
+    /// The read-ahead goes on into the segment of the run whose reads it follows, while reads of
+    /// another run are served from theirs.
+    #[test]
+    fn a_hit_of_another_run_leaves_the_read_ahead_where_it_is() {
+        for (first, second) in [(0, 9_000), (9_000, 0)] {
+            let profile = profile();
+            let mut buffer = ReadSegments::new(&profile);
+            buffer.read(&profile, extent(first, 8), false, at(10));
+            buffer.stop(&profile, at(20));
+            buffer.read(&profile, extent(second, 8), false, at(30));
+            buffer.read(&profile, extent(first + 8, 50), true, at(31));
+            buffer.stop(&profile, at(36));
+            // 6 ms of a track of 100 sectors a revolution of 10 ms.
+            let grown = extent(second + 8, 55);
+            assert_eq!(buffer.missing(&profile, grown, at(36)), None, "{first}, {second}");
+        }
+    }
+
+    /// A read that the buffer serves though it should have ended in front of it shows that the
+    /// drive had read further.
+    #[test]
+    fn a_hit_that_was_not_expected_extends_the_segment_in_front_of_it() {
+        let profile = profile();
+        let mut buffer = ReadSegments::new(&profile);
+        buffer.read(&profile, extent(0, 8), false, at(10));
+        buffer.stop(&profile, at(11));
+        let served = extent(8, 50);
+        assert!(buffer.missing(&profile, served, at(12)).is_some(), "one ms is ten sectors");
+        buffer.read(&profile, served, true, at(12));
+        assert_eq!(buffer.missing(&profile, served, at(13)), None);
+    }
+
+    /// Where the drive reads on until the arm moves, that is after it has decoded the command.
+    #[test]
+    fn the_read_ahead_goes_on_while_the_next_command_is_decoded() {
+        let mut profile = profile();
+        profile.overheads.read = Duration::from_millis(2);
+        for (certain, missing) in [(0, Lba(58)), (100, Lba(78))] {
+            profile.read_buffer.read_ahead = Sectors(certain);
+            let mut buffer = ReadSegments::new(&profile);
+            buffer.read(&profile, extent(0, 8), false, at(10));
+            let elsewhere = Operation::read(extent(9_000, 8));
+            buffer.stop_for(&profile, &elsewhere, at(15));
+            assert_eq!(buffer.missing(&profile, extent(8, 100), at(20)), Some(missing));
+        }
+    }
+
+    #[test]
+    fn a_segment_that_is_nearly_full_of_a_read_has_half_of_itself_for_read_ahead() {
+        let mut profile = profile();
+        profile.read_buffer.read_ahead = Sectors(100);
+        let after = |len| read_ahead_after(&profile, Sectors(len));
+        assert_eq!([8, 200, 250, 390].map(after), [200, 200, 200, 200].map(Sectors));
+        profile.read_buffer.read_ahead_max = Sectors(400);
+        let after = |len| read_ahead_after(&profile, Sectors(len));
+        assert_eq!([8, 150, 250, 390].map(after), [392, 250, 200, 200].map(Sectors));
     }
 }

@@ -17,7 +17,7 @@ impl Predictor {
         let is_read = operation.op == Op::Read;
         let is_hit = is_read && self.segments.missing(&self.profile, extent, begins).is_none();
         if !is_hit && operation.op != Op::Trim {
-            self.segments.stop(&self.profile, begins);
+            self.segments.stop_for(&self.profile, operation, begins);
         }
         is_hit
     }
@@ -54,7 +54,7 @@ impl Predictor {
         debug_assert!(command.served_by.is_none() || command.is_hit, "the buffer should serve it");
         if command.served_by.is_some_and(|by| now > by) {
             command.is_hit = false;
-            self.segments.stop(&self.profile, command.issued);
+            self.segments.stop_for(&self.profile, &command.operation, command.issued);
         } else if command.prediction.is_some_and(|prediction| now < prediction.soonest) {
             command.is_hit = true;
         }

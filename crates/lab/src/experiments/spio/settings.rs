@@ -24,7 +24,7 @@ pub(super) const PAPER_PREFETCHING: Execution = Execution::Preemptible(Preemptib
     free_prefetch: FreePrefetch::ToDrive,
     ..as_published(Some(JIT), SPLIT)
 });
-pub(super) const JIT: Jit = Jit { offset: Duration::from_millis(1), approach: Approach::InTime };
+pub(super) const JIT: Jit = Jit { offset: Duration::from_millis(1), approach: Approach::Published };
 pub(super) const SPLIT: Option<SeekSplit> = Some(SeekSplit::Always(HALF_THE_CYLINDERS));
 
 /// FAST 2003's chunks, with or without its other techniques.
