@@ -40,7 +40,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 41] = [
+pub(crate) const ALL: [Experiment; 42] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -73,6 +73,7 @@ pub(crate) const ALL: [Experiment; 41] = [
     spio::EXTERNAL,
     spio::BETTER,
     spio::HGST,
+    spio::READERS,
     spio::MEASURED,
     clockwise::FIG2,
     clockwise::FIG3,

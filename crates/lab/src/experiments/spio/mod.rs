@@ -15,6 +15,7 @@
 //! table2 … table4    responses while requests of higher priority come
 //! external           a rule of the write buffer for table 3
 //! better, hgst       the default settings against FAST 2003's, and a current drive
+//! readers            the cost of just-in-time seeks and free prefetching to readers
 //! measured           a measured profile against the assumed one
 //! ```
 
@@ -26,6 +27,7 @@ mod external;
 mod measured;
 mod parts;
 mod point;
+mod readers;
 mod seek_curve;
 mod settings;
 mod sizes;
@@ -40,6 +42,7 @@ pub(super) use example::EXAMPLE;
 pub(super) use external::EXTERNAL;
 pub(super) use measured::MEASURED;
 pub(super) use parts::{FIG16, FIG17};
+pub(super) use readers::READERS;
 pub(super) use seek_curve::FIG8;
 pub(super) use sizes::{FIG9, FIG10, FIG11, FIG12};
 pub(super) use tables::{TABLE2, TABLE3, TABLE4};
