@@ -2,7 +2,7 @@
 
 use core::mem::offset_of;
 
-use units::{DiskTime, Duration, Instant, Lba, Operation, Share};
+use units::{DiskTime, Duration, Instant, Lba, Op, Operation, Share};
 
 use super::drain::DrainTimes;
 use super::learned::{KeptRequests, Mean, QUANTUM_DIVISOR, ServiceTimes, ThinkTime};
