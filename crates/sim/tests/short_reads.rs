@@ -60,7 +60,10 @@ fn short_reads_shorten_the_wait_of_high_priority_where_the_profile_says_so_and_c
                 "| {drive} | {block} | {wait:.2} | {short_wait:.2} | {p99:.2} | {short_p99:.2} | \
                  {rate:.2} | {short_rate:.2} | {seeks_ahead:?}"
             );
-            let is_worth_it = short_wait < wait && short_rate > rate * (1.0 - LOSS_MAX);
+            // Chunks of a run that the drive reads ahead of need hardly any seeks: there the mean
+            // is the same, and the longest waits are shorter.
+            let is_shorter = short_wait < wait || short_wait < wait * 1.01 && short_p99 < p99;
+            let is_worth_it = is_shorter && short_rate > rate * (1.0 - LOSS_MAX);
             let Some(SeeksAhead::ShortRead(trade)) = seeks_ahead else {
                 panic!("{drive}: the default is {seeks_ahead:?}")
             };

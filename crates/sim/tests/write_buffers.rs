@@ -131,7 +131,7 @@ fn a_database_commits_at_its_share_beside_those_who_write() {
         let p99 = report.volumes[0].latency_ms.p99;
         assert!(p99 <= 120.0, "{p99} ms beside {neighbour}");
         let alone = self::rates(&plan("hgst-7k8", &[("", neighbour)])).0[0];
-        assert!(rates[1] >= 0.7 * least * alone, "{rates:?}, {alone} alone: {neighbour}");
+        assert!(rates[1] >= 0.7 * 0.85 * alone, "{rates:?}, {alone} alone: {neighbour}");
     }
 }
 
