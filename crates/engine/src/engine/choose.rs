@@ -94,6 +94,7 @@ impl Engine {
             let first = self.searched_queue(volume)?;
             let charged = self.volumes[volume.0 as usize].account.disk_time;
             let scan = chooser.scan(volume, charged, Some(pricing));
+            let scan = scan.within(|| self.policy.time_left(volume, now));
             Some((volume, self.scan_queue(scan, first, |_| true)))
         };
         let Some((volume, choice)) = best.or_else(own) else { return selection };
