@@ -48,7 +48,7 @@ use self::holds::Holds;
 use self::learned::WaitTerms;
 use self::places::Places;
 use self::positioning::{Distance, PositioningCosts};
-use self::quantum::{End, Joint, Quantum, Switch};
+use self::quantum::{After, End, Joint, Quantum, Switch};
 use self::switches::{Prepaid, RETURNS_SPREAD, SwitchLedger};
 use self::volume::{Depth, Volume};
 use super::deadline::WorstCase;
@@ -415,7 +415,7 @@ impl Spindle {
     /// The time until another deep volume is due for which `quantum` ends, beside what its volume
     /// has in the drive: of those with early deadlines.
     fn until_other(&self, quantum: Quantum, now: Instant) -> Option<DiskTime> {
-        if !quantum.follows {
+        if quantum.after == After::Other {
             return None;
         }
         debug_assert_eq!(quantum.depth, Depth::Deep, "shallow quanta have a length of their own");

@@ -7,6 +7,15 @@ use super::volume::Depth;
 use crate::VolumeId;
 use crate::policy::interface::Candidates;
 
+/// What was served before a quantum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// Another volume.
+    Other,
+    /// A quantum of the same deep volume, as no other was due: it ends when another one is.
+    Own,
+}
+
 /// The current volume, and the disk time that its quantum has spent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quantum {
@@ -20,17 +29,15 @@ pub(super) struct Quantum {
     pub(super) lingering: bool,
     /// Whether no command goes in it any more: the drive has the last few.
     pub(super) ends: bool,
-    /// Whether it follows on a quantum of the same volume, as no other was due: it ends when
-    /// another one is.
-    pub(super) follows: bool,
+    pub(super) after: After,
 }
 
 impl Quantum {
     /// A quantum of `volume` that has spent nothing.
     pub(super) const fn new(volume: VolumeId, depth: Depth, from_slack: bool) -> Self {
         let (spent, last) = (DiskTime::ZERO, DiskTime::ZERO);
-        let (lingering, ends, follows) = (false, false, false);
-        Self { volume, depth, from_slack, spent, last, lingering, ends, follows }
+        let (lingering, ends, after) = (false, false, After::Other);
+        Self { volume, depth, from_slack, spent, last, lingering, ends, after }
     }
 }
 

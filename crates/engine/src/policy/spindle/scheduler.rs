@@ -7,7 +7,7 @@ use units::{DiskTime, Duration, Instant, Operation, Sectors};
 
 use super::guard::{is_promised, with_stream_share};
 use super::positioning::PositioningCosts;
-use super::quantum::{End, Quantum, Switch};
+use super::quantum::{After, End, Quantum, Switch};
 use super::volume::{Depth, Volume};
 use super::{Spindle, State};
 use crate::limits::DEPTH_MAX;
@@ -71,7 +71,9 @@ impl Spindle {
         let depth = if entry.is_shallow() { Depth::Shallow } else { Depth::Deep };
         let mut quantum = resumed.unwrap_or(Quantum::new(volume, depth, from_slack));
         let is_again = self.last_served == Some(volume) && resumed.is_none();
-        quantum.follows |= is_again && depth == Depth::Deep;
+        if is_again && depth == Depth::Deep {
+            quantum.after = After::Own;
+        }
         if quantum.depth == Depth::Deep && resumed.is_none() {
             // Another deep volume was chosen: the interrupted one has its turn in the usual order.
             self.interrupted = None;
