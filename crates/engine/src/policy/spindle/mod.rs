@@ -204,7 +204,8 @@ impl Spindle {
         let entry = &mut self.volumes[volume.0 as usize];
         // What its last quantum was too long is taken off the next one. A fifth of the disk would
         // earn it back in five times that time, and its quanta would begin irregularly.
-        let deep_cost = self.estimates.of(entry.sequential && is_current) - entry.overrun;
+        let estimate = self.estimates.of(entry.sequential && is_current);
+        let deep_cost = (estimate - entry.overrun).max(DiskTime::ZERO);
         let mut eligibility = entry.eligibility((deep_cost, allowance, self.estimates.random), now);
         let (running, kept) = (entry.running, entry.outstanding());
         if running > 0 && self.divides() && running >= self.places.most(volume, kept, now) {
