@@ -2,7 +2,7 @@
 
 use host::WallTime;
 use volume::pool::flow::{ChangeOutcome, ScrubFinding, ScrubVerdict};
-use volume::pool::{Blocks, ScrubPhase};
+use volume::pool::{Blocks, ScrubPhase, ScrubRecord};
 
 use super::error::{ChangeError, refused};
 use super::operator::Operator;
@@ -12,7 +12,9 @@ use super::operator::Operator;
 pub(super) struct ReportedScrub {
     /// The number of the next finding.
     next: u64,
-    phase: ScrubPhase,
+    /// What was there when it was looked at last. A short scrub begins and ends between two looks:
+    /// then the record is another one.
+    record: ScrubRecord,
 }
 
 impl Operator {
@@ -32,8 +34,8 @@ impl Operator {
     /// What is there before anything is reported: the last scrub's end is none.
     pub(super) fn unreported_scrub(&self) -> ReportedScrub {
         let pool = self.state.pool.as_ref();
-        let phase = pool.map(|pool| pool.inspect(|flow| flow.scrub().record.phase));
-        ReportedScrub { next: 0, phase: phase.unwrap_or_default() }
+        let record = pool.map(|pool| pool.inspect(|flow| flow.scrub().record));
+        ReportedScrub { next: 0, record: record.unwrap_or_default() }
     }
 
     /// Reports what the scrub has found since, and its end.
@@ -65,13 +67,13 @@ impl Operator {
                 "pool: scrub: volume {volume}, 1MiB from {at} on: what disk {name} has {what}"
             );
         }
-        if record.phase == ScrubPhase::Done && reported.phase != ScrubPhase::Done {
+        if record.phase == ScrubPhase::Done && record != reported.record {
             eprintln!(
                 "pool: scrub: all was read: {} copies mended, {} not, {} blocks lost, of {} the \
                  copies differ",
                 record.mended, record.unmended, record.lost, record.differing
             );
         }
-        reported.phase = record.phase;
+        reported.record = record;
     }
 }
