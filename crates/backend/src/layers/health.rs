@@ -99,7 +99,7 @@ impl HealthMonitor {
     }
 
     /// Whether the disk that serves is too slow. Its answers are counted, and it is called after
-    /// each of them; its commands in flight are looked through once in [`SCAN_INTERVAL`].
+    /// each of them; its commands in flight are looked through once a second.
     pub fn slowness(&mut self, now: Instant) -> Option<SlowDisk> {
         let rule = self.slow.filter(|_| self.health.state == HealthState::Healthy)?;
         let scans = self.scanned.is_none_or(|at| now.since(at) >= SCAN_INTERVAL);
