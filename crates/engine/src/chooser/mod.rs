@@ -32,7 +32,7 @@ use std::sync::Arc;
 use drive_profile::Profile;
 use units::{DiskTime, Extent, Instant, Lba, Op, Operation};
 
-use self::predictor::{Predictor, Pricing, Target};
+use self::predictor::{Predictor, Target};
 use crate::VolumeId;
 use crate::accounting::estimate::is_sequential;
 use crate::limits::CANDIDATES_MAX;
@@ -45,7 +45,7 @@ mod seek_times;
 
 pub use name::{ChooserName, UnknownChooser};
 pub use predictor::PredictionStats;
-pub(crate) use predictor::RotationalWait;
+pub(crate) use predictor::{Pricing, RotationalWait};
 
 /// Of its age a request's price is less by one part in the square of the queue's length divided by
 /// this. So a request that has waited for as long as the order of arrival makes it wait counts

@@ -13,11 +13,11 @@
 //! same kind and no longer: the slack that pays for the worst case of the one, wherever it is, pays
 //! for the other. Requests of a volume with such a guarantee go in the order of arrival.
 
-use units::{Instant, Operation, Sectors};
+use units::{DiskTime, Instant, Operation, Sectors};
 
 use super::pending::Slot;
 use super::{Engine, NO_SLOT, Selection, Volume};
-use crate::chooser::{Candidate, Choice, PredictionStats, Scan, conflicts};
+use crate::chooser::{Candidate, Choice, Chooser, PredictionStats, Pricing, Scan, conflicts};
 use crate::request::Request;
 use crate::{ChooserName, VolumeId};
 
@@ -46,11 +46,23 @@ impl Engine {
         let fits = |other: &Operation| {
             !guarded || other.op == oldest.op && other.extent.len <= oldest.extent.len
         };
-        let charged = self.volumes[volume.0 as usize].account.disk_time;
-        let scan = chooser.scan(volume, charged, chooser.pricing(now));
-        let scan = scan.within(|| self.policy.time_left(volume, now));
+        let scan = self.scan_alone(chooser, volume, chooser.pricing(now), now);
         let choice = self.scan_queue(scan, first, fits);
         self.take_choice(volume, choice, fits, now);
+    }
+
+    /// A decision among the requests of `volume` alone, whose quantum ends with those that fit.
+    fn scan_alone<'a>(
+        &self,
+        chooser: &'a Chooser,
+        volume: VolumeId,
+        pricing: Option<Pricing<'a>>,
+        now: Instant,
+    ) -> Scan<'a> {
+        let charged = self.volumes[volume.0 as usize].account.disk_time;
+        debug_assert!(charged >= DiskTime::ZERO, "what is charged is no less than nothing");
+        let scan = chooser.scan(volume, charged, pricing);
+        scan.within(|| self.policy.time_left(volume, now))
     }
 
     /// The head of `volume`'s queue, if another request of it may go first.
@@ -92,9 +104,7 @@ impl Engine {
         let own = || {
             let volume = selection.volume;
             let first = self.searched_queue(volume)?;
-            let charged = self.volumes[volume.0 as usize].account.disk_time;
-            let scan = chooser.scan(volume, charged, Some(pricing));
-            let scan = scan.within(|| self.policy.time_left(volume, now));
+            let scan = self.scan_alone(chooser, volume, Some(pricing), now);
             Some((volume, self.scan_queue(scan, first, |_| true)))
         };
         let Some((volume, choice)) = best.or_else(own) else { return selection };
