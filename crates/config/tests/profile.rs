@@ -13,7 +13,7 @@ use drive_profile::findings::{
     ReadBuffer, ReadsDuringWrites, Rotation, RotationTest, RotationVerdict, SeekPoint, Seeks,
     Spindle, Stage, Starvation, WriteBuffer, Zone,
 };
-use spindle_config::Plan;
+use spindle_config::{CacheBypass, Plan};
 use units::{Bytes, Duration, Lba, Op, Sectors, Share};
 
 fn figure<T>(value: T, spread: T) -> Figure<T> {
@@ -447,6 +447,8 @@ fn config(lines: &str, profile: &str) -> Result<Plan, spindle_config::ConfigErro
     let directory = &Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("profile-{number}"));
     std::fs::create_dir_all(directory).expect("a scratch directory");
     std::fs::write(directory.join("measured.toml"), profile).expect("a scratch file");
+    let disk = std::fs::File::create(directory.join("disk.img")).expect("a scratch disk");
+    disk.set_len(35_937_612 * 512).expect("a sparse file of st318437lw's size");
     Plan::parse(&format!("[[disk]]\nname = \"d0\"\n{lines}\n"), "plan.toml", directory)
 }
 
@@ -485,6 +487,18 @@ fn a_profile_makes_a_drive_where_no_other_is_named() {
         assert_eq!(made.full_stroke(), model.full_stroke(), "{name}");
         assert_eq!(made.spec().overheads, model.spec().overheads, "{name}");
     }
+}
+
+#[test]
+fn the_measured_profile_of_a_real_disk_decides_which_way_its_forced_writes_go_first() {
+    let first = |measured: &ProfileFile| {
+        let lines = "path = \"disk.img\"\nprofile = \"measured.toml\"";
+        config(lines, &measured.to_toml()).expect("a good config").disks[0].bypass_order()[0]
+    };
+    let mut measured = truth("st318437lw");
+    assert_eq!(first(&measured), CacheBypass::Forced);
+    measured.findings.dynamics.overheads.write = Some(time(60_000_000));
+    assert_eq!(first(&measured), CacheBypass::Flushed, "several are stored no later than one");
 }
 
 #[test]

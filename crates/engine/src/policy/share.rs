@@ -117,6 +117,9 @@ impl ShareAccount {
     /// most what the reserve accrues in a period.
     pub(super) fn earned_beside(&self, time: DiskTime) -> DiskTime {
         debug_assert!(time >= DiskTime::ZERO, "others have the disk for a time");
+        if time == DiskTime::ZERO {
+            return DiskTime::ZERO;
+        }
         let share = self.reserve.share().ppb();
         let others = (Share::ALL.ppb() - share).max(1);
         let earned = i128::from(time.as_nanos()) * i128::from(share) / i128::from(others);

@@ -118,6 +118,8 @@ pub(crate) struct Spindle {
     /// Shallow volumes with a head and a reserve, but the current one, by the instant from which
     /// they are due at the earliest, with the location of the head.
     shallow: IndexedHeap<(SignedInstant, Lba)>,
+    /// Those of them that are known to have short quanta.
+    short_listed: u32,
     quantum: Option<Quantum>,
     /// The quantum that goes on when no shallow volume is due.
     interrupted: Option<Quantum>,
@@ -166,6 +168,7 @@ impl Spindle {
             volumes: Vec::new(),
             orders: ShareOrders::new(now),
             shallow: IndexedHeap::new(),
+            short_listed: 0,
             quantum: None,
             interrupted: None,
             round_robin: RoundRobin::new(),
@@ -215,10 +218,27 @@ impl Spindle {
         self.orders.place(volume, eligibility, &mut entry.account);
         match eligibility {
             Eligibility::Due(at) if entry.is_shallow() && !is_current => {
+                let is_short = entry.has_short_quanta();
                 self.shallow.set(volume, (at, entry.head_start()));
+                self.count_short(volume, is_short);
             }
-            _ => self.shallow.remove(volume),
+            _ => self.unlist_shallow(volume),
         }
+    }
+
+    /// Takes `volume` off the list of shallow volumes, if it is there.
+    fn unlist_shallow(&mut self, volume: VolumeId) {
+        self.shallow.remove(volume);
+        self.count_short(volume, false);
+    }
+
+    /// Notes whether `volume` is a listed shallow volume with short quanta.
+    fn count_short(&mut self, volume: VolumeId, is_short: bool) {
+        let entry = &mut self.volumes[volume.0 as usize];
+        self.short_listed += u32::from(is_short);
+        self.short_listed -= u32::from(entry.is_short_listed);
+        entry.is_short_listed = is_short;
+        debug_assert!(self.short_listed as usize <= self.shallow.len(), "they are listed");
     }
 
     /// Makes the volumes eligible whose limit, or whose reserve, has disk time for them again.
@@ -282,16 +302,29 @@ impl Spindle {
         (is_overdue && !self.volumes[volume.0 as usize].is_shallow()).then_some(volume)
     }
 
+    /// Whether `quantum` ends for any due shallow volume: it is slack, or a deep volume's that is
+    /// not overdue.
+    fn yields_to_shallow(&self, quantum: Quantum, now: Instant) -> bool {
+        debug_assert!((quantum.volume.0 as usize) < self.volumes.len(), "the volume exists");
+        let is_deep = quantum.depth == Depth::Deep;
+        quantum.from_slack || is_deep && self.overdue_deep(now) != Some(quantum.volume)
+    }
+
+    /// Whether a shallow volume that waits may be served before the current quantum ends. Looking
+    /// for the nearest costs more than this.
+    fn may_be_interrupted(&self, quantum: Quantum, now: Instant) -> bool {
+        let fills_quanta = || self.volumes[quantum.volume.0 as usize].fills_quanta();
+        debug_assert!(self.short_listed as usize <= self.shallow.len(), "they are listed");
+        self.yields_to_shallow(quantum, now) || self.short_listed > 0 && fills_quanta()
+    }
+
     /// Whether the due shallow `volume` is served before the current quantum ends. The quantum of a
-    /// shallow volume is interrupted only if it is a long one and the other's are short, and that
-    /// of a deep volume only while that is not overdue.
+    /// shallow volume is interrupted only if it is a long one and the other's are short.
     fn may_interrupt(&self, quantum: Quantum, volume: VolumeId, now: Instant) -> bool {
         debug_assert_ne!(quantum.volume, volume, "a volume does not interrupt itself");
         let holder = &self.volumes[quantum.volume.0 as usize];
         let other = &self.volumes[volume.0 as usize];
-        quantum.from_slack
-            || quantum.depth == Depth::Deep && self.overdue_deep(now) != Some(quantum.volume)
-            || holder.fills_quanta() && other.has_short_quanta()
+        self.yields_to_shallow(quantum, now) || holder.fills_quanta() && other.has_short_quanta()
     }
 
     /// The shallow volume that is served before a best-effort volume's quantum ends, because its
@@ -334,8 +367,8 @@ impl Spindle {
 
     /// The length of a quantum out of the slack.
     fn slack_quantum(&self, sequential: bool) -> DiskTime {
-        let divisor = if sequential { 1 } else { 2 };
-        DiskTime::from_nanos(self.batch_max.as_nanos() / divisor)
+        let half = DiskTime::from_nanos(self.batch_max.as_nanos() / 2);
+        if sequential { self.batch_max } else { half }
     }
 
     /// The length of `quantum`.

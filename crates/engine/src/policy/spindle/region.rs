@@ -7,6 +7,8 @@
 
 use units::Lba;
 
+use super::learned::part;
+
 /// The EWMA divisor of places, and the commands before a region is known: requests that are chosen
 /// by their distance lie near each other, so that means are of many.
 const PLACE_DIVISOR: i64 = 256;
@@ -32,9 +34,9 @@ impl Region {
         // The first ones count for more: the mean is one of all of them.
         self.known = (self.known + 1).min(COMMANDS_MIN);
         let divisor = PLACE_DIVISOR.min(self.known.into());
-        self.mean += (start - self.mean) / divisor;
+        self.mean += part(start - self.mean, divisor);
         let off = (start - self.mean).saturating_abs();
-        self.deviation += (off - self.deviation) / divisor;
+        self.deviation += part(off - self.deviation, divisor);
         debug_assert!(self.deviation >= 0, "a deviation is not negative: {}", self.deviation);
     }
 

@@ -82,7 +82,7 @@ impl Spindle {
             self.round_robin.started(volume);
         }
         self.quantum = Some(quantum);
-        self.shallow.remove(volume);
+        self.unlist_shallow(volume);
         let is_near = self.last_served.is_some_and(|last| self.are_interleaved(last, volume));
         if self.last_served != Some(volume) && self.positions() && !is_near {
             self.switch_to(quantum, resumed.is_some(), now);
@@ -238,7 +238,8 @@ impl Spindle {
         }
         let mut ended = None;
         if let Some(quantum) = self.quantum {
-            if let Some(volume) = self.due_shallow(None, now)
+            if self.may_be_interrupted(quantum, now)
+                && let Some(volume) = self.due_shallow(None, now)
                 && self.may_interrupt(quantum, volume, now)
             {
                 return self.after_drain(volume, running);
@@ -559,6 +560,7 @@ impl Policy for Spindle {
             let is_current = self.quantum_of(volume).is_some();
             let is_listed = self.shallow.contains(volume);
             assert_eq!(is_listed, is_ready && is_shallow && !is_current, "shallow ones are listed");
+            assert!(is_listed || !entry.is_short_listed, "what is counted is listed");
         }
         if let Some(quantum) = self.quantum {
             assert!((quantum.volume.0 as usize) < self.volumes.len(), "a quantum is a volume's");

@@ -189,7 +189,7 @@ impl SwitchLedger {
             part.max(self.shared).max(-own)
         };
         self.shared -= part;
-        let returns = part_of(own, self.returns, RETURNS_SPREAD).min(self.returns);
+        let returns = self.returns_of(own);
         self.returns -= returns;
         let part = part + returns;
         assert!(own + part >= DiskTime::ZERO, "a charge is not negative");
@@ -199,7 +199,13 @@ impl SwitchLedger {
     /// What commands that are worth `own` are charged together, as far as returns are concerned.
     pub(super) fn with_returns(&self, own: DiskTime) -> DiskTime {
         debug_assert!(own >= DiskTime::ZERO, "a service time is not negative: {own}");
-        own + part_of(own, self.returns, RETURNS_SPREAD).min(self.returns)
+        own + self.returns_of(own)
+    }
+
+    /// What a command that is worth `own` is charged of the returns; most disks have none.
+    fn returns_of(&self, own: DiskTime) -> DiskTime {
+        debug_assert!(self.returns >= DiskTime::ZERO, "a return costs no less than nothing");
+        part_of(own, self.returns, RETURNS_SPREAD).min(self.returns)
     }
 
     pub(super) fn invariants(&self) {

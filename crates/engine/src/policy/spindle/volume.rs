@@ -78,6 +78,8 @@ pub(super) struct Volume {
     pub(super) is_withheld: bool,
     /// Whether a flush followed the command that ended where its last one did.
     pub(super) is_flushed: bool,
+    /// Whether it is counted as a listed shallow volume with short quanta.
+    pub(super) is_short_listed: bool,
     /// Requests that have a command to issue.
     pub(super) queued: u32,
     /// Commands in flight.
@@ -147,6 +149,7 @@ impl Volume {
             waiting_since: now,
             last_end: None,
             is_flushed: false,
+            is_short_listed: false,
             last_completion: Instant::ZERO,
         };
         volume.update_quantum(DiskTime::ZERO);
