@@ -132,6 +132,10 @@ impl Engine {
             None if self.merges() && !first.own_flush.is_owed() => MERGED_MAX.max(piece.extent.len),
             None => return (piece, 1),
         };
+        if cut.is_none() && piece.extent.len >= MERGED_MAX {
+            // It is long enough by itself.
+            return (piece, 1);
+        }
         if !matches!(piece.op, Op::Read | Op::Write) {
             return (piece, 1);
         }

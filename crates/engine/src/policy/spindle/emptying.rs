@@ -52,7 +52,7 @@ impl Spindle {
     }
 
     /// Whether all volumes pay for emptying the drive at the end of `quantum`.
-    fn shares_emptying(&self, quantum: Quantum) -> bool {
+    fn shares_emptying(&self, quantum: &Quantum) -> bool {
         debug_assert!((quantum.volume.0 as usize) < self.volumes.len(), "the volume exists");
         // A drive that takes one command is never emptied.
         quantum.depth == Depth::Deep
@@ -64,7 +64,7 @@ impl Spindle {
 
     /// Of `own`, which commands of `quantum`'s volume cost, what all volumes pay; `None` if these
     /// do not pay for emptying the drive.
-    fn emptying_part(&self, quantum: Quantum, own: DiskTime) -> Option<DiskTime> {
+    fn emptying_part(&self, quantum: &Quantum, own: DiskTime) -> Option<DiskTime> {
         debug_assert!(own >= DiskTime::ZERO, "a service time is not negative: {own}");
         if !self.shares_emptying(quantum) {
             return None;
@@ -81,13 +81,14 @@ impl Spindle {
 
     /// The same of the current quantum, if it is `volume`'s.
     pub(super) fn emptying_part_of(&self, volume: VolumeId, own: DiskTime) -> DiskTime {
-        let part = self.quantum_of(volume).and_then(|quantum| self.emptying_part(quantum, own));
+        let quantum = self.quantum.as_ref().filter(|quantum| quantum.volume == volume);
+        let part = quantum.and_then(|quantum| self.emptying_part(quantum, own));
         debug_assert!(part.is_none_or(|part| part <= own), "no more than the cost is shared");
         part.unwrap_or_default()
     }
 
     /// What `quantum`'s volume will have been charged for the commands that the drive holds.
-    pub(super) fn charge_inside(&self, quantum: Quantum) -> DiskTime {
+    pub(super) fn charge_inside(&self, quantum: &Quantum) -> DiskTime {
         let entry = &self.volumes[quantum.volume.0 as usize];
         if entry.running == 0 {
             return DiskTime::ZERO;

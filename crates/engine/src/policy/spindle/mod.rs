@@ -372,7 +372,7 @@ impl Spindle {
     }
 
     /// The length of `quantum`.
-    fn length(&self, quantum: Quantum) -> DiskTime {
+    fn length(&self, quantum: &Quantum) -> DiskTime {
         let entry = &self.volumes[quantum.volume.0 as usize];
         let slack = self.slack_quantum(entry.continues_run());
         if quantum.from_slack || !entry.account.has_reserve() || !self.positions() {
@@ -414,7 +414,7 @@ impl Spindle {
         let is_other_due = self.orders.due(now).is_some() || self.interrupted.is_some();
         let exclusive = self.positions();
         let gives_way = self.until_other(quantum, now).is_some_and(|time| time <= DiskTime::ZERO);
-        let is_over = quantum.ends || gives_way || self.is_over(quantum);
+        let is_over = quantum.ends || gives_way || self.is_over(&quantum);
         if is_over || is_other_due && self.is_in_debt(quantum, now) {
             // The drive is emptied for other volumes alone.
             let drains = exclusive && running > 0 && self.has_rival(volume);
@@ -435,7 +435,7 @@ impl Spindle {
 
     /// Whether the quantum, with what its volume has in the drive, is nearer to its length than
     /// after another command.
-    fn is_over(&self, quantum: Quantum) -> bool {
+    fn is_over(&self, quantum: &Quantum) -> bool {
         let entry = &self.volumes[quantum.volume.0 as usize];
         let inside = self.charge_inside(quantum);
         let last = if entry.running == 0 {
@@ -509,7 +509,7 @@ impl Spindle {
     fn end_quantum(&mut self, end: End, now: Instant) {
         let Some(quantum) = self.quantum.take() else { return };
         let volume = quantum.volume;
-        let (length, is_over) = (self.length(quantum), quantum.ends || self.is_over(quantum));
+        let (length, is_over) = (self.length(&quantum), quantum.ends || self.is_over(&quantum));
         let entry = self.volume(volume);
         if is_over && quantum.depth == Depth::Deep {
             let overrun = quantum.spent - length;

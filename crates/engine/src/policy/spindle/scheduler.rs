@@ -93,7 +93,7 @@ impl Spindle {
     /// Keeps the quantum that another volume interrupts.
     fn interrupt(&mut self, before: Quantum, now: Instant) {
         let is_ready = self.volume(before.volume).account.state() == State::Ready;
-        let is_over = self.is_over(before) || self.is_in_debt(before, now);
+        let is_over = self.is_over(&before) || self.is_in_debt(before, now);
         self.end_quantum(if is_over { End::Length } else { End::Interrupted }, now);
         if is_ready && !is_over && before.depth == Depth::Deep {
             self.interrupted = Some(Quantum { lingering: false, ends: false, ..before });
@@ -440,8 +440,8 @@ impl Policy for Spindle {
 
     fn time_left(&self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
         let quantum = self.quantum_of(volume).filter(|_| self.has_deep_rival(volume))?;
-        let spent = quantum.spent + self.charge_inside(quantum);
-        let left = self.length(quantum) - spent;
+        let spent = quantum.spent + self.charge_inside(&quantum);
+        let left = self.length(&quantum) - spent;
         let until_other = self.until_other(quantum, now).unwrap_or(left);
         Some(left.min(until_other).max(DiskTime::ZERO))
     }

@@ -205,6 +205,9 @@ impl SwitchLedger {
     /// What a command that is worth `own` is charged of the returns; most disks have none.
     fn returns_of(&self, own: DiskTime) -> DiskTime {
         debug_assert!(self.returns >= DiskTime::ZERO, "a return costs no less than nothing");
+        if self.returns == DiskTime::ZERO {
+            return DiskTime::ZERO;
+        }
         part_of(own, self.returns, RETURNS_SPREAD).min(self.returns)
     }
 
