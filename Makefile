@@ -92,7 +92,7 @@ units: clients
 SAME := out/same
 determinism: build debug
 	mkdir -p $(SAME)
-	for scenario in examples/*.toml; do \
+	for scenario in examples/*.toml examples/serve/pool.toml; do \
 	  name=$$(basename $$scenario .toml); \
 	  $(TARGET)/debug/spindle sim run --json $$scenario >$(SAME)/$$name.debug.json; \
 	  $(SPINDLE) sim run --json $$scenario >$(SAME)/$$name.release.json; \

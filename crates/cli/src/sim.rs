@@ -45,6 +45,10 @@ pub(crate) fn run(args: &args::Run, json: bool) -> anyhow::Result<ExitStatus> {
             print!("\n{}", table::volumes(&pool.parts));
             say_pool(pool);
         }
+        let deadlines = table::deadlines(&report.volumes);
+        if !deadlines.is_empty() {
+            print!("\n{deadlines}");
+        }
         if report.volumes.iter().any(|volume| volume.worth.is_some()) {
             print!("\n{}", table::worths(&report.volumes));
         } else if args.worth {

@@ -112,3 +112,34 @@ fn files_without_a_pool_are_refused_and_not_changed() {
     refused(&scratch, &["pool", "status", "a", "b", "copy"], "copy: it is disk");
     refused(&scratch, &["pool", "fsck", "a", "other", "--repair"], "other: it is of pool");
 }
+
+/// The words of the row of `table` that begins with this one.
+fn row<'a>(table: &'a str, name: &str) -> Vec<&'a str> {
+    let mut rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.find(|words| words.first() == Some(&name)).unwrap_or_else(|| panic!("{name}: {table}"))
+}
+
+#[test]
+fn the_example_is_simulated_and_its_report_says_whether_contracts_were_kept() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/serve/pool.toml");
+    let scratch = Scratch::new();
+    let ran = spindle(scratch.path(), &["sim", "run", example]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let [volumes, parts, deadlines] = ran.stdout.split("\n\n").collect::<Vec<_>>()[..] else {
+        panic!("three tables: {}", ran.stdout)
+    };
+    // On both of its disks it has its 40 % at least.
+    assert_eq!(row(volumes, "films")[1..3], ["40.0", "%"]);
+    for part in ["films on d0", "films on d1"] {
+        let line = parts.lines().find(|line| line.starts_with(part)).expect("it has a row");
+        let share: f64 =
+            line.split_whitespace().nth(5).expect("a share").parse().expect("a number");
+        assert!(share > 40.0, "{line}");
+    }
+    // The camera records 1.45 MB/s for a minute, in blocks of 1 MiB.
+    let camera = row(deadlines, "cam01");
+    assert_eq!((camera[1], camera[3]), ("blocks", "0"), "{camera:?}");
+    assert!(camera[2].parse::<u32>().is_ok_and(|met| met > 80), "{camera:?}");
+    assert!(ran.stderr.contains("films: snapshot at 20 s: "), "{}", ran.stderr);
+    assert_eq!(scratch.names(), [""; 0], "a simulation leaves no image behind");
+}

@@ -2,6 +2,7 @@
 
 use engine::PreemptionStats;
 use stats::VolumeReport;
+use units::Bytes;
 
 /// Rows of cells under a head, in columns as wide as they need to be. The first column is words,
 /// the rest numbers.
@@ -48,6 +49,32 @@ pub fn volumes(volumes: &[VolumeReport]) -> String {
         ]
     };
     text(&head, &volumes.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The deadlines of each volume that has any: blocks of a stream, or requests of a bounded latency;
+/// empty without such a volume.
+pub fn deadlines(volumes: &[VolumeReport]) -> String {
+    let head = ["volume", "deadlines of", "met", "missed", "latest ms", "beyond"];
+    let row = |volume: &VolumeReport| {
+        let (of, met, missed, latest, beyond) = match (volume.deadlines, volume.bounded_latency) {
+            (Some(stream), _) => {
+                let beyond = stream.bytes.map(|bytes| Bytes(bytes.beyond()).to_string());
+                let latest = (stream.missed > 0).then_some(stream.lateness_max_ms);
+                ("blocks", stream.met, stream.missed, latest, beyond)
+            }
+            (None, Some(bounded)) => {
+                let met = bounded.answered - bounded.late;
+                ("requests", met, bounded.late, None, Some(bounded.beyond.to_string()))
+            }
+            (None, None) => return None,
+        };
+        let latest = latest.map(|latest| format!("{latest:.2}"));
+        let [latest, beyond] = [latest, beyond].map(|cell| cell.unwrap_or_else(|| "-".to_owned()));
+        let [met, missed] = [met, missed].map(|count| count.to_string());
+        Some(vec![volume.name.clone(), of.to_owned(), met, missed, latest, beyond])
+    };
+    let rows: Vec<_> = volumes.iter().filter_map(row).collect();
+    if rows.is_empty() { String::new() } else { text(&head, &rows) }
 }
 
 /// The worth of each reserve for which it was measured, with both of its rates.

@@ -13,7 +13,8 @@
 //! | brisk | 64 KiB every 0.125 s | a best-effort share of 5 %, in requests of up to 1 MiB |
 //!
 //! With `SERVE_SECONDS` what is admitted in chunks is also served: every stream reads or writes its
-//! blocks at its rate, beside sixteen random writes of 1 MiB. A late block makes the exit code 1.
+//! blocks at its rate, beside sixteen random writes of 1 MiB, which reach the disk: a write buffer
+//! would take them in memory. A late block makes the exit code 1.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -102,25 +103,25 @@ fn text((drive, speed): (&str, &str), load: Load, chunk: Option<&str>, count: us
     if let Some(chunk) = chunk {
         writeln!(text, "execution = \"preemptible\"\nchunk = \"{chunk}\"").expect("it does");
     }
-    let mut add = |name: String, contract: Option<&str>, workload: String| {
-        let contract =
-            contract.map_or(String::new(), |stream| format!("stream = {{ {stream} }}\n"));
+    let mut add = |name: String, keys: String, workload: String| {
         write!(
             text,
-            "[[volume]]\nname = \"{name}\"\ndisk = \"d\"\nsize = \"8MiB\"\n{contract}\
+            "[[volume]]\nname = \"{name}\"\ndisk = \"d\"\nsize = \"8MiB\"\n{keys}\n\
              [[workload]]\nvolume = \"{name}\"\n{workload}"
         )
         .expect("it does");
     };
+    let contract = |stream: &str| format!("stream = {{ {stream} }}");
     let blocks = |op: &str| format!("op = \"{op}\"\naccess = \"stream\"\n");
     for (index, op) in (0..count).zip(["read", "write"].into_iter().cycle()) {
-        add(format!("s{index}"), Some(load.stream), blocks(op));
+        add(format!("s{index}"), contract(load.stream), blocks(op));
     }
     if let Some(stream) = load.beside {
-        add("long".into(), Some(stream), blocks("read"));
+        add("long".into(), contract(stream), blocks("read"));
     }
     let random = "op = \"write\"\naccess = \"random\"\nblock = \"1MiB\"\noutstanding = 16\n";
-    add("rest".into(), None, random.into());
+    // A buffer would hold the whole volume, and no write would reach the disk.
+    add("rest".into(), "write_buffer = \"0\"".into(), random.into());
     text
 }
 

@@ -31,7 +31,8 @@ fn plan(drive: &str, chunk: Option<&str>, count: usize) -> Option<Plan> {
         add(&format!("s{index}"), stream, &format!("op = \"{op}\"\naccess = \"stream\"\n"));
     }
     let random = "op = \"write\"\naccess = \"random\"\nblock = \"1MiB\"\noutstanding = 8\n";
-    add("rest", "", random);
+    // A buffer would hold the whole volume, and no write would reach the disk.
+    add("rest", "write_buffer = \"0\"\n", random);
     Plan::parse(&text, "plan.toml", Path::new("")).ok()
 }
 

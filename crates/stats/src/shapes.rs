@@ -116,6 +116,12 @@ pub struct StreamBytesReport {
 }
 
 impl StreamBytesReport {
+    /// Those that were asked for beyond the contract, and have no deadline.
+    #[must_use]
+    pub fn beyond(&self) -> u64 {
+        self.beyond_rate + self.out_of_order + self.outside
+    }
+
     fn merged(&self, other: &Self) -> Self {
         let both = self.closest_ms.zip(other.closest_ms).map(|(one, two)| one.min(two));
         Self {
@@ -143,6 +149,20 @@ pub struct BoundedLatencyReport {
     /// The least time that an answer left to its deadline, in milliseconds; absent before one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closest_ms: Option<f64>,
+}
+
+impl BoundedLatencyReport {
+    /// Those of this and of another part of the same volume, on another disk.
+    #[must_use]
+    pub fn merged(&self, other: &Self) -> Self {
+        let both = self.closest_ms.zip(other.closest_ms).map(|(one, two)| one.min(two));
+        Self {
+            answered: self.answered + other.answered,
+            late: self.late + other.late,
+            beyond: self.beyond + other.beyond,
+            closest_ms: both.or(self.closest_ms).or(other.closest_ms),
+        }
+    }
 }
 
 impl From<engine::LatencyStats> for BoundedLatencyReport {

@@ -39,7 +39,9 @@ impl SimulatedPool {
                 waiting_ms: LatencyMs::default(),
                 deadline_misses: own().map(|part| part.deadline_misses).sum(),
                 deadlines: self.deadlines(volume, own().filter_map(|part| part.deadlines)),
-                bounded_latency: None,
+                bounded_latency: own()
+                    .filter_map(|part| part.bounded_latency)
+                    .reduce(|one, other| one.merged(&other)),
                 dropped: volume.dropped,
                 estimate_error_ms: None,
                 declared: None,
