@@ -40,7 +40,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 42] = [
+pub(crate) const ALL: [Experiment; 43] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -77,6 +77,7 @@ pub(crate) const ALL: [Experiment; 42] = [
     spio::MEASURED,
     clockwise::FIG2,
     clockwise::FIG3,
+    clockwise::POOL_FIG2,
     worth::WORTH_GRID,
     worth_clients::WORTH_CLIENTS,
     depth::DEPTH,

@@ -20,9 +20,9 @@ const LINES: [(Layout, &str); 4] = [
 ];
 /// The shortest period of the first pair, 256 KB at 245 KB/s, which RTAS 2000 calls a second. On
 /// three disks it is three times as long.
-const PERIOD_MS: f64 = 256e3 / 245.0;
+pub(super) const PERIOD_MS: f64 = 256e3 / 245.0;
 /// The range of the highest admitted loads in RTAS 2000, in MB/s.
-const ENDS: [f64; 2] = [15.6, 21.0];
+pub(super) const ENDS: [f64; 2] = [15.6, 21.0];
 
 fn fig2(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let profile = profile();
@@ -95,6 +95,6 @@ fn checks(tables: &[Series]) -> Vec<Check> {
     checks
 }
 
-fn ms(time: DiskTime) -> f64 {
+pub(super) fn ms(time: DiskTime) -> f64 {
     time.as_secs_f64() * 1e3
 }

@@ -79,7 +79,7 @@ impl Kind {
         Bytes(KB * [817, 245, 172][self as usize])
     }
 
-    fn block(self) -> Bytes {
+    pub(super) fn block(self) -> Bytes {
         Bytes(KB * [1_024, 256, 256][self as usize])
     }
 
