@@ -193,6 +193,7 @@ soak: fuzz build clients
 	$(MAKE) fuzz-guided FUZZ_SECONDS=3600
 	$(CARGO) run --release --locked -p spindle-sim --example soak -- 1000 20000
 	$(CARGO) run --release --locked -p spindle-sim --example day
+	SPINDLE_CASES=4000 $(CARGO) test --release --locked -p spindle-volume --test sums no_lost
 	SPINDLE_SOAK_SECONDS=1800 timeout 3600 $(CARGO) test --release --locked -p spindle --test soak \
 	  -- --nocapture
 	$(CARGO) run --release --locked -p spindle-sim --example deadlines -- delta-l 0 1000000

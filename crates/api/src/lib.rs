@@ -56,6 +56,7 @@ pub use resources::pool::{
     Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolResync, PoolVolume,
     Relocate,
 };
+pub use resources::pool_checksums::PoolChecksums;
 pub use resources::pool_scrub::PoolScrub;
 pub use resources::promises::{PromisesAnswer, VolumePromises};
 pub use resources::session::SessionSpec;

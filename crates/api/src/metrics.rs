@@ -18,8 +18,8 @@ use std::fmt::Write as _;
 
 use config::{Labels, Plan, priority_name};
 use daemon::{
-    Buckets, DiskState, DiskStatus, Operator, PoolDiskState, PoolView, ResyncEstimate, Status,
-    Traffic, VolumeStatus,
+    Buckets, ChecksumsView, DiskState, DiskStatus, Operator, PoolDiskState, PoolView,
+    ResyncEstimate, Status, Traffic, VolumeStatus,
 };
 use nbd::{Connections, ExportId, Transport};
 use units::Share;
@@ -260,6 +260,15 @@ const POOL: &[Family<PoolView>] = &[
     gauge("scrub_differing", "Blocks whose copies it found to differ.", |p| {
         Value::Whole(p.scrub.differing)
     }),
+    counter("verified_bytes_total", "What was read and fitted its checksum, or did not.", |p| {
+        Value::Whole(checksums(p, |one| one.verified.0))
+    }),
+    counter("unverified_bytes_total", "What was read without a known checksum.", |p| {
+        Value::Whole(checksums(p, |one| one.unverified.0))
+    }),
+    counter("wrong_checksums_total", "4 KiB that were read and did not fit their checksum.", |p| {
+        Value::Whole(checksums(p, |one| one.wrong))
+    }),
     gauge("moving_bytes", "Bytes that remain to be relocated.", |p| {
         let moving = p.volumes.iter().filter_map(|volume| volume.moving.as_ref());
         Value::Whole(moving.map(|one| one.left.0).sum())
@@ -275,6 +284,11 @@ const POOL_PREFIX: &str = "spindle_pool_";
 const POOL_LABELS: &[&str] = &["pool"];
 const DISK_LABELS: &[&str] = &["device"];
 const VOLUME_LABELS: &[&str] = &["device", "disk"];
+
+/// A sum over the checksums of the disks that have some.
+fn checksums(pool: &PoolView, of: impl Fn(&ChecksumsView) -> u64) -> u64 {
+    pool.disks.iter().filter_map(|disk| disk.checksums.as_ref()).map(of).sum()
+}
 
 /// All metrics, in the order of the text.
 pub fn metrics() -> Vec<Metric> {

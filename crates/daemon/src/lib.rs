@@ -53,7 +53,8 @@ pub use observe::traffic::{Buckets, Flow, TimeSum, Traffic};
 pub use pool::discovery::{PoolError, random_uid};
 pub use pool::resync_trend::{ResyncEstimate, TREND_WINDOW};
 pub use pool::view::{
-    Moving, PoolDiskState, PoolDiskView, PoolView, PoolVolumeView, ResyncView, ScrubView,
+    ChecksumsView, Moving, PoolDiskState, PoolDiskView, PoolView, PoolVolumeView, ResyncView,
+    ScrubView,
 };
 pub use startup::daemon::{Daemon, Layer};
 pub use startup::error::StartError;

@@ -6,6 +6,10 @@ use spindle_volume::pool::format::{
     RUN_BYTES, RUN_FIELDS, SCRUB_BYTES, SCRUB_FIELDS, STALE_BYTES, STALE_FIELDS, VERSION,
 };
 use spindle_volume::pool::limits;
+use spindle_volume::pool::sums::{
+    LEDGER_FIELDS, LEDGER_HEAD_BYTES, PAGE_FIELDS, PAGE_HEAD_BYTES, SUMS_OF_REGION,
+    SUMS_REGION_BLOCKS,
+};
 
 const DOCUMENT: &str = include_str!("../../../docs/src/reference/pool-format.md");
 
@@ -45,6 +49,8 @@ fn every_field_has_the_documented_place() {
     compare("Extent", &RUN_FIELDS);
     compare("Stale", &STALE_FIELDS);
     compare("Scrub", &SCRUB_FIELDS);
+    compare("Ledger", &LEDGER_FIELDS);
+    compare("Page", &PAGE_FIELDS);
 }
 
 #[test]
@@ -65,6 +71,12 @@ fn every_structure_has_the_documented_length() {
     }
     assert!(section("Record").contains(&format!("begin at byte {RECORD_HEAD_BYTES}.")));
     assert!(DOCUMENT.contains(&format!("\nVersion {VERSION}. ")));
+    assert!(section("Ledger").contains(&format!("begin at byte {LEDGER_HEAD_BYTES},")));
+    assert!(section("Page").contains(&format!("begin at byte {PAGE_HEAD_BYTES},")));
+    let area = section("Checksum area");
+    assert!(area.contains(&format!("has {SUMS_REGION_BLOCKS} blocks")));
+    let count = format!("{},{}", SUMS_OF_REGION / 1_000, SUMS_OF_REGION % 1_000);
+    assert!(area.contains(&format!("each of its {count} units")));
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub(crate) mod disk;
 pub(crate) mod events;
 pub(crate) mod latency;
 pub(crate) mod pool;
+pub(crate) mod pool_checksums;
 pub(crate) mod pool_scrub;
 pub(crate) mod promises;
 pub(crate) mod session;

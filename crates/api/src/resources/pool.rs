@@ -14,6 +14,7 @@ use utoipa_axum::routes;
 use volume::pool::{DiskUid, Zone};
 
 use super::admission::{ChangeAdmission, ChangeAdmissionAnswer};
+use super::pool_checksums::PoolChecksums;
 use super::pool_scrub::PoolScrub;
 use crate::answers::answers;
 use crate::context::{Answered, Api};
@@ -115,6 +116,9 @@ pub struct PoolDisk {
     pub state: String,
     /// The part of it that missed writes: it is written again when the disk is in.
     pub stale_bytes: u64,
+    /// The checksums of its data; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksums: Option<PoolChecksums>,
 }
 
 /// The resynchronisation of a pool's mirrors.
@@ -198,7 +202,7 @@ answers! {
 
 impl From<PoolDiskView> for PoolDisk {
     fn from(disk: PoolDiskView) -> Self {
-        let PoolDiskView { number, name, size, free, leaving, state, stale } = disk;
+        let PoolDiskView { number, name, size, free, leaving, state, stale, checksums } = disk;
         let state = match state {
             PoolDiskState::In => "in",
             PoolDiskState::Failing => "failing",
@@ -207,7 +211,8 @@ impl From<PoolDiskView> for PoolDisk {
             PoolDiskState::Missing => "missing",
         };
         let (bytes, free_bytes, stale_bytes) = (size.0, free.0, stale.0);
-        Self { number, name, bytes, free_bytes, leaving, state: state.to_owned(), stale_bytes }
+        let (state, checksums) = (state.to_owned(), checksums.map(PoolChecksums::from));
+        Self { number, name, bytes, free_bytes, leaving, state, stale_bytes, checksums }
     }
 }
 

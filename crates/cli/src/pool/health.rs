@@ -61,10 +61,11 @@ pub(super) fn lines(pool: &Pool) -> Vec<String> {
     }
     lines.extend(resync(pool));
     lines.extend(scrub(pool));
+    lines.extend(pool.disks.iter().filter_map(checksums));
     if pool.format < pool.format_newest {
         lines.push(format!(
-            "its format is of version {}: mirrors need version 2, a scrub version 3, and {} is \
-             the newest; `spindle pool upgrade`\n",
+            "its format is of version {}: mirrors need version 2, a scrub version 3, checksums \
+             version 4, and {} is the newest; `spindle pool upgrade`\n",
             pool.format, pool.format_newest
         ));
     }
@@ -104,6 +105,25 @@ fn resync(pool: &Pool) -> Option<String> {
         "resynchronisation: {done} made equal, {left} left: {when}\n  to do: nothing, but keep all \
          disks until then; a larger `[pool] rebuild` makes it faster\n"
     ))
+}
+
+/// What the checksums of a disk have found.
+fn checksums(disk: &PoolDisk) -> Option<String> {
+    let (sums, name) = (disk.checksums?, name(disk));
+    if sums.broken {
+        return Some(format!(
+            "checksums of disk {name} cannot be stored: writes to it fail\n  to do: `spindle disk \
+             reopen {name}` once it works, or replace it\n"
+        ));
+    }
+    let wrong = Bytes(4_096 * sums.wrong);
+    (sums.wrong > 0).then(|| {
+        format!(
+            "checksums: disk {name} returned {wrong} that are not what was written: they are read \
+             from another copy, and mended, or the read fails\n  to do: `spindle pool scrub`, and \
+             replace the disk if there are more\n"
+        )
+    })
 }
 
 /// What a scrub has found, and when it ends.

@@ -14,6 +14,7 @@ use serde::Serialize;
 use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
 use volume::pool::format::{Geometry, disk_blocks, label_places};
 use volume::pool::limits::DISKS_MAX;
+use volume::pool::sums::blocks_with_area;
 use volume::pool::{
     Action, Blocks, DiskUid, FoundPool, Media, OpenError, Pool, PoolOutput, PoolUid, Unreadable,
     check, find,
@@ -40,6 +41,10 @@ pub(crate) struct Create {
     /// Use disks that hold data, which is lost.
     #[arg(long)]
     overwrite: bool,
+    /// Keep a checksum of each 4 KiB, in a thousandth of each disk: a read of what a disk has lost,
+    /// changed or misplaced is answered from another copy, or fails.
+    #[arg(long)]
+    checksums: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -237,9 +242,13 @@ fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()
 
 pub(super) fn create(create: &Create, json: bool) -> anyhow::Result<ExitStatus> {
     let devices = open_all(&create.disks, true)?;
+    let usable = |device: &Device| match create.checksums {
+        true => blocks_with_area(device.size),
+        false => disk_blocks(device.size),
+    };
     let mut disks = Vec::new();
     for device in &devices {
-        let blocks = disk_blocks(device.size);
+        let blocks = usable(device);
         let shown = device.path.display();
         let holds =
             |place| device.read(place).is_ok_and(|bytes| bytes.iter().any(|byte| *byte != 0));
@@ -253,14 +262,15 @@ pub(super) fn create(create: &Create, json: bool) -> anyhow::Result<ExitStatus> 
     let least = disks.iter().map(|(_, blocks)| *blocks).min().unwrap_or(0);
     let geometry = Geometry::suited(least);
     let needed = geometry.first_block() + 2;
-    if let Some(device) = devices.iter().find(|device| disk_blocks(device.size) < needed) {
+    if let Some(device) = devices.iter().find(|device| usable(device) < needed) {
         let (shown, size) = (device.path.display(), device.size.bytes());
         return Err(bad_input(format_args!(
             "{shown}: has {size}; a disk of a pool has at least {needed}MiB"
         )));
     }
     let uid = PoolUid(random_bits()?);
-    let mut pool = Pool::create(uid, geometry, &disks).map_err(bad_input)?;
+    let create_pool = if create.checksums { Pool::create_with_sums } else { Pool::create };
+    let mut pool = create_pool(uid, geometry, &disks).map_err(bad_input)?;
     let numbers: Vec<DiskId> = pool.state().disks().map(|(id, _)| id).collect();
     perform_all(&mut pool, &numbers.into_iter().zip(&devices).collect())?;
     show(

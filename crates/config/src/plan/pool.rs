@@ -12,6 +12,7 @@ use engine::{Contract, Feature, Priority, RateContract, RateRequirement};
 use units::{Bytes, Duration, Extent, Lba, Sectors, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, DISK_BLOCKS_MAX};
+use volume::pool::sums::blocks_with_area;
 use volume::pool::{Blocks, Copies, Layout, Zone};
 
 use super::disk::{Disk, DiskIndex};
@@ -300,20 +301,34 @@ impl Disk {
         u32::try_from(blocks).map_or(DISK_BLOCKS_MAX, |blocks| blocks.min(DISK_BLOCKS_MAX))
     }
 
+    /// The same in a pool whose disks have checksum areas.
+    pub fn pool_blocks_with_sums(&self) -> u32 {
+        blocks_with_area(self.drive.model.capacity())
+    }
+
+    /// The one or the other.
+    pub fn blocks_in_pool(&self, has_sums: bool) -> u32 {
+        if has_sums { self.pool_blocks_with_sums() } else { self.pool_blocks() }
+    }
+
     /// The sectors that blocks of `zone` can occupy. A config does not know the size of the
-    /// metadata, which moves the end of the fast part: the extent holds for the smallest metadata
-    /// and for the largest, and the two parts overlap.
+    /// metadata, which moves the end of the fast part, nor whether there are checksum areas: the
+    /// extent holds for the smallest metadata and for the largest, with an area and without, and
+    /// the two parts overlap.
     ///
-    /// It is correct for a disk of which the pool has [`Self::pool_blocks`].
+    /// It is correct for a disk of which the pool has [`Self::pool_blocks`], or
+    /// [`Self::pool_blocks_with_sums`].
     pub fn zone(&self, zone: Zone) -> Extent {
         let blocks = self.pool_blocks();
         let end = Sectors(u64::from(blocks) * BLOCK_SECTORS.0);
-        let edge = |geometry: Geometry| Blocks(geometry.fast_end(blocks).min(blocks)).sectors();
+        let edge = |geometry: Geometry, blocks: u32| {
+            Blocks(geometry.fast_end(blocks).min(blocks)).sectors()
+        };
         match zone {
             Zone::Any => Extent::new(Lba(0), end),
-            Zone::Fast => Extent::new(Lba(0), edge(Geometry::LARGEST)),
+            Zone::Fast => Extent::new(Lba(0), edge(Geometry::LARGEST, blocks)),
             Zone::Slow => {
-                let start = edge(Geometry::SMALLEST);
+                let start = edge(Geometry::SMALLEST, self.pool_blocks_with_sums());
                 Extent::new(Lba(start.0), Sectors(end.0 - start.0))
             }
         }

@@ -43,7 +43,9 @@ impl Operator {
         let plan = after.plan();
         let member = self.state.attach_pool_disk(plan, disk);
         pool.begin_join(uid, member);
-        let blocks = plan.disks[disk.0].pool_blocks();
+        // A disk that joins disks with checksum areas gets one.
+        let has_sums = pool.inspect(|flow| flow.pool().state().has_sums());
+        let blocks = plan.disks[disk.0].blocks_in_pool(has_sums);
         let added = self.state.change_pool(Operation::AddDisk { uid, blocks });
         if !pool.end_join() {
             self.state.detach_pool_disk(member)?;

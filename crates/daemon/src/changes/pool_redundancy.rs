@@ -5,6 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use backend::{Disk, ReopenRequest};
 use config::{DiskIndex, Document, Plan};
 use volume::DiskId;
+use volume::pool::flow::Flow;
 use volume::pool::{DiskUid, Operation, PoolUid};
 
 use super::disks::REOPEN_MAX;
@@ -98,7 +99,8 @@ impl Operator {
             return refused(format!("disk \"{new}\" is in the pool already"));
         }
         let plan = after.plan();
-        let blocks = plan.disks[disk.0].pool_blocks();
+        let state = |flow: &Flow| flow.pool().state().disk(number).is_some_and(|one| one.has_sums);
+        let blocks = plan.disks[disk.0].blocks_in_pool(pool.inspect(state));
         let replace = Operation::ReplaceDisk { disk: number, uid, blocks };
         self.state.check_pool_change(&replace)?;
         self.persist(&before, &after)?;
@@ -197,6 +199,7 @@ impl Operator {
 impl crate::state::DaemonState {
     /// Takes a disk back that the pool had taken out.
     fn take_back(&self, number: DiskId, name: &str) -> Result<(), ChangeError> {
+        self.pool()?.reset_sums(number);
         self.change_pool(Operation::TakeBack { disk: number })?;
         let stale = self.pool()?.inspect(|flow| {
             flow.pool().state().stale(number).map_or(0, volume::pool::BlockSet::blocks)

@@ -10,6 +10,7 @@ use config::{DiskIndex, Plan};
 use units::{Extent, Sectors};
 use volume::DiskId;
 use volume::pool::format::{Geometry, disk_blocks};
+use volume::pool::sums::{Ledger, find_sums};
 use volume::pool::{
     DiskUid, FoundPool, Identity, Media, OpenError, Pool, PoolUid, Refusal, Unreadable, find,
 };
@@ -68,6 +69,8 @@ pub(crate) struct OpenedPool {
     pub(crate) pool: Pool,
     /// The daemon's number of each of the pool's disks.
     pub(crate) disks: BTreeMap<DiskId, DiskIndex>,
+    /// The ledgers of their checksums.
+    pub(crate) sums: BTreeMap<DiskId, Ledger>,
     /// Findings to report.
     pub(crate) findings: Vec<String>,
 }
@@ -100,6 +103,14 @@ pub(crate) fn open(
     findings.extend(found.strays.iter().map(|device| of(*device, stray)));
     let missing = found.missing.clone();
     let disks = found.devices.iter().map(|(id, device)| (*id, numbers[given[*device]])).collect();
+    let mut sums = BTreeMap::new();
+    for (id, device) in &found.devices {
+        let Some(disk) = found.state.disk(*id).filter(|disk| disk.has_sums) else { continue };
+        let area = random_uid().expect("the system has random numbers");
+        let own = find_sums(media[given[*device]], (found.state.pool, disk), area);
+        findings.extend(own.damage.iter().map(|what| of(*device, what)));
+        sums.insert(*id, own.ledger);
+    }
     let pool = Pool::open(found);
     for (id, uid) in &missing {
         let means = if !pool.missing().is_empty() {
@@ -111,7 +122,7 @@ pub(crate) fn open(
         };
         findings.push(format!("pool: disk {uid} of it is missing: {means}"));
     }
-    Ok(OpenedPool { pool, disks, findings })
+    Ok(OpenedPool { pool, disks, sums, findings })
 }
 
 /// The pool that is on some of these disks, and the disks that it is on. A disk without a whole
@@ -162,7 +173,8 @@ pub(crate) fn in_memory(
         .collect::<Result<_, _>>()?;
     let made = Pool::create(PoolUid(random_uid()?), geometry, &members).map(|pool| {
         let disks = pool.state().disks().map(|(id, _)| id).zip(disks.iter().map(|(at, _)| *at));
-        OpenedPool { disks: disks.collect(), pool, findings: Vec::new() }
+        let sums = BTreeMap::new();
+        OpenedPool { disks: disks.collect(), pool, sums, findings: Vec::new() }
     });
     Ok(made)
 }

@@ -24,4 +24,5 @@ pub(crate) mod discovery;
 pub(crate) mod piece;
 pub(crate) mod resync_trend;
 pub(crate) mod service;
+pub(crate) mod sums;
 pub(crate) mod view;

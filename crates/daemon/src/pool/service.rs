@@ -23,8 +23,9 @@ use volume::pool::{DiskUid, Layout, Operation, Pool, PoolVolumeId, UnixTime};
 
 use super::accounts::{PoolDisk, PoolVolumeAccounts};
 use super::buffers::Buffers;
-use super::piece::{PieceDone, ReadData};
+use super::piece::{PieceDone, ReadData, ReadUse};
 use super::resync_trend::{ResyncTrend, Trends};
+use super::sums::{Issue, PoolSums, SumsUse};
 use super::view::{bytes, scrub_left};
 use crate::disk::inbox::Inbox;
 use crate::disk::message::Message;
@@ -67,6 +68,7 @@ struct Inner {
     scrub_trend: ResyncTrend,
     accounts: BTreeMap<PoolVolumeId, PoolVolumeAccounts>,
     buffers: Buffers,
+    sums: PoolSums,
     /// The pieces in flight.
     pieces: BTreeMap<PieceId, Purpose>,
     /// Those of them that are for disks of the pool that are not there.
@@ -80,7 +82,7 @@ struct Inner {
 
 impl PoolService {
     pub(crate) fn new(
-        pool: Pool,
+        (pool, sums): (Pool, PoolSums),
         disks: BTreeMap<DiskId, PoolDisk>,
         accounts: BTreeMap<PoolVolumeId, PoolVolumeAccounts>,
         inboxes: Vec<Arc<Inbox>>,
@@ -94,6 +96,7 @@ impl PoolService {
             scrub_trend: ResyncTrend::default(),
             accounts,
             buffers: Buffers::default(),
+            sums,
             pieces: BTreeMap::new(),
             unreachable: Vec::new(),
             changes: BTreeMap::new(),
@@ -134,14 +137,18 @@ impl PoolService {
                     }
                 }
             }
+            while let Some(issue) = inner.sums.poll() {
+                inner.carry_out(issue);
+            }
             let Some(piece) = inner.unreachable.pop() else { break };
-            inner.collect(PieceDone::new(piece, ReadData::Dropped, Err(Failure::Offline)));
+            let of = ReadData::of(ReadUse::Dropped);
+            inner.collect(PieceDone::new(piece, of, Err(Failure::Offline)));
         }
         for (inbox, messages) in self.inboxes.iter().zip(&mut inner.messages) {
             inbox.send(messages);
         }
         self.handle.reply_many(&mut inner.replies);
-        if inner.flow.is_idle() {
+        if inner.is_idle() {
             debug_assert!(inner.pieces.is_empty(), "an idle flow has no pieces in flight");
             self.idle.notify_all();
         }
@@ -230,11 +237,15 @@ impl PoolService {
         read(&self.inner().flow)
     }
 
-    /// Reads the flow, and what was left of late to be made equal, and to be scrubbed.
-    pub(crate) fn inspect_with_trends<T>(&self, read: impl FnOnce(&Flow, Trends<'_>) -> T) -> T {
+    /// Reads the flow, what was left of late to be made equal, and to be scrubbed, and the
+    /// checksums.
+    pub(crate) fn inspect_with_trends<T>(
+        &self,
+        read: impl FnOnce(&Flow, (Trends<'_>, &PoolSums)) -> T,
+    ) -> T {
         let inner = self.inner();
         let trends = Trends { resync: &inner.trend, scrub: &inner.scrub_trend };
-        read(&inner.flow, trends)
+        read(&inner.flow, (trends, &inner.sums))
     }
 
     /// Takes a sample of what is left to be made equal. Returns whether anything is, or may be.
@@ -361,9 +372,18 @@ impl PoolService {
         self.advance(&mut inner);
     }
 
+    /// What a disk had answered before it failed may be lost: so are its checksums.
+    pub(crate) fn reset_sums(&self, disk: DiskId) {
+        let mut inner = self.inner();
+        inner.sums.reset(disk);
+        self.advance(&mut inner);
+    }
+
     /// Forgets a disk that has left.
     pub(crate) fn remove_disk(&self, disk: DiskId) -> Option<PoolDisk> {
-        self.inner().disks.remove(&disk)
+        let mut inner = self.inner();
+        inner.sums.remove(disk);
+        inner.disks.remove(&disk)
     }
 
     /// The pool's disks.
@@ -379,7 +399,7 @@ impl PoolService {
         inner.flow.pause_resync(true);
         inner.flow.pause_scrub(true);
         self.advance(&mut inner);
-        let is_busy = |inner: &mut Inner| !inner.flow.is_idle();
+        let is_busy = |inner: &mut Inner| !inner.is_idle();
         let inner = self.idle.wait_while(inner, is_busy).unwrap_or_else(PoisonError::into_inner);
         let has_open = inner.flow.pool().state().volumes().any(|(_, volume)| volume.open);
         drop(inner);
@@ -387,6 +407,11 @@ impl PoolService {
         if has_open && self.check(&Operation::Close).is_ok() {
             self.change(Operation::Close);
         }
+        let mut inner = self.inner();
+        inner.sums.close();
+        self.advance(&mut inner);
+        let inner = self.idle.wait_while(inner, is_busy).unwrap_or_else(PoisonError::into_inner);
+        drop(inner);
     }
 
     /// Waits for `interval`, or until maintenance is to stop; returns whether it is to stop.
@@ -408,7 +433,7 @@ impl Inner {
         let nowhere = Extent::new(Lba(0), Sectors::ZERO);
         let plain = |op, extent, fua| units::Operation { op, extent, fua };
         let (mut data, mut keep, mut client) = (Vec::new(), false, None);
-        let mut read_data = ReadData::Kept;
+        let (mut read_data, sums_use) = (ReadUse::Kept, SumsUse::of(&work));
         let (operation, purpose) = match work {
             Work::Request { request, op, extent, at, fua, no_hole } => {
                 if op == Op::Write {
@@ -425,7 +450,7 @@ impl Inner {
             Work::Erase { extent } => (plain(Op::Trim, extent, false), Purpose::Other),
             Work::Load { copy, extent } => (plain(Op::Read, extent, false), Purpose::Load(copy)),
             Work::Verify { extent, has_copies } => {
-                read_data = if has_copies { ReadData::Digested } else { ReadData::Dropped };
+                read_data = if has_copies { ReadUse::Digested } else { ReadUse::Dropped };
                 (plain(Op::Read, extent, false), Purpose::Verify)
             }
             Work::Store { copy, extent, fua } => {
@@ -435,17 +460,38 @@ impl Inner {
         };
         let previous = self.pieces.insert(id, purpose);
         assert!(previous.is_none(), "a piece is issued once");
-        let Some(disk) = place else { return self.unreachable.push(id) };
+        let Some(place) = place else { return self.unreachable.push(id) };
         let request = DiskRequest {
-            origin: Origin::Pool { piece: id, client, read_data },
-            volume: self.charged_volume(payer, disk),
+            origin: Origin::Pool { piece: id, client, read_data: ReadData::of(read_data) },
+            volume: self.charged_volume(payer, place),
             operation,
             data,
             no_hole: keep,
             received: None,
             within: None,
         };
-        self.messages[disk.disk.0].push(Message::Request(request));
+        let state = self.flow.pool().state();
+        let sums = state.disk(disk).filter(|there| there.has_sums);
+        let request = match sums {
+            Some(there) => self.sums.submit((disk, there, state.pool), (place, request), sums_use),
+            None => Some((place, request)),
+        };
+        if let Some((place, request)) = request {
+            self.carry_out(Issue::Send(place, request));
+        }
+    }
+
+    fn carry_out(&mut self, issue: Issue) {
+        match issue {
+            Issue::Send(place, request) => {
+                self.messages[place.disk.0].push(Message::Request(request));
+            }
+            Issue::Refuse(piece) => self.unreachable.push(piece),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.flow.is_idle() && self.sums.is_idle()
     }
 
     /// The number of a disk in the pool: of one that is being added, once it is in.
@@ -485,7 +531,8 @@ impl Inner {
 
     /// Takes a completed piece.
     fn collect(&mut self, done: PieceDone) {
-        let PieceDone { piece, result, digest } = done;
+        let Some(done) = self.sums.collect(done) else { return };
+        let PieceDone { piece, result, digest, .. } = done;
         let end = match &result {
             Ok(_) => Ok(()),
             Err(Failure::Io | Failure::Offline) => Err(Fault::Disk),

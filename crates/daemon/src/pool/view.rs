@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use units::Bytes;
+use units::{Bytes, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{ChangeOutcome, Flow, RelocationProgress, ScrubProgress};
+use volume::pool::sums::{SUM_SECTORS, SumsStatus};
 use volume::pool::{
     BlockExtent, BlockSet, Blocks, Layout, Pool, PoolUid, ScrubPhase, ScrubRecord, UnixTime,
     Volume, Zone,
 };
 
 use super::resync_trend::{ResyncEstimate, ResyncTrend, Trends};
+use super::sums::PoolSums;
 
 /// The names of the pool's disks that are present.
 pub(crate) type DiskNames = BTreeMap<DiskId, String>;
@@ -69,6 +71,23 @@ pub struct PoolDiskView {
     pub state: PoolDiskState,
     /// The part of it that missed writes: it is written again when the disk is in.
     pub stale: Bytes,
+    /// The checksums of its data, if it has a checksum area.
+    pub checksums: Option<ChecksumsView>,
+}
+
+/// The checksums of the data of a disk, since the daemon's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChecksumsView {
+    /// What was read and compared.
+    pub verified: Bytes,
+    /// What was read while its checksum was not known.
+    pub unverified: Bytes,
+    /// The 4 KiB that differed: each time they were read.
+    pub wrong: u64,
+    /// Pages of checksums that were damaged.
+    pub pages_damaged: u64,
+    /// Whether its checksums cannot be stored: it takes no writes to regions that are closed.
+    pub is_broken: bool,
 }
 
 /// Whether a pool uses one of its disks.
@@ -234,9 +253,22 @@ fn disk_state(pool: &Pool, id: DiskId, names: &DiskNames) -> PoolDiskState {
     }
 }
 
+impl From<SumsStatus> for ChecksumsView {
+    fn from(status: SumsStatus) -> Self {
+        let SumsStatus { verified, unverified, wrong, pages_damaged, is_broken, .. } = status;
+        let of = |count: u64| Sectors(count * SUM_SECTORS).bytes();
+        let (verified, unverified) = (of(verified), of(unverified));
+        Self { verified, unverified, wrong, pages_damaged, is_broken }
+    }
+}
+
 impl PoolView {
     /// A view of the pool whose disks the daemon knows by these names.
-    pub(crate) fn new(flow: &Flow, trends: Trends<'_>, names: &DiskNames) -> Self {
+    pub(crate) fn new(
+        flow: &Flow,
+        (trends, sums): (Trends<'_>, &PoolSums),
+        names: &DiskNames,
+    ) -> Self {
         let (pool, relocations) = (flow.pool(), flow.relocations());
         let (state, status) = (pool.state(), pool.status());
         let name = |id: DiskId| names.get(&id).cloned();
@@ -251,6 +283,7 @@ impl PoolView {
                 leaving: disk.draining,
                 state: disk_state(pool, id, names),
                 stale: bytes(state.stale(id).map_or(0, BlockSet::blocks)),
+                checksums: disk.has_sums.then(|| ChecksumsView::from(sums.status(id))),
             }
         });
         let volumes = state.volumes().map(|(id, volume)| {

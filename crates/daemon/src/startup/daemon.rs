@@ -29,6 +29,7 @@ use crate::observe::recorder::Recorder;
 use crate::observe::status::{DiskSnapshot, Status};
 use crate::observe::subscribers::Subscribers;
 use crate::pool::service::PoolService;
+use crate::pool::sums::PoolSums;
 use crate::routing::router::Router;
 use crate::routing::routes::{Route, Routes};
 use crate::state::DaemonState;
@@ -108,7 +109,8 @@ impl Daemon {
             let places = (&found.pool, &found.disks);
             let (members, accounts) = pool::attach(plan, places, &mut disks, &routes, clock.now());
             let (inboxes, handle) = (inboxes.clone(), handle.clone());
-            Arc::new(PoolService::new(found.pool, members, accounts, inboxes, handle))
+            let pool = (found.pool, PoolSums::new(found.sums));
+            Arc::new(PoolService::new(pool, members, accounts, inboxes, handle))
         });
         let subscribers = Arc::new(Subscribers::new(plan.log.slow));
         let names = plan.disks.iter().map(|disk| disk.name.clone()).collect();

@@ -14,6 +14,7 @@ mod names;
 mod operation;
 mod recovery;
 mod state;
+pub mod sums;
 
 pub use flow::Flow;
 pub use format::codec::Malformed;

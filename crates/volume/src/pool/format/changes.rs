@@ -205,7 +205,8 @@ fn write_disk(out: &mut Writer, disk: &Disk) {
 
 fn read_disk(from: &mut Reader<'_>) -> Result<Disk, Malformed> {
     let (uid, blocks, fast_end) = (DiskUid(from.array()?), from.u32()?, from.u32()?);
-    Ok(Disk { uid, blocks, fast_end, draining: false, out: false, doubtful: false })
+    let (draining, out, doubtful, has_sums) = (false, false, false, false);
+    Ok(Disk { uid, blocks, fast_end, draining, out, doubtful, has_sums })
 }
 
 fn write_plan(out: &mut Writer, volume: &Volume) {

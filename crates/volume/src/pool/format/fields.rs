@@ -12,6 +12,9 @@ pub const VERSION_FIRST: u32 = 1;
 /// The first version that stores a scrub.
 pub const VERSION_SCRUB: u32 = 3;
 
+/// The first version whose disks can have a checksum area.
+pub const VERSION_SUMS: u32 = 4;
+
 /// One field of a structure: the only place where its offset is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -246,6 +249,7 @@ const _: () = assert!(are_disjoint(&RUN_FIELDS, RUN_BYTES));
 const _: () = assert!(are_disjoint(&STALE_FIELDS, STALE_BYTES));
 const _: () = assert!(are_disjoint(&SCRUB_FIELDS, SCRUB_BYTES));
 const _: () = assert!(VERSION_FIRST < VERSION_SCRUB);
+const _: () = assert!(VERSION_SCRUB < VERSION_SUMS);
 const _: () = assert!(VERSION_FIRST > 0);
 const _: () = assert!(CHECKSUM.offset + CHECKSUM.bytes == UNIT_BYTES);
 const _: () = assert!(RECORD_HEAD_BYTES + CHECKSUM.bytes < UNIT_BYTES);

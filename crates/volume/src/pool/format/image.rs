@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::location::DiskId;
 use crate::pool::format::codec::{Malformed, Reader, Writer};
-use crate::pool::format::fields::{IMAGE_VOLUME_BYTES, RUN_BYTES, VERSION_FIRST, VERSION_SCRUB};
+use crate::pool::format::fields::{
+    IMAGE_VOLUME_BYTES, RUN_BYTES, VERSION_FIRST, VERSION_SCRUB, VERSION_SUMS,
+};
 use crate::pool::format::geometry::Geometry;
 use crate::pool::limits::{
     DISKS_MAX, EXTENTS_MAX, NAME_BYTES_MAX, SNAPSHOTS_MAX, STALE_RUNS_MAX, VOLUME_BLOCKS_MAX,
@@ -21,6 +23,7 @@ use crate::pool::state::volume::{Disk, Volume};
 const DRAINING: u32 = 1;
 const OUT: u32 = 2;
 const DOUBTFUL: u32 = 4;
+const SUMS: u32 = 8;
 const THIN: u8 = 1;
 const OPEN: u8 = 2;
 
@@ -71,7 +74,10 @@ pub(crate) fn encode(state: &State) -> Vec<u8> {
 
 fn disk_flags(disk: &Disk) -> u32 {
     let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-    flag(disk.draining, DRAINING) | flag(disk.out, OUT) | flag(disk.doubtful, DOUBTFUL)
+    flag(disk.draining, DRAINING)
+        | flag(disk.out, OUT)
+        | flag(disk.doubtful, DOUBTFUL)
+        | flag(disk.has_sums, SUMS)
 }
 
 fn volume_flags(volume: &Volume) -> u8 {
@@ -183,13 +189,14 @@ fn read_stale(from: &mut Reader<'_>, state: &mut State) -> Result<(), Malformed>
     Ok(())
 }
 
-/// The first version has nothing of what the second can.
+/// A version has nothing of what a later one can.
 fn versions(state: &State) -> Result<(), &'static str> {
     let newer = !state.stale.is_empty()
         || state.has_mirrors()
         || state.disks.values().any(|disk| disk.out)
         || state.volumes.values().any(|volume| volume.open);
-    if newer && state.version == VERSION_FIRST {
+    let has_sums = state.version < VERSION_SUMS && state.disks.values().any(|disk| disk.has_sums);
+    if has_sums || (newer && state.version == VERSION_FIRST) {
         return Err("more than its version of the format has");
     }
     if !state.disks.is_empty() && state.disks_in().next().is_none() {
@@ -237,17 +244,17 @@ fn read_disk(from: &mut Reader<'_>, geometry: Geometry) -> Result<(DiskId, Disk)
     if data.is_empty()
         || fast_end < data.start
         || fast_end > data.end
-        || flags > (DRAINING | OUT | DOUBTFUL)
+        || flags > (DRAINING | OUT | DOUBTFUL | SUMS)
     {
         return Err(from.refuse("a disk of an impossible size"));
     }
     assert!(data.contains(&fast_end) || fast_end == data.end, "the zones divide the data");
     let (draining, out) = (flags & DRAINING > 0, flags & OUT > 0);
-    let doubtful = flags & DOUBTFUL > 0;
+    let (doubtful, has_sums) = (flags & DOUBTFUL > 0, flags & SUMS > 0);
     if doubtful && !out {
         return Err(from.refuse("a disk that is in and may differ"));
     }
-    Ok((number, Disk { uid, blocks, fast_end, draining, out, doubtful }))
+    Ok((number, Disk { uid, blocks, fast_end, draining, out, doubtful, has_sums }))
 }
 
 fn read_volume(

@@ -16,7 +16,7 @@ use crate::pool::names::{DiskUid, PoolUid};
 
 /// The newest version of the format. A pool is written in the version that it was made in, until it
 /// is upgraded.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 const _: () = assert!(VERSION_FIRST < VERSION);
 
@@ -65,7 +65,7 @@ impl core::fmt::Display for DecodeError {
 }
 
 /// Fills in the fields that every structure has, the checksum last.
-fn seal(bytes: &mut [u8], magic: [u8; 8], pool: PoolUid, version: u32) {
+pub(crate) fn seal(bytes: &mut [u8], magic: [u8; 8], pool: PoolUid, version: u32) {
     assert!(bytes.len().is_multiple_of(UNIT_BYTES), "whole units are written");
     assert!(!bytes.is_empty(), "a structure has a unit");
     MAGIC.put(bytes, &magic);
@@ -78,7 +78,7 @@ fn seal(bytes: &mut [u8], magic: [u8; 8], pool: PoolUid, version: u32) {
 }
 
 /// Validates the fields that every structure has.
-fn unseal(bytes: &[u8], magic: [u8; 8]) -> Result<(), DecodeError> {
+pub(crate) fn unseal(bytes: &[u8], magic: [u8; 8]) -> Result<(), DecodeError> {
     assert!(bytes.len() >= UNIT_BYTES, "whole units are read");
     if MAGIC.of(bytes) != magic {
         return Err(DecodeError::Foreign);

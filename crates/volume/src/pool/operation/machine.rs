@@ -162,13 +162,35 @@ impl Pool {
         disks: &[(DiskUid, u32)],
         version: u32,
     ) -> Result<Self, Refusal> {
+        Self::create_as(uid, geometry, disks, (version, false))
+    }
+
+    /// The same with a checksum area on each disk, behind the blocks that are given: the caller
+    /// makes them ([`sums`](mod@crate::pool::sums)), and serves no block before.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_with_sums(
+        uid: PoolUid,
+        geometry: Geometry,
+        disks: &[(DiskUid, u32)],
+    ) -> Result<Self, Refusal> {
+        Self::create_as(uid, geometry, disks, (VERSION, true))
+    }
+
+    fn create_as(
+        uid: PoolUid,
+        geometry: Geometry,
+        disks: &[(DiskUid, u32)],
+        (version, has_sums): (u32, bool),
+    ) -> Result<Self, Refusal> {
         assert!((VERSION_FIRST..=VERSION).contains(&version), "a version that is known");
         let mut state = State::new(uid, geometry, version);
         if disks.is_empty() {
             return Err(Refusal::Disks);
         }
         for (uid, blocks) in disks {
-            let (number, disk) = new_disk(&state, *uid, *blocks)?;
+            let (number, disk) = new_disk(&state, *uid, *blocks, has_sums)?;
             let change = Change::AddDisk { number, disk };
             state.apply(&change, &mut Effects::default()).map_err(|_| Refusal::Disks)?;
         }

@@ -38,6 +38,7 @@ pub(crate) fn new_disk(
     state: &State,
     uid: DiskUid,
     blocks: u32,
+    has_sums: bool,
 ) -> Result<(DiskId, Disk), Refusal> {
     let first = state.geometry.first_block();
     if blocks < first + 2 {
@@ -51,6 +52,6 @@ pub(crate) fn new_disk(
     assert!(fast_end < blocks, "the last block holds a label");
     Ok((
         DiskId(state.next_disk),
-        Disk { uid, blocks, fast_end, draining: false, out: false, doubtful: false },
+        Disk { uid, blocks, fast_end, draining: false, out: false, doubtful: false, has_sums },
     ))
 }

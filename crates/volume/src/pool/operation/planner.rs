@@ -71,7 +71,8 @@ impl Pool {
             Operation::Relocate { volume, zone, disks } => self.plan_settle(*volume, *zone, disks),
             Operation::Move { volume, block } => self.plan_move(*volume, *block),
             Operation::AddDisk { uid, blocks } => {
-                let (number, disk) = new_disk(&self.state, *uid, *blocks)?;
+                let has_sums = self.state.has_sums();
+                let (number, disk) = new_disk(&self.state, *uid, *blocks, has_sums)?;
                 Ok(Plan::of(vec![Change::AddDisk { number, disk }]))
             }
             Operation::DrainDisk { disk } => self.plan_leave(*disk),

@@ -5,6 +5,7 @@
 use crate::pool::limits::FINDINGS_MAX;
 use crate::pool::recovery::error::{Finding, OpenError};
 use crate::pool::recovery::search::{FoundPool, Media, search};
+use crate::pool::sums::check_sums;
 
 /// What a check found.
 #[derive(Debug)]
@@ -29,7 +30,9 @@ impl Report {
 /// # Errors
 /// If they are not a pool, or no copy of a part is intact.
 pub fn check(media: &[&dyn Media]) -> Result<Report, OpenError> {
-    let found = search(media, true)?;
+    let mut found = search(media, true)?;
+    let sums = check_sums(media, &found);
+    found.findings.extend(sums);
     let count = found.findings.len();
     let findings = found.findings.iter().take(FINDINGS_MAX).cloned().collect();
     let findings: Vec<Finding> = findings;

@@ -51,6 +51,19 @@ pub enum Damage {
         /// Which.
         copy: u32,
     },
+    /// A slot of the ledger of the checksum area: the checksums of the disk are unknown until its
+    /// data is written.
+    Ledger {
+        /// Which.
+        slot: u32,
+        /// How.
+        why: DecodeError,
+    },
+    /// The page of a region: its checksums are unknown until its data is written.
+    Sums {
+        /// Which.
+        region: u32,
+    },
 }
 
 impl fmt::Display for Damage {
@@ -65,6 +78,10 @@ impl fmt::Display for Damage {
             Self::Log { slot } => write!(f, "the log of slot {slot:?} cannot be read"),
             Self::Record { sequence, copy } => {
                 write!(f, "copy {copy} of change {sequence} is not whole")
+            }
+            Self::Ledger { slot, why } => write!(f, "slot {slot} of the checksums' ledger {why}"),
+            Self::Sums { region } => {
+                write!(f, "the page with the checksums of region {region} is damaged")
             }
         }
     }

@@ -21,6 +21,7 @@ use crate::pool::limits::UNIT_BYTES;
 use crate::pool::names::{BlockExtent, DiskUid, PoolUid};
 use crate::pool::recovery::error::{Damage, Finding, OpenError};
 use crate::pool::state::metadata::State;
+use crate::pool::sums::blocks_with_area;
 use checksum::crc64;
 
 /// A disk, or a file in its place, from which a pool's metadata are read.
@@ -186,6 +187,7 @@ fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), Open
     if blocks == 0 {
         return Err(OpenError::NotOurs { device, why: DecodeError::Foreign });
     }
+    let with_area = blocks_with_area(media.size());
     let read = |copy: u32, place: Extent| match media.read(place) {
         Ok(unit) => Label::decode(&unit, copy),
         Err(Unreadable) => Err(DecodeError::Damaged),
@@ -194,7 +196,13 @@ fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), Open
     if let Err(why @ DecodeError::Newer { .. }) = first {
         return Err(OpenError::NotOurs { device, why });
     }
-    let known = first.as_ref().map_or(blocks, |label| label.blocks);
+    // Without the first label the second is where a pool would have it on a disk of that size.
+    let is_at = |blocks: u32| {
+        let place = label_places(blocks)[1];
+        blocks > 0 && read(1, place).is_ok_and(|label| label.blocks == blocks)
+    };
+    let last = if is_at(with_area) { with_area } else { blocks };
+    let known = first.as_ref().map_or_else(|_| last, |label| label.blocks);
     if known > blocks {
         return Err(OpenError::Shrunk { device, blocks, needed: known });
     }
@@ -205,7 +213,7 @@ fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), Open
         (Ok(first), Ok(second)) if first == second => Ok((first, Vec::new())),
         (Ok(_), Ok(_)) => Err(OpenError::TwoLabels { device }),
         (Ok(label), Err(why)) => Ok((label, damaged(1, why))),
-        (Err(why), Ok(label)) if label.blocks == blocks => Ok((label, damaged(0, why))),
+        (Err(why), Ok(label)) if label.blocks == known => Ok((label, damaged(0, why))),
         (Err(why), _) => Err(OpenError::NotOurs { device, why }),
     }
 }

@@ -110,6 +110,11 @@ impl State {
         self.stale.get(&place.disk).is_some_and(|stale| stale.contains(place.block))
     }
 
+    /// Whether every disk has a checksum area: a disk that joins then gets one.
+    pub fn has_sums(&self) -> bool {
+        !self.disks.is_empty() && self.disks.values().all(|disk| disk.has_sums)
+    }
+
     /// Whether blocks of a volume have copies.
     pub fn has_mirrors(&self) -> bool {
         self.volumes.values().any(|volume| volume.layout.is_mirror())

@@ -11,6 +11,7 @@ use crate::pool::state::extent_map::{ExtentMap, Mapping};
 
 /// A disk of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the flags of a disk in an image")]
 pub struct Disk {
     /// Its permanent identity.
     pub uid: DiskUid,
@@ -25,6 +26,8 @@ pub struct Disk {
     /// Whether it has blocks that may differ, of which no other disk had a whole copy when it was
     /// taken out.
     pub doubtful: bool,
+    /// Whether it has a checksum area, behind its blocks.
+    pub has_sums: bool,
 }
 
 /// A volume, a snapshot of one, or a clone: a volume that began with the blocks of another.

@@ -18,8 +18,8 @@ fn state() -> State {
     let mut state = State::new(PoolUid([9; 16]), geometry, VERSION);
     (state.next_volume, state.next_disk, state.alarm, state.sequence) = (77, 33, 81, 0x1234);
     let uid = DiskUid([5; 16]);
-    let disk =
-        Disk { uid, blocks: 1_000, fast_end: 444, draining: false, out: false, doubtful: false };
+    let (blocks, fast_end, draining, out, doubtful) = (1_000, 444, false, false, false);
+    let disk = Disk { uid, blocks, fast_end, draining, out, doubtful, has_sums: true };
     let disks = vec![DiskId(33)];
     let (layout, zone) = (Layout::Stripe, Zone::Slow);
     let (name, size, seed) = ("archive".to_owned(), Blocks(19), 0xABCD);
@@ -83,7 +83,7 @@ fn every_field_lies_where_the_tables_say() {
         ("stale", 1),
     ];
     check(0, &IMAGE_HEAD_FIELDS, &head);
-    let disk = [("number", 33), ("blocks", 1_000), ("fast end", 444), ("flags", 1)];
+    let disk = [("number", 33), ("blocks", 1_000), ("fast end", 444), ("flags", 9)];
     check(IMAGE_HEAD_BYTES, &IMAGE_DISK_FIELDS, &disk);
     let base = IMAGE_HEAD_BYTES + IMAGE_DISK_BYTES;
     let volume = [

@@ -1,0 +1,156 @@
+//! Checksums of a served pool under real clients: what a disk has changed behind the daemon's back
+//! is read from another copy and mended, or refused, and what a kill has lost is neither.
+
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{SeekFrom, seek};
+use rustix::process::Signal;
+use serde_json::Value;
+use testkit::{Ran, Scratch, Server, client, pattern, run, spindle, verifying};
+
+const CONFIG: &str = r#"
+[[disk]]
+name = "d0"
+drive = "samsung-870evo-1t"
+backing = "d0.img"
+
+[[disk]]
+name = "d1"
+drive = "samsung-870evo-1t"
+backing = "d1.img"
+
+[[disk]]
+name = "d2"
+drive = "samsung-870evo-1t"
+backing = "d2.img"
+
+[pool]
+disks = ["d0", "d1"]
+relocation_share = "40%"
+
+[[pool.volume]]
+name = "a"
+size = "16MiB"
+layout = "mirror"
+
+[[pool.volume]]
+name = "b"
+size = "16MiB"
+layout = "single"
+disks = ["d1"]
+thin = true
+"#;
+
+/// A pool with checksums, with the volumes' writes buffered in the host or not.
+fn created(is_buffered: bool) -> Scratch {
+    let scratch = Scratch::new();
+    let buffered = CONFIG.replace("\nbacking", "\nwrite_buffer = \"64MiB\"\nbacking");
+    scratch.write("plan.toml", if is_buffered { buffered.as_str() } else { CONFIG });
+    held(&scratch, &["pool", "create", "--config", "plan.toml", "--checksums"]);
+    scratch
+}
+
+fn held(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    let ran = spindle(scratch.path(), arguments);
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+    ran
+}
+
+/// The checksums of a disk.
+fn checksums(scratch: &Scratch, disk: &str) -> Value {
+    let pool = held(scratch, &["pool", "status", "--json"]).json()["pool"].clone();
+    let disks = pool["disks"].as_array().expect("a list");
+    let found = disks.iter().find(|one| one["name"] == disk).expect("a disk of the pool");
+    found["checksums"].clone()
+}
+
+/// Changes every 16th of the 4 KiB of a disk that have this byte; returns how many it changed.
+fn corrupt(scratch: &Scratch, disk: &str, byte: u8) -> u64 {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).write(true).open(scratch.join(disk)).expect("it is there");
+    let (mut changed, mut next) = (0, 0);
+    // The file is as large as the disk, and has holes where nothing was written.
+    while let Ok(start) = seek(&file, SeekFrom::Data(next)) {
+        next = seek(&file, SeekFrom::Hole(start)).expect("it ends");
+        for at in (start.next_multiple_of(65_536)..next).step_by(65_536) {
+            let mut bytes = [0; 4_096];
+            file.read_exact_at(&mut bytes, at).expect("within the disk");
+            if bytes.iter().all(|one| *one == byte) {
+                file.write_all_at(&[byte ^ 0x40], at + 77).expect("written");
+                changed += 1;
+            }
+        }
+    }
+    changed
+}
+
+#[test]
+fn a_copy_that_was_changed_behind_its_back_is_read_from_another_and_mended() {
+    for is_buffered in [false, true] {
+        let scratch = created(is_buffered);
+        let server = Server::unix(scratch.path(), "plan.toml");
+        pattern(&server, "a", "write -P 7 0 16M", &scratch);
+        server.stop();
+        held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+        assert_eq!(corrupt(&scratch, "d0.img", 7), 256);
+        let server = Server::unix(scratch.path(), "plan.toml");
+        held(&scratch, &["pool", "scrub", "--wait"]);
+        assert!(checksums(&scratch, "d0")["wrong"].as_u64() >= Some(256), "they were found");
+        assert_eq!(checksums(&scratch, "d1")["wrong"], 0);
+        let text = held(&scratch, &["pool", "status"]).stdout;
+        assert!(text.contains("checksums: disk d0 returned "), "{text}");
+        pattern(&server, "a", "read -P 7 0 16M", &scratch);
+        server.stop();
+        assert_eq!(corrupt(&scratch, "d0.img", 7), 256, "each was mended");
+        // A read mends too.
+        let server = Server::unix(scratch.path(), "plan.toml");
+        pattern(&server, "a", "read -P 7 0 16M", &scratch);
+        pattern(&server, "a", "read -P 7 512 1536", &scratch);
+        server.stop();
+    }
+}
+
+#[test]
+fn without_another_copy_the_read_fails_and_the_rest_is_readable() {
+    let scratch = created(false);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "b", "write -P 9 0 2M", &scratch);
+    pattern(&server, "b", "write -P 5 8M 2M", &scratch);
+    server.stop();
+    assert_eq!(corrupt(&scratch, "d1.img", 9), 32);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let uri = server.uri("b");
+    let mut command = client("qemu-io");
+    command.args(["-r", "-f", "raw", "-c", "read 0 4k", &uri]);
+    let ran = run(command, scratch.path());
+    let said = ran.stdout.clone() + &ran.stderr;
+    assert!(said.contains("Input/output error"), "{ran:?}");
+    pattern(&server, "b", "read -P 9 4k 60k", &scratch);
+    pattern(&server, "b", "read -P 5 8M 2M", &scratch);
+    // What is written whole is as it was written.
+    pattern(&server, "b", "write -P 6 0 4k", &scratch);
+    pattern(&server, "b", "read -P 6 0 4k", &scratch);
+    server.stop();
+}
+
+#[test]
+fn a_kill_makes_nothing_refused() {
+    let scratch = created(false);
+    for _ in 0..3 {
+        let server = Server::unix(scratch.path(), "plan.toml");
+        pattern(&server, "b", "write -P 3 12M 1M", &scratch);
+        let shape = ["--bsrange=512-64k", "--bs_unaligned", "--iodepth=8", "--size=8m", "--thread"];
+        let mut fio = verifying(&server, "a", &[&shape[..], &["--loops=200"]].concat(), &scratch);
+        pattern(&server, "b", "write -P 4 0 8M", &scratch);
+        server.signal(Signal::KILL);
+        server.ended();
+        fio.wait().expect("it ends");
+        let server = Server::unix(scratch.path(), "plan.toml");
+        held(&scratch, &["pool", "scrub", "--wait"]);
+        pattern(&server, "b", "read -P 3 12M 1M", &scratch);
+        for disk in ["d0", "d1"] {
+            assert_eq!(checksums(&scratch, disk)["wrong"], 0);
+        }
+        server.stop();
+    }
+}

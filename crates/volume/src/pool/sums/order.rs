@@ -1,0 +1,112 @@
+//! The order of the pieces at a disk that touch the same 4 KiB.
+//!
+//! A piece waits while an older one that touches the same 4 KiB is not done and one of the two
+//! writes. So a checksum is that of the last write, whichever way a disk orders its queue.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use units::Extent;
+
+use crate::pool::sums::area::touched_sums;
+use crate::pool::sums::values::Access;
+
+/// A piece that is not done.
+#[derive(Clone, Debug)]
+pub(crate) struct SumsPiece {
+    pub(crate) extent: Extent,
+    pub(crate) access: Access,
+    pub(crate) is_issued: bool,
+}
+
+impl SumsPiece {
+    pub(crate) fn writes(&self) -> bool {
+        self.access != Access::Read
+    }
+
+    pub(crate) fn sums(&self) -> Range<u64> {
+        debug_assert!(!self.extent.is_empty(), "a piece has sectors");
+        touched_sums(self.extent)
+    }
+
+    fn conflicts_with(&self, other: &Self) -> bool {
+        let (own, theirs) = (self.sums(), other.sums());
+        debug_assert!(!own.is_empty() && !theirs.is_empty(), "both touch something");
+        let overlaps = own.start < theirs.end && theirs.start < own.end;
+        overlaps && (self.writes() || other.writes())
+    }
+}
+
+/// The pieces that are not done, by their order of arrival.
+#[derive(Clone, Debug)]
+pub(crate) struct SumsOrder<P> {
+    pub(crate) pieces: BTreeMap<u64, (P, SumsPiece)>,
+    by_id: BTreeMap<P, u64>,
+    serials: u64,
+}
+
+impl<P: Copy + Ord> SumsOrder<P> {
+    pub(crate) const fn new() -> Self {
+        Self { pieces: BTreeMap::new(), by_id: BTreeMap::new(), serials: 0 }
+    }
+
+    pub(crate) fn insert(&mut self, id: P, piece: SumsPiece) -> u64 {
+        let serial = self.serials;
+        self.serials += 1;
+        let other = self.pieces.insert(serial, (id, piece));
+        assert!(other.is_none(), "pieces are numbered in order of arrival");
+        let before = self.by_id.insert(id, serial);
+        assert!(before.is_none(), "a piece is submitted once");
+        assert_eq!(self.pieces.len(), self.by_id.len(), "each has a name");
+        serial
+    }
+
+    pub(crate) fn remove(&mut self, id: P) -> SumsPiece {
+        let serial = self.by_id.remove(&id).expect("a piece ends once");
+        let (_, piece) = self.pieces.remove(&serial).expect("it is listed");
+        assert_eq!(self.pieces.len(), self.by_id.len(), "each has a name");
+        piece
+    }
+
+    /// Whether no older piece conflicts with this one.
+    pub(crate) fn is_first(&self, serial: u64) -> bool {
+        let (_, own) = &self.pieces[&serial];
+        debug_assert!(!own.is_issued, "it waits");
+        !self.pieces.range(..serial).any(|(_, (_, other))| own.conflicts_with(other))
+    }
+
+    pub(crate) fn waiting(&self) -> Vec<u64> {
+        let waits = self.pieces.iter().filter(|(_, (_, piece))| !piece.is_issued);
+        let waiting: Vec<u64> = waits.map(|(serial, _)| *serial).collect();
+        debug_assert!(waiting.len() <= self.pieces.len(), "some of them");
+        waiting
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::{Lba, Sectors};
+
+    use super::*;
+
+    #[test]
+    fn a_read_waits_for_a_write_to_the_same_4_kib_and_for_no_other() {
+        let mut order = SumsOrder::new();
+        let piece = |start, access| {
+            let extent = Extent::new(Lba(start), Sectors(1));
+            SumsPiece { extent, access, is_issued: false }
+        };
+        let write = order.insert(1, piece(0, Access::Erase));
+        let same = order.insert(2, piece(7, Access::Read));
+        let again = order.insert(3, piece(1, Access::Read));
+        let other = order.insert(4, piece(8, Access::Read));
+        let firsts = [write, same, again, other].map(|serial| order.is_first(serial));
+        assert_eq!(firsts, [true, false, false, true]);
+        order.remove(1);
+        assert!(order.is_first(same) && order.is_first(again), "reads do not wait for reads");
+    }
+}
