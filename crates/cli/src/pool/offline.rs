@@ -242,9 +242,8 @@ fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()
 
 pub(super) fn create(create: &Create, json: bool) -> anyhow::Result<ExitStatus> {
     let devices = open_all(&create.disks, true)?;
-    let usable = |device: &Device| match create.checksums {
-        true => blocks_with_area(device.size),
-        false => disk_blocks(device.size),
+    let usable = |device: &Device| {
+        if create.checksums { blocks_with_area(device.size) } else { disk_blocks(device.size) }
     };
     let mut disks = Vec::new();
     for device in &devices {

@@ -37,11 +37,12 @@ impl SumsUse {
         match work {
             Work::Metadata { .. } | Work::Flush => Self::None,
             Work::Request { extent, .. } if extent.is_empty() => Self::None,
-            Work::Request { op: Op::Read, .. } => Self::Read,
+            Work::Request { op: Op::Read, .. } | Work::Load { .. } | Work::Verify { .. } => {
+                Self::Read
+            }
             Work::Request { op: Op::Write, .. } | Work::Store { .. } => Self::Write,
             Work::Request { op: Op::WriteZeroes, .. } => Self::WriteZeroes,
             Work::Request { .. } | Work::Erase { .. } => Self::Erase,
-            Work::Load { .. } | Work::Verify { .. } => Self::Read,
         }
     }
 }
@@ -160,7 +161,7 @@ impl PoolSums {
             if let Some(request) = own.ready.pop() {
                 return Some(Issue::Send(own.place, request));
             }
-            while let Some(output) = own.sums.poll() {
+            if let Some(output) = own.sums.poll() {
                 match output {
                     SumsOutput::Go(piece) => {
                         let request = own.waiting.remove(&piece).expect("it waits");
