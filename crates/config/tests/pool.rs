@@ -225,8 +225,8 @@ fn a_volume_of_high_priority_has_its_limit_from_each_disk() {
     assert_eq!(plan.promised(D1).reserved(), Share::NONE);
 }
 
-/// For every end of the metadata, the zones of the disk lie within the extents that admission
-/// assumes, and these extents are no larger than necessary.
+/// For every end of the metadata, with and without checksum areas, the zones of the disk lie within
+/// the extents that admission assumes, and these extents are no larger than necessary.
 #[test]
 fn a_zone_holds_the_parts_of_every_pool() {
     let plan = parse(&disks(1, ""));
@@ -236,8 +236,10 @@ fn a_zone_holds_the_parts_of_every_pool() {
     let whole = Extent::new(units::Lba(0), Sectors(u64::from(blocks) * BLOCK_SECTORS.0));
     assert_eq!(disk.zone(Zone::Any), whole);
     let (mut ends, log) = (Vec::new(), LOG_UNITS_MAX);
+    let all_blocks = [false, true].map(|has_sums| disk.blocks_in_pool(has_sums));
     for image in (4..=IMAGE_UNITS_MAX).step_by(101).chain([IMAGE_UNITS_MAX]) {
-        for log in [8, 100, log] {
+        for (log, blocks) in [8, 100, log].into_iter().flat_map(|log| all_blocks.map(|b| (log, b)))
+        {
             let geometry = Geometry::new(image, log).expect("within the limits");
             let end = u64::from(geometry.fast_end(blocks)) * BLOCK_SECTORS.0;
             assert!(end <= fast.end().0, "{image}, {log}: {end} in {fast}");
