@@ -45,7 +45,12 @@ pub(crate) fn sums_of(extent: Extent, bytes: &[u8]) -> Vec<Sum> {
     let bytes = bytes.get(units::Sectors(skip).bytes_usize()..).unwrap_or_default();
     let count = usize::try_from(whole.end - whole.start).expect("a piece is in memory");
     assert!(bytes.len() >= count * len, "the bytes are those of the extent");
-    bytes.chunks_exact(len).take(count).map(sum_of).collect()
+    each_sum(&bytes[..count * len])
+}
+
+/// The checksums of these 4 KiB, one after the other.
+fn each_sum(bytes: &[u8]) -> Vec<Sum> {
+    bytes.chunks_exact(units::Sectors(SUM_SECTORS).bytes_usize()).map(sum_of).collect()
 }
 
 /// A piece that a disk has completed, with the bytes that it read, or their digest.
@@ -68,9 +73,7 @@ impl PieceDone {
             _ => Digest::default(),
         };
         let sums = match &result {
-            Ok(bytes) if read_data.is_summed => {
-                bytes.chunks_exact(units::Sectors(SUM_SECTORS).bytes_usize()).map(sum_of).collect()
-            }
+            Ok(bytes) if read_data.is_summed => each_sum(bytes),
             _ => Vec::new(),
         };
         let kept = |bytes| if read_data.of == ReadUse::Kept { bytes } else { Vec::new() };

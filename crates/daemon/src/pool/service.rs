@@ -471,12 +471,10 @@ impl Inner {
             within: None,
         };
         let state = self.flow.pool().state();
-        let sums = state.disk(disk).filter(|there| there.has_sums);
-        let request = match sums {
-            Some(there) => self.sums.submit((disk, there, state.pool), (place, request), sums_use),
-            None => Some((place, request)),
-        };
-        if let Some((place, request)) = request {
+        let there = state.disk(disk).filter(|there| there.has_sums);
+        if let Some((there, sums_use)) = there.zip(sums_use) {
+            self.sums.submit((disk, there, state.pool), (place, request), sums_use);
+        } else {
             self.carry_out(Issue::Send(place, request));
         }
     }

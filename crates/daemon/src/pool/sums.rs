@@ -9,7 +9,7 @@ use volume::DiskId;
 use volume::pool::flow::{PieceId, Work};
 use volume::pool::sums::{
     Access, DiskSums, Ledger, PageOwner, SUM_SECTORS, SumsAction, SumsArea, SumsOutput, SumsStatus,
-    SumsStepId, Verdict, whole_sums,
+    SumsStepId, Verdict, touched_sums, whole_sums,
 };
 use volume::pool::{Blocks, Disk, PoolUid};
 
@@ -24,8 +24,6 @@ const FIRST_STEP: u64 = 1 << 63;
 /// What a piece does to the checksums of its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SumsUse {
-    /// It is of the pool's metadata, which have checksums of their own, or moves no data.
-    None,
     Read,
     Write,
     WriteZeroes,
@@ -33,16 +31,17 @@ pub(super) enum SumsUse {
 }
 
 impl SumsUse {
-    pub(super) fn of(work: &Work) -> Self {
+    /// `None`: it is of the pool's metadata, which have checksums of their own, or moves no data.
+    pub(super) fn of(work: &Work) -> Option<Self> {
         match work {
-            Work::Metadata { .. } | Work::Flush => Self::None,
-            Work::Request { extent, .. } if extent.is_empty() => Self::None,
+            Work::Metadata { .. } | Work::Flush => None,
+            Work::Request { extent, .. } if extent.is_empty() => None,
             Work::Request { op: Op::Read, .. } | Work::Load { .. } | Work::Verify { .. } => {
-                Self::Read
+                Some(Self::Read)
             }
-            Work::Request { op: Op::Write, .. } | Work::Store { .. } => Self::Write,
-            Work::Request { op: Op::WriteZeroes, .. } => Self::WriteZeroes,
-            Work::Request { .. } | Work::Erase { .. } => Self::Erase,
+            Work::Request { op: Op::Write, .. } | Work::Store { .. } => Some(Self::Write),
+            Work::Request { op: Op::WriteZeroes, .. } => Some(Self::WriteZeroes),
+            Work::Request { .. } | Work::Erase { .. } => Some(Self::Erase),
         }
     }
 }
@@ -102,19 +101,16 @@ impl PoolSums {
         Self { found, ..Self::default() }
     }
 
-    /// Takes a piece; returns it if it needs no checksums.
+    /// Takes a piece at a disk that has checksums: it goes when [`Self::poll`] says so.
     pub(super) fn submit(
         &mut self,
         (id, disk, member): (DiskId, &Disk, PoolUid),
         (place, mut request): (PoolDisk, DiskRequest),
         sums_use: SumsUse,
-    ) -> Option<(PoolDisk, DiskRequest)> {
+    ) {
         let Origin::Pool { piece, client, read_data } = request.origin else {
             unreachable!("a piece of the pool")
         };
-        if sums_use == SumsUse::None || !disk.has_sums {
-            return Some((place, request));
-        }
         let found = &mut self.found;
         let own = self
             .disks
@@ -123,6 +119,9 @@ impl PoolSums {
         own.place = place;
         let mut extent = request.operation.extent;
         let mut wanted = None;
+        if sums_use != SumsUse::Read {
+            own.written.insert(request.volume);
+        }
         let access = match sums_use {
             SumsUse::Read => {
                 let whole = widened(extent);
@@ -134,24 +133,16 @@ impl PoolSums {
                 request.origin = Origin::Pool { piece, client, read_data };
                 Access::Read
             }
-            SumsUse::Write => {
-                own.written.insert(request.volume);
-                Access::Write(sums_of(extent, &request.data))
-            }
+            SumsUse::Write => Access::Write(sums_of(extent, &request.data)),
             SumsUse::WriteZeroes => {
-                own.written.insert(request.volume);
                 let zero = sum_of(&[0; 4_096]);
                 Access::Write(whole_sums(extent).map(|_| zero).collect())
             }
-            SumsUse::Erase | SumsUse::None => {
-                own.written.insert(request.volume);
-                Access::Erase
-            }
+            SumsUse::Erase => Access::Erase,
         };
         own.waiting.insert(piece, request);
         self.issued.insert(piece, Issued { disk: id, wanted });
         own.sums.submit(piece, extent, access);
-        None
     }
 
     /// What is to be done now.
@@ -300,10 +291,10 @@ impl SumsOfDisk {
 
 /// The whole 4 KiB that an extent touches.
 fn widened(extent: Extent) -> Extent {
-    let start = extent.start.0 / SUM_SECTORS * SUM_SECTORS;
-    let end = extent.end().0.next_multiple_of(SUM_SECTORS);
-    debug_assert!(start < end, "an extent has sectors");
-    Extent::new(Lba(start), Sectors(end - start))
+    let sums = touched_sums(extent);
+    let count = sums.end - sums.start;
+    debug_assert!(count > 0, "an extent has sectors");
+    Extent::new(Lba(sums.start * SUM_SECTORS), Sectors(count * SUM_SECTORS))
 }
 
 fn request_of(

@@ -117,7 +117,7 @@ pub fn whole_sums(extent: Extent) -> Range<u64> {
 }
 
 /// The 4 KiB that an extent touches, in part or wholly.
-pub(crate) fn touched_sums(extent: Extent) -> Range<u64> {
+pub fn touched_sums(extent: Extent) -> Range<u64> {
     let touched = extent.start.0 / SUM_SECTORS..extent.end().0.div_ceil(SUM_SECTORS);
     debug_assert!(touched.start < touched.end, "an extent has sectors");
     touched
@@ -133,7 +133,7 @@ pub(crate) fn place_of(sum: u64) -> (u32, usize) {
 }
 
 /// Sectors of the checksum area of a disk of which a pool uses `blocks` blocks: 0.1 % of it.
-pub fn area_sectors(blocks: Blocks) -> Sectors {
+fn area_sectors(blocks: Blocks) -> Sectors {
     SumsArea::of(blocks).extent().len
 }
 

@@ -8,7 +8,6 @@ use crate::pool::recovery::search::{FoundPool, Media, Unreadable};
 use crate::pool::state::volume::Disk;
 use crate::pool::sums::area::SumsArea;
 use crate::pool::sums::format::{Ledger, PageOwner, decode_page};
-use crate::pool::sums::machine::DiskSums;
 
 /// The checksum area of a disk, as found on it.
 #[derive(Clone, Debug)]
@@ -43,14 +42,6 @@ pub fn find_sums(
     let owner = PageOwner { pool, disk: disk.uid, area: new_area };
     let ledger = Ledger::newest(slots.map(Result::ok));
     FoundSums { ledger: ledger.unwrap_or_else(|| Ledger::new(owner, area)), damage }
-}
-
-impl<P: Copy + Ord> DiskSums<P> {
-    /// The checksums of a disk, from what was found.
-    pub fn open(disk: &Disk, found: FoundSums) -> Self {
-        assert!(disk.has_sums, "the disk has a checksum area");
-        Self::new(SumsArea::of(Blocks(disk.blocks)), found.ledger)
-    }
 }
 
 /// Reads every page of every checksum area, and returns what is damaged.

@@ -36,7 +36,7 @@ mod values;
 
 pub use area::{
     LEDGER_HEAD_BYTES, PAGE_HEAD_BYTES, SUM_SECTORS, SUMS_OF_REGION, SUMS_REGION_BLOCKS, SumsArea,
-    area_sectors, blocks_with_area, whole_sums,
+    blocks_with_area, touched_sums, whole_sums,
 };
 pub(crate) use find::check_sums;
 pub use find::{FoundSums, find_sums};
