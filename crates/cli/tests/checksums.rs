@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{SeekFrom, seek};
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::{Ran, Scratch, Server, client, pattern, run, spindle, verifying};
+use testkit::{Scratch, Server, client, held, pattern, run, verifying};
 
 const CONFIG: &str = r#"
 [[disk]]
@@ -48,12 +48,6 @@ fn created(is_buffered: bool) -> Scratch {
     scratch.write("plan.toml", if is_buffered { buffered.as_str() } else { CONFIG });
     held(&scratch, &["pool", "create", "--config", "plan.toml", "--checksums"]);
     scratch
-}
-
-fn held(scratch: &Scratch, arguments: &[&str]) -> Ran {
-    let ran = spindle(scratch.path(), arguments);
-    assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
-    ran
 }
 
 /// The checksums of a disk.

@@ -6,7 +6,7 @@ use std::process::Child;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::{Ran, Scratch, Server, pattern, spindle, verified, verifying};
+use testkit::{Scratch, Server, held, pattern, spindle, verified, verifying};
 
 /// Three disks of a pool, of which one may vanish, and one further disk. The disks are flash, so
 /// that the tests are fast.
@@ -76,12 +76,6 @@ fn created(vanish_after: Option<u32>, buffers: Buffers) -> Scratch {
     scratch.write("plan.toml", config(&faults.unwrap_or_default(), buffers));
     held(&scratch, &["pool", "create", "--config", "plan.toml"]);
     scratch
-}
-
-fn held(scratch: &Scratch, arguments: &[&str]) -> Ran {
-    let ran = spindle(scratch.path(), arguments);
-    assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
-    ran
 }
 
 fn refused(scratch: &Scratch, arguments: &[&str], why: &str) {

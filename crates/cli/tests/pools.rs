@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
-use testkit::{Ran, Scratch, Server, client, pattern, spindle, succeed, verified, verifying};
+use testkit::{Scratch, Server, client, held, pattern, spindle, succeed, verified, verifying};
 
 /// Three disks of a pool and one further disk; `BACKING` is a placeholder. The disks are flash, so
 /// that the tests are fast.
@@ -61,12 +61,6 @@ fn created() -> Scratch {
     scratch.write("plan.toml", in_files());
     held(&scratch, &["pool", "create", "--config", "plan.toml"]);
     scratch
-}
-
-fn held(scratch: &Scratch, arguments: &[&str]) -> Ran {
-    let ran = spindle(scratch.path(), arguments);
-    assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
-    ran
 }
 
 fn pool(scratch: &Scratch) -> serde_json::Value {

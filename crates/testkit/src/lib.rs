@@ -15,5 +15,5 @@ pub use data::{pattern, verified, verifying};
 pub use export::Export;
 pub use noise::noise;
 pub use process::{Ran, binary, client, lab, run, spindle, succeed};
-pub use scratch::Scratch;
+pub use scratch::{Scratch, held};
 pub use server::{Server, config};

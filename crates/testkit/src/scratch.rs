@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::process::target_directory;
+use crate::process::{Ran, spindle, target_directory};
 
 /// A directory that is removed with its value.
 #[derive(Debug)]
@@ -65,4 +65,14 @@ impl Scratch {
         names.sort();
         names
     }
+}
+
+/// Runs `spindle` with `arguments` in a directory of a test, where it has to succeed.
+///
+/// # Panics
+/// If its exit code is not 0.
+pub fn held(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    let ran = spindle(scratch.path(), arguments);
+    assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+    ran
 }
