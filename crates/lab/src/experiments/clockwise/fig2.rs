@@ -29,7 +29,7 @@ fn fig2(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let mut tables = Vec::new();
     for ((layout, name), done) in LINES.into_iter().zip(1_u32..) {
         let mut table = Series::new(
-            name.replace([' ', ','], "-").replace("--", "-"),
+            table_name(name),
             &["streams", "load_mb_per_s", "slack_ms", "slack_in_published_range_ms"],
         );
         for allocation in Allocation::new(layout, &profile, SEED).loads() {
@@ -45,16 +45,31 @@ fn fig2(on_progress: &mut dyn FnMut(f64)) -> Findings {
         on_progress(f64::from(done) / 4.0);
     }
     let checks = checks(&tables);
-    let line = |(table, (_, name)): (&Series, (Layout, &str))| Line {
+    let caption = "Least slack of three atlas-ii against the load of the streams admitted";
+    findings(checks, tables, (caption, LINES.map(|(_, name)| name)))
+}
+
+/// The name of the table of a line.
+pub(super) fn table_name(line: &str) -> String {
+    line.replace([' ', ','], "-").replace("--", "-")
+}
+
+/// The plot of the slack, a line for each table, with the checks and the tables.
+pub(super) fn findings(
+    checks: Vec<Check>,
+    tables: Vec<Series>,
+    (caption, lines): (&str, [&str; 4]),
+) -> Findings {
+    let line = |(table, name): (&Series, &str)| Line {
         name: name.into(),
         points: table.points(1, 2),
         dashed: false,
     };
     let plot = Plot {
-        caption: "Least slack of three atlas-ii against the load of the streams admitted".into(),
+        caption: caption.into(),
         x: "load of the streams, MB/s".into(),
         y: "slack ΔL, ms".into(),
-        lines: tables.iter().zip(LINES).map(line).collect(),
+        lines: tables.iter().zip(lines).map(line).collect(),
         ..Plot::default()
     };
     Findings { checks, series: tables, plots: vec![("", plot)] }

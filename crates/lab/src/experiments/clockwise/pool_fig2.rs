@@ -1,11 +1,10 @@
 //! Figure 2 on a pool: the slack ΔL against the load that is admitted (RTAS 2000 §4.1).
 
 use engine::PolicyName;
-use plot::{Line, Plot};
 
 use super::super::check::Check;
 use super::super::experiment::{Experiment, Findings, Series};
-use super::fig2::{ENDS, PERIOD_MS, ms};
+use super::fig2::{ENDS, PERIOD_MS, findings, ms, table_name};
 use super::pool::Placement;
 
 pub(crate) const POOL_FIG2: Experiment = Experiment {
@@ -26,8 +25,7 @@ const POLICY: PolicyName = PolicyName::DeltaL;
 fn fig2(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let mut tables = Vec::new();
     for ((placement, name), done) in LINES.into_iter().zip(1_u32..) {
-        let name = name.replace([' ', ','], "-").replace("--", "-");
-        let mut table = Series::new(name, &["streams", "load_mb_per_s", "slack_ms"]);
+        let mut table = Series::new(table_name(name), &["streams", "load_mb_per_s", "slack_ms"]);
         for load in placement.loads(POLICY) {
             let streams = f64::from(u32::try_from(load.kinds.len()).expect("few"));
             table.rows.push(vec![streams, load.mb_per_s(), ms(load.slack(POLICY))]);
@@ -36,19 +34,8 @@ fn fig2(on_progress: &mut dyn FnMut(f64)) -> Findings {
         on_progress(f64::from(done) / 4.0);
     }
     let checks = checks(&tables);
-    let line = |(table, (_, name)): (&Series, (Placement, &str))| Line {
-        name: name.into(),
-        points: table.points(1, 2),
-        dashed: false,
-    };
-    let plot = Plot {
-        caption: "Least slack of a pool of three atlas-ii against the load of the streams".into(),
-        x: "load of the streams, MB/s".into(),
-        y: "slack ΔL, ms".into(),
-        lines: tables.iter().zip(LINES).map(line).collect(),
-        ..Plot::default()
-    };
-    Findings { checks, series: tables, plots: vec![("", plot)] }
+    let caption = "Least slack of a pool of three atlas-ii against the load of the streams";
+    findings(checks, tables, (caption, LINES.map(|(_, name)| name)))
 }
 
 fn checks(tables: &[Series]) -> Vec<Check> {
