@@ -336,7 +336,7 @@ fn main() -> ExitCode {
     if !is_cheap {
         eprintln!("a request costs more than {RATIO_MAX} times as much under spindle");
     } else if long > RATIO_MAX {
-        eprintln!("missed, as is known: a long request costs {long:.2} times as much, not 1.3");
+        eprintln!("missed, as is known: a long request costs {long:.2} times, not {RATIO_MAX}");
     }
     ExitCode::from(u8::from(!(scales && is_cheap && is_quick)))
 }

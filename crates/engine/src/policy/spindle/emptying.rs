@@ -81,8 +81,7 @@ impl Spindle {
 
     /// The same of the current quantum, if it is `volume`'s.
     pub(super) fn emptying_part_of(&self, volume: VolumeId, own: DiskTime) -> DiskTime {
-        let quantum = self.quantum.as_ref().filter(|quantum| quantum.volume == volume);
-        let part = quantum.and_then(|quantum| self.emptying_part(quantum, own));
+        let part = self.quantum_of(volume).and_then(|quantum| self.emptying_part(&quantum, own));
         debug_assert!(part.is_none_or(|part| part <= own), "no more than the cost is shared");
         part.unwrap_or_default()
     }
