@@ -53,10 +53,10 @@ pub use resources::disk::{
 pub use resources::events::EventQuery;
 pub use resources::latency::{Latency, LatencySpec};
 pub use resources::pool::{
-    Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolDisk, PoolResync, PoolVolume,
-    Relocate,
+    Forced, Moving, NamedSpec, Pool, PoolAnswer, PoolChange, PoolResync, PoolVolume, Relocate,
 };
 pub use resources::pool_checksums::PoolChecksums;
+pub use resources::pool_disk::{PoolDisk, PoolSpare};
 pub use resources::pool_scrub::PoolScrub;
 pub use resources::promises::{PromisesAnswer, VolumePromises};
 pub use resources::session::SessionSpec;

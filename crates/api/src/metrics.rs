@@ -18,8 +18,8 @@ use std::fmt::Write as _;
 
 use config::{Labels, Plan, priority_name};
 use daemon::{
-    Buckets, ChecksumsView, DiskState, DiskStatus, Operator, PoolDiskState, PoolView,
-    ResyncEstimate, Status, Traffic, VolumeStatus,
+    Buckets, ChecksumsView, DiskState, DiskStatus, Operator, PoolDiskState, PoolDiskView, PoolView,
+    ResyncEstimate, SpareView, Status, Traffic, VolumeStatus,
 };
 use nbd::{Connections, ExportId, Transport};
 use units::Share;
@@ -234,6 +234,10 @@ const POOL: &[Family<PoolView>] = &[
     gauge("disks_out", "Those of them that failed, or are missing.", |p| {
         let out = p.disks.iter().filter(|disk| disk.state != PoolDiskState::In);
         Value::Whole(out.count() as u64)
+    }),
+    gauge("disks_without_spare", "Those of them whose place every spare was refused.", |p| {
+        let refused = |disk: &&PoolDiskView| matches!(disk.spare, Some(SpareView::Refused(_)));
+        Value::Whole(p.disks.iter().filter(refused).count() as u64)
     }),
     gauge("degraded_bytes", "Mirrors' copies that are stale, or on a disk that is out.", |p| {
         Value::Whole(p.volumes.iter().map(|volume| volume.degraded.0).sum())

@@ -261,6 +261,49 @@ fn a_spare_takes_the_place_of_a_disk_that_failed_by_itself() {
     each_may_be_missing(&scratch, &["d0", "d4"], &reads);
 }
 
+/// What is said of the spares for a disk that failed: its `spare` in the pool's state, and the text
+/// for operators.
+fn said_of_spares(config: &str) -> (Value, String, String) {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", config);
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    verified(verifying_loops(&server, "a", 4, &scratch));
+    let spare = loop {
+        let found = pool(&scratch);
+        let disk = found["disks"].as_array().expect("disks").iter().find(|one| one["number"] == 1);
+        let disk = disk.expect("it is the pool's");
+        if let Some(spare) = disk.get("spare") {
+            assert_eq!(disk["state"], "out", "{disk}");
+            break spare.clone();
+        }
+    };
+    let text = held(&scratch, &["pool", "status"]).stdout;
+    let api = api::Client::new(&scratch.join("spindle-api.sock"));
+    let metrics = api.metrics().expect("an answer");
+    server.stop();
+    (spare, text, metrics)
+}
+
+#[test]
+fn a_spare_is_announced_and_one_that_is_refused_is_told() {
+    let all = with_spares("faults = { vanish_after = 700 }");
+    let later = all.replace("spare_after = \"0s\"", "spare_after = \"1h\"");
+    let (spare, text, metrics) = said_of_spares(&later);
+    let seconds = spare["takes_over_in_s"].as_f64().expect("a spare is waiting");
+    assert!((0.0..=3_600.0).contains(&seconds), "{spare}");
+    assert!(text.contains("a spare takes its place in "), "{text}");
+    assert!(metrics.contains("\nspindle_pool_disks_without_spare{pool="), "{metrics}");
+    let (before, behind) = all.split_once("[[disk]]\nname = \"d4\"").expect("it has two spares");
+    let small = format!("{before}{}", &behind[behind.find("[pool]").expect("a pool")..]);
+    let (spare, text, metrics) = said_of_spares(&small);
+    let why = spare["refused"].as_str().expect("it is too small");
+    assert!(why.starts_with("d3: "), "{why}");
+    assert!(text.contains(&format!("no spare may have its place: {why}")), "{text}");
+    let count = metrics.lines().find(|line| line.contains("disks_without_spare{"));
+    assert!(count.is_some_and(|line| line.ends_with(" 1")), "{count:?}");
+}
+
 #[test]
 fn a_rebuild_says_what_is_left_and_when_it_ends() {
     let scratch = Scratch::new();

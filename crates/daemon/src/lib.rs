@@ -54,7 +54,7 @@ pub use pool::discovery::{PoolError, random_uid};
 pub use pool::resync_trend::{ResyncEstimate, TREND_WINDOW};
 pub use pool::view::{
     ChecksumsView, Moving, PoolDiskState, PoolDiskView, PoolView, PoolVolumeView, ResyncView,
-    ScrubView,
+    ScrubView, SpareView,
 };
 pub use startup::daemon::{Daemon, Layer};
 pub use startup::error::StartError;

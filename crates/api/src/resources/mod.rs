@@ -10,6 +10,7 @@ pub(crate) mod events;
 pub(crate) mod latency;
 pub(crate) mod pool;
 pub(crate) mod pool_checksums;
+pub(crate) mod pool_disk;
 pub(crate) mod pool_scrub;
 pub(crate) mod promises;
 pub(crate) mod session;

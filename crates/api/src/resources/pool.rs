@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use daemon::{Operator, PoolDiskState, PoolDiskView, PoolView, PoolVolumeView, ResyncView};
+use daemon::{Operator, PoolView, PoolVolumeView, ResyncView};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -14,7 +14,7 @@ use utoipa_axum::routes;
 use volume::pool::{DiskUid, Zone};
 
 use super::admission::{ChangeAdmission, ChangeAdmissionAnswer};
-use super::pool_checksums::PoolChecksums;
+use super::pool_disk::PoolDisk;
 use super::pool_scrub::PoolScrub;
 use crate::answers::answers;
 use crate::context::{Answered, Api};
@@ -97,30 +97,6 @@ pub struct Pool {
     pub volumes: Vec<PoolVolume>,
 }
 
-/// A disk of a pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct PoolDisk {
-    /// Its number in the pool.
-    pub number: u32,
-    /// Its name in the config; absent if the disk is missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Its capacity for volumes.
-    pub bytes: u64,
-    /// The free part of that capacity.
-    pub free_bytes: u64,
-    /// Whether it is being drained.
-    pub leaving: bool,
-    /// `in`; `failing`, until the pool has stored that it is out; `out`: it failed, and is there;
-    /// `out-missing`; or `missing`: it is not there, and the pool does not go on without it.
-    pub state: String,
-    /// The part of it that missed writes: it is written again when the disk is in.
-    pub stale_bytes: u64,
-    /// The checksums of its data; absent if it has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checksums: Option<PoolChecksums>,
-}
-
 /// The resynchronisation of a pool's mirrors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PoolResync {
@@ -197,22 +173,6 @@ answers! {
     PoolAnswer {
         /// The pool.
         pool: Pool
-    }
-}
-
-impl From<PoolDiskView> for PoolDisk {
-    fn from(disk: PoolDiskView) -> Self {
-        let PoolDiskView { number, name, size, free, leaving, state, stale, checksums } = disk;
-        let state = match state {
-            PoolDiskState::In => "in",
-            PoolDiskState::Failing => "failing",
-            PoolDiskState::Out => "out",
-            PoolDiskState::OutMissing => "out-missing",
-            PoolDiskState::Missing => "missing",
-        };
-        let (bytes, free_bytes, stale_bytes) = (size.0, free.0, stale.0);
-        let (state, checksums) = (state.to_owned(), checksums.map(PoolChecksums::from));
-        Self { number, name, bytes, free_bytes, leaving, state, stale_bytes, checksums }
     }
 }
 

@@ -38,6 +38,13 @@ pub(super) fn lines(pool: &Pool) -> Vec<String> {
             _ => continue,
         };
         lines.push(format!("out: disk {name}: {why}\n"));
+        let spare = disk.spare.as_ref();
+        if let Some(seconds) = spare.and_then(|spare| spare.takes_over_in_s) {
+            lines.push(format!("  a spare takes its place in {}\n", span(seconds)));
+        }
+        if let Some(why) = spare.and_then(|spare| spare.refused.as_ref()) {
+            lines.push(format!("  no spare may have its place: {why}\n"));
+        }
         lines.push(match &disk.name {
             Some(known) => format!(
                 "  to do: `spindle disk reopen {known}` once it works, or `spindle pool replace \

@@ -58,7 +58,7 @@ impl Operator {
         let names = service.disks().into_iter();
         let names = names.map(|(id, disk)| (id, self.state.disk_name(disk.disk).to_owned()));
         let names = names.collect();
-        Some(service.inspect_with_trends(|flow, parts| PoolView::new(flow, parts, &names)))
+        Some(service.view(|flow, parts| PoolView::new(flow, parts, &names)))
     }
 
     /// The number of connections of each volume that has one, by transport.

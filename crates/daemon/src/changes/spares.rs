@@ -1,14 +1,19 @@
 //! Spares take the place of disks that the pool has taken out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use config::{Document, PoolPlan};
-use units::Instant;
+use units::{Duration, Instant};
 use volume::DiskId;
 use volume::pool::DiskUid;
 
 use super::operator::Operator;
 use crate::pool::discovery::random_uid;
+use crate::pool::view::{SpareView, SpareViews};
+
+/// The interval at which a spare that was refused is asked again, if the config stays as it is.
+const RETRY: Duration = Duration::from_secs(60);
 
 /// The disks that are out, and what was said about them.
 #[derive(Debug, Default)]
@@ -16,37 +21,80 @@ pub(super) struct Spares {
     /// Since when each disk is out; what the pool found out when it was opened is out since then.
     out_since: BTreeMap<DiskId, Instant>,
     /// Why no spare took a disk's place: each reason is reported once.
-    reported: BTreeMap<DiskId, String>,
+    refusals: BTreeMap<DiskId, Refusal>,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    why: String,
+    at: Instant,
+    /// The config with which it was refused.
+    config: Arc<Document>,
+}
+
+impl Spares {
+    fn note_refusal(&mut self, disk: DiskId, why: String, (at, config): (Instant, Arc<Document>)) {
+        let known = self.refusals.get(&disk);
+        if known.is_none_or(|refusal| refusal.why != why) {
+            eprintln!("pool: no spare has the place of a disk that is out: {why}");
+        }
+        self.refusals.insert(disk, Refusal { why, at, config });
+    }
+}
+
+impl Refusal {
+    fn holds(&self, now: Instant, config: &Arc<Document>) -> bool {
+        Arc::ptr_eq(&self.config, config) && now.since(self.at) < RETRY
+    }
 }
 
 impl Operator {
     /// Gives the places of the disks that have been out for the pool's `spare_after` to spares, one
-    /// each. A spare that is refused (it is too small, or does not admit what the disk did) is
-    /// passed over.
+    /// each, and notes what becomes of the others. A spare that is refused (it is too small, or
+    /// does not admit what the disk did) is passed over.
     pub(super) fn use_spares(&self, spares: &mut Spares) {
         let document = self.document();
-        let Some(plan) = &document.plan().pool else { return };
-        let now = self.now();
-        let out = self.disks_out_of_pool();
+        let Some(pool) = &self.state.pool else { return };
+        let has_spares = document.plan().disks.iter().any(|disk| disk.spare);
+        let out = if has_spares { self.disks_out_of_pool() } else { Vec::new() };
         spares.out_since.retain(|disk, _| out.contains(disk));
-        spares.reported.retain(|disk, _| out.contains(disk));
+        spares.refusals.retain(|disk, _| out.contains(disk));
+        let mut views = SpareViews::new();
         for disk in out {
-            let since = *spares.out_since.entry(disk).or_insert(now);
-            if now.since(since) < plan.spare_after {
-                continue;
-            }
-            match self.use_spare((&document, plan), disk) {
+            let (is_placed, view) = self.give_place(spares, &document, disk);
+            views.extend(view.map(|view| (disk, view)));
+            if is_placed {
                 // The config is another now, and the next disk's turn is the next check.
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(why) => {
-                    if spares.reported.get(&disk) != Some(&why) {
-                        eprintln!("pool: {why}");
-                        spares.reported.insert(disk, why);
-                    }
-                }
+                break;
             }
         }
+        pool.note_spares(views);
+    }
+
+    /// Gives a disk's place to a spare if it is time. Returns whether it has, and what becomes of
+    /// the place otherwise.
+    fn give_place(
+        &self,
+        spares: &mut Spares,
+        document: &Arc<Document>,
+        disk: DiskId,
+    ) -> (bool, Option<SpareView>) {
+        let (now, plan) = (self.now(), document.plan());
+        let Some(pool) = &plan.pool else { return (false, None) };
+        let since = *spares.out_since.entry(disk).or_insert(now);
+        let left = pool.spare_after.saturating_sub(now.since(since));
+        if left > Duration::ZERO {
+            return (false, Some(SpareView::Waits(left)));
+        }
+        let known = spares.refusals.get(&disk);
+        if known.is_none_or(|refusal| !refusal.holds(now, document)) {
+            match self.use_spare((document, pool), disk) {
+                Ok(is_placed) => return (is_placed, None),
+                Err(why) => spares.note_refusal(disk, why, (now, self.document())),
+            }
+        }
+        let refusal = spares.refusals.get(&disk);
+        (false, refusal.map(|refusal| SpareView::Refused(refusal.why.clone())))
     }
 
     /// Gives a disk's place to the first spare that may have it. Returns whether there was one.
@@ -71,7 +119,7 @@ impl Operator {
         if refusals.is_empty() {
             return Ok(false);
         }
-        Err(format!("no spare has the place of disk {old}: {}", refusals.join("; ")))
+        Err(refusals.join("; "))
     }
 
     /// The name in the config of a disk that is out: that of the disk that is there, or the one

@@ -26,7 +26,7 @@ use super::buffers::Buffers;
 use super::piece::{PieceDone, ReadData, ReadUse};
 use super::resync_trend::{ResyncTrend, Trends};
 use super::sums::{Issue, PoolSums, SumsUse};
-use super::view::{bytes, scrub_left};
+use super::view::{SpareViews, ViewParts, bytes, scrub_left};
 use crate::disk::inbox::Inbox;
 use crate::disk::message::Message;
 use crate::disk::request::{DiskRequest, Origin};
@@ -69,6 +69,7 @@ struct Inner {
     accounts: BTreeMap<PoolVolumeId, PoolVolumeAccounts>,
     buffers: Buffers,
     sums: PoolSums,
+    spares: SpareViews,
     /// The pieces in flight.
     pieces: BTreeMap<PieceId, Purpose>,
     /// Those of them that are for disks of the pool that are not there.
@@ -97,6 +98,7 @@ impl PoolService {
             accounts,
             buffers: Buffers::default(),
             sums,
+            spares: SpareViews::new(),
             pieces: BTreeMap::new(),
             unreachable: Vec::new(),
             changes: BTreeMap::new(),
@@ -237,15 +239,16 @@ impl PoolService {
         read(&self.inner().flow)
     }
 
-    /// Reads the flow, what was left of late to be made equal, and to be scrubbed, and the
-    /// checksums.
-    pub(crate) fn inspect_with_trends<T>(
-        &self,
-        read: impl FnOnce(&Flow, (Trends<'_>, &PoolSums)) -> T,
-    ) -> T {
+    /// Reads the flow, and what a view shows beside it.
+    pub(crate) fn view<T>(&self, read: impl FnOnce(&Flow, ViewParts<'_>) -> T) -> T {
         let inner = self.inner();
         let trends = Trends { resync: &inner.trend, scrub: &inner.scrub_trend };
-        read(&inner.flow, (trends, &inner.sums))
+        read(&inner.flow, ViewParts { trends, sums: &inner.sums, spares: &inner.spares })
+    }
+
+    /// Notes what becomes of the places of the disks that are out.
+    pub(crate) fn note_spares(&self, spares: SpareViews) {
+        self.inner().spares = spares;
     }
 
     /// Takes a sample of what is left to be made equal. Returns whether anything is, or may be.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use units::{Bytes, Sectors};
+use units::{Bytes, Duration, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{ChangeOutcome, Flow, RelocationProgress, ScrubProgress};
 use volume::pool::sums::{SUM_SECTORS, SumsStatus};
@@ -73,6 +73,28 @@ pub struct PoolDiskView {
     pub stale: Bytes,
     /// The checksums of its data, if it has a checksum area.
     pub checksums: Option<ChecksumsView>,
+    /// What becomes of its place, if it is out and there is a spare.
+    pub spare: Option<SpareView>,
+}
+
+/// What becomes of the place of a disk that is out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpareView {
+    /// A spare takes it after this time.
+    Waits(Duration),
+    /// No spare may have it, for these reasons.
+    Refused(String),
+}
+
+/// What becomes of the places of the disks that are out.
+pub(crate) type SpareViews = BTreeMap<DiskId, SpareView>;
+
+/// What a view shows beside the flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewParts<'a> {
+    pub(crate) trends: Trends<'a>,
+    pub(crate) sums: &'a PoolSums,
+    pub(crate) spares: &'a SpareViews,
 }
 
 /// The checksums of the data of a disk, since the daemon's start.
@@ -266,7 +288,7 @@ impl PoolView {
     /// A view of the pool whose disks the daemon knows by these names.
     pub(crate) fn new(
         flow: &Flow,
-        (trends, sums): (Trends<'_>, &PoolSums),
+        ViewParts { trends, sums, spares }: ViewParts<'_>,
         names: &DiskNames,
     ) -> Self {
         let (pool, relocations) = (flow.pool(), flow.relocations());
@@ -284,6 +306,7 @@ impl PoolView {
                 state: disk_state(pool, id, names),
                 stale: bytes(state.stale(id).map_or(0, BlockSet::blocks)),
                 checksums: disk.has_sums.then(|| ChecksumsView::from(sums.status(id))),
+                spare: spares.get(&id).cloned(),
             }
         });
         let volumes = state.volumes().map(|(id, volume)| {
