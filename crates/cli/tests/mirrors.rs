@@ -304,6 +304,60 @@ fn a_spare_is_announced_and_one_that_is_refused_is_told() {
     assert!(count.is_some_and(|line| line.ends_with(" 1")), "{count:?}");
 }
 
+/// The pool with each disk on a shelf of its own, and two spares: one of the shelf of disk d0, and
+/// one of that of d1, which fails.
+fn on_shelves() -> String {
+    let small = "drive = \"memory\"\nsize = \"64MiB\"\nspare = true\n";
+    let large = "drive = \"samsung-870evo-1t\"\nbacking = \"d3.img\"\nspare = true\n";
+    let mut config = with_spares("faults = { vanish_after = 700 }").replace(small, large);
+    for (disk, shelf) in [("d0", "a"), ("d1", "b"), ("d2", "c"), ("d3", "a"), ("d4", "b")] {
+        let name = format!("name = \"{disk}\"\n");
+        config = config.replacen(&name, &format!("{name}domain = \"shelf-{shelf}\"\n"), 1);
+    }
+    config
+}
+
+#[test]
+fn a_spare_of_the_shelf_of_another_copy_is_passed_over() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", on_shelves());
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    verified(verifying_loops(&server, "a", 4, &scratch));
+    while state(&scratch, "d4") != "in" {}
+    wait_until_equal(&scratch);
+    let found = pool(&scratch);
+    let disks = found["disks"].as_array().expect("disks");
+    let shelf = |disk: &str| {
+        let disk = disks.iter().find(|one| one["name"] == disk).expect("it is the pool's");
+        disk["domain"].as_str().expect("it has one").to_owned()
+    };
+    assert_eq!(["d0", "d4", "d2"].map(shelf), ["shelf-a", "shelf-b", "shelf-c"]);
+    let volumes = found["volumes"].as_array().expect("volumes");
+    assert!(volumes.iter().all(|volume| volume["shares_domain"] == false), "{found}");
+    server.stop();
+    // With the shelf of d0 alone there is none that may have the place.
+    let all = on_shelves();
+    let (before, behind) = all.split_once("[[disk]]\nname = \"d4\"").expect("it has two spares");
+    let one = format!("{before}{}", &behind[behind.find("[pool]").expect("a pool")..]);
+    let (spare, text, _) = said_of_spares(&one);
+    let why = spare["refused"].as_str().expect("it shares a shelf");
+    assert!(why.starts_with("d3: ") && why.contains("failure domain"), "{why}");
+    assert!(text.contains(why), "{text}");
+}
+
+#[test]
+fn a_mirror_whose_copies_cannot_be_kept_apart_is_refused() {
+    let scratch = Scratch::new();
+    let config = on_shelves().replace("faults = { vanish_after = 700 }", "");
+    scratch.write("plan.toml", config.replacen("shelf-b", "shelf-a", 1));
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    let refused = spindle(scratch.path(), &["serve", "plan.toml"]);
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    let said = &refused.stderr;
+    assert!(said.contains("\"a\"") && said.contains("failure domain"), "{said}");
+}
+
 #[test]
 fn a_rebuild_says_what_is_left_and_when_it_ends() {
     let scratch = Scratch::new();

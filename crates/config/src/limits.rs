@@ -50,6 +50,8 @@ pub const CLIENTS_MAX: usize = 64;
 /// Bytes of a disk's or a volume's name. A client opens a volume by it, and file systems accept no
 /// more.
 pub const NAME_BYTES_MAX: usize = 255;
+/// Bytes of the name of a failure domain.
+pub const DOMAIN_BYTES_MAX: usize = 63;
 /// Labels of a volume.
 pub const LABELS_MAX: usize = 16;
 /// Bytes of a label's name, as for names of labels in Kubernetes.

@@ -35,6 +35,7 @@ fn disks() -> Vec<Disk> {
         profile: None,
         backing: Backing::Ram,
         spare: false,
+        domain: None,
         policy: PolicyName::Spindle,
         unkept_contracts: false,
         depth: 1,

@@ -151,6 +151,9 @@ pub struct PoolVolume {
     pub degraded_bytes: u64,
     /// The size of a mirror's blocks that have no whole copy.
     pub lost_bytes: u64,
+    /// Whether two copies of a block of a mirror are placed in one failure domain.
+    #[serde(default)]
+    pub shares_domain: bool,
     /// The progress of its relocation, if it is being relocated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moving: Option<Moving>,
@@ -212,6 +215,7 @@ impl From<PoolVolumeView> for PoolVolume {
             copies: volume.copies,
             degraded_bytes: volume.degraded.0,
             lost_bytes: volume.lost.0,
+            shares_domain: volume.shares_domain,
             moving,
         }
     }

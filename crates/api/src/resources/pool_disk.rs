@@ -14,6 +14,9 @@ pub struct PoolDisk {
     /// Its name in the config; absent if the disk is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Its failure domain; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
     /// Its capacity for volumes.
     pub bytes: u64,
     /// The free part of that capacity.
@@ -67,6 +70,7 @@ impl From<PoolDiskView> for PoolDisk {
         Self {
             number: disk.number,
             name: disk.name,
+            domain: disk.domain,
             bytes: disk.size.0,
             free_bytes: disk.free.0,
             leaving: disk.leaving,

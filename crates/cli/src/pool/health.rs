@@ -66,6 +66,13 @@ pub(super) fn lines(pool: &Pool) -> Vec<String> {
         let of = names(volumes.iter().filter(|volume| volume.degraded_bytes > 0));
         lines.push(format!("at risk: {at_risk} lack a copy, of {of}\n"));
     }
+    if volumes.iter().any(|volume| volume.shares_domain) {
+        let of = names(volumes.iter().filter(|volume| volume.shares_domain));
+        lines.push(format!(
+            "at risk: copies of {of} are in one failure domain\n  to do: `spindle pool move` to \
+             disks of other domains\n"
+        ));
+    }
     lines.extend(resync(pool));
     lines.extend(scrub(pool));
     lines.extend(pool.disks.iter().filter_map(checksums));

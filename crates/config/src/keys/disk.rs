@@ -12,6 +12,26 @@ use super::shapes::{BOOLEAN, Lazy, PATH, SHARE, numbers, sizes, times};
 use crate::defaults as d;
 use crate::limits as l;
 
+/// What a disk is to a pool.
+fn disk_in_pool() -> Vec<Key> {
+    vec![
+        Key::new(
+            "domain",
+            format!("a name of 1 to {} printable characters", l::DOMAIN_BYTES_MAX),
+            "What it fails together with: its shelf, controller or power supply. The copies of a \
+             mirror's block are on disks of different domains.",
+        )
+        .or("it fails alone"),
+        Key::new(
+            "spare",
+            BOOLEAN,
+            "Whether it takes, by itself, the place of a disk that the pool has taken out; its \
+             data is lost then. It has no volumes until then, and is none of the pool's.",
+        )
+        .or("false"),
+    ]
+}
+
 fn disk_identity() -> Vec<Key> {
     vec![
         Key::new(
@@ -74,13 +94,6 @@ fn disk_identity() -> Vec<Key> {
             "Where an emulated disk keeps its data.",
         )
         .or("\"ram\""),
-        Key::new(
-            "spare",
-            BOOLEAN,
-            "Whether it takes, by itself, the place of a disk that the pool has taken out; its \
-             data is lost then. It has no volumes until then, and is none of the pool's.",
-        )
-        .or("false"),
     ]
 }
 
@@ -325,9 +338,15 @@ fn disk_execution() -> Vec<Key> {
 }
 
 pub(crate) static DISK: Lazy = Lazy::new(|| {
-    let keys =
-        [disk_identity(), disk_schedule(), disk_memory(), disk_guarantees(), disk_execution()]
-            .concat();
+    let keys = [
+        disk_identity(),
+        disk_in_pool(),
+        disk_schedule(),
+        disk_memory(),
+        disk_guarantees(),
+        disk_execution(),
+    ]
+    .concat();
     TableKeys::new("[[disk]]", "A disk, and how its time is divided.", keys)
 });
 

@@ -18,7 +18,9 @@ use super::{
 };
 use crate::defaults;
 use crate::demand::measured_worst_case;
-use crate::limits::{DEPTH_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PERIOD_MAX, PERIOD_MIN};
+use crate::limits::{
+    DEPTH_MAX, DOMAIN_BYTES_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PERIOD_MAX, PERIOD_MIN,
+};
 use crate::plan::{
     Backing, DepthSource, DepthTerms, Disk, DriveRef, ProfileRef, QueueDepth, RealDisk, WriteCache,
 };
@@ -105,6 +107,7 @@ fn disk(
         slowed,
         profile,
         backing,
+        domain: table.value("domain").map(|value| domain(&value)).transpose()?,
         spare: table.value("spare").map_or(Ok(false), |value| value.boolean())?,
         policy: policy(table)?,
         unkept_contracts: unkept::allowed(table)?,
@@ -119,9 +122,7 @@ fn disk(
         estimate_random: estimate("estimate_random", random)?,
         execution,
         estimate: by,
-        reserve_headroom: table
-            .value("reserve_headroom")
-            .map_or(Ok(Share::NONE), |value| value.share())?,
+        reserve_headroom: headroom(table)?,
         nominal,
         worst_case,
         host_lateness,
@@ -136,6 +137,21 @@ fn disk(
     };
     deadlines::bounded(table, &disk)?;
     write_cache::checked(table, disk)
+}
+
+fn headroom(table: &Table<'_>) -> Result<Share, InputError> {
+    table.value("reserve_headroom").map_or(Ok(Share::NONE), |value| value.share())
+}
+
+/// The name of a failure domain.
+fn domain(value: &Value<'_>) -> Result<String, InputError> {
+    let expected = format!("a name of 1 to {DOMAIN_BYTES_MAX} printable characters");
+    let name = value.text(&expected)?;
+    let is_visible = name.escape_debug().eq(name.chars()) && name.trim() == name;
+    if name.is_empty() || name.len() > DOMAIN_BYTES_MAX || !is_visible {
+        return Err(value.refuse(expected));
+    }
+    Ok(name.to_owned())
 }
 
 /// The worst case of a nominal command, as the profile or the drive has it.

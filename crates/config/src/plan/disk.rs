@@ -35,6 +35,8 @@ pub struct Disk {
     /// Whether it takes the place of a disk that the pool has taken out. It is none of the pool's
     /// until then, and has no volumes.
     pub spare: bool,
+    /// What it fails together with; `None`: it fails alone.
+    pub domain: Option<String>,
     /// The scheduling policy.
     pub policy: PolicyName,
     /// Whether contracts are accepted that the policy does not keep, so that a simulation can show

@@ -4,11 +4,11 @@
 
 use volume::pool::flow::{ChangeOutcome, Flow, Output};
 use volume::pool::format::Geometry;
-use volume::pool::{DiskUid, NewVolume, Operation, Pool, PoolUid, PoolVolumeId, Refusal};
+use volume::pool::{DiskUid, Domains, NewVolume, Operation, Pool, PoolUid, PoolVolumeId, Refusal};
 use volume::{DiskId, pool};
 
 use super::disk::{Disk, DiskIndex};
-use super::pool::{PoolPlan, PoolVolume};
+use super::pool::{PoolPlan, PoolVolume, domain_numbers};
 
 /// A pool with the plan's volumes.
 #[derive(Debug)]
@@ -53,6 +53,10 @@ impl PoolPlan {
             reason: refusal.to_string(),
         };
         let mut flow = Flow::new(made.map_err(refused)?);
+        let numbers = domain_numbers(disks);
+        let domains = self.disks.iter().enumerate();
+        let domains = domains.filter_map(|(n, disk)| Some((uid(n), numbers[disk.0]?)));
+        flow.set_domains(Domains::new(domains));
         flow.pause_relocation(true);
         let idle = settle(&mut flow);
         assert!(idle.is_none(), "nothing was asked for");

@@ -32,8 +32,8 @@ pub use log::{Log, LogFormat, RecordSettings};
 pub use nbd::{Nbd, Tls};
 pub use pool::{
     DiskContract, FloorContract, PlacementSpec, PoolAction, PoolChange, PoolChangeIndex, PoolPlan,
-    PoolStream, PoolVolume, PoolVolumeIndex, StreamOrder, layout_copies, layout_name, order_name,
-    zone_name,
+    PoolStream, PoolVolume, PoolVolumeIndex, StreamOrder, domain_numbers, layout_copies,
+    layout_name, order_name, zone_name,
 };
 pub(crate) use pool::{LAYOUTS, ORDERS, ZONES};
 pub use top::Plan;

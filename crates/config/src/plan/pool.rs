@@ -7,6 +7,8 @@
 //!
 //! Either every disk of a volume admits its contract there, or none does.
 
+use std::collections::BTreeSet;
+
 use engine::stream::{RequestedLatency, RequestedStream, Span};
 use engine::{Contract, Feature, Priority, RateContract, RateRequirement};
 use units::{Bytes, Duration, Extent, Lba, Sectors, Share};
@@ -286,6 +288,16 @@ impl PoolVolume {
         let blocks = self.size.sectors_floor().0 / BLOCK_SECTORS.0;
         Blocks(u32::try_from(blocks).expect("a size is bounded"))
     }
+}
+
+/// The numbers of the failure domains of disks, by [`DiskIndex`]; `None`: it fails alone.
+pub fn domain_numbers(disks: &[Disk]) -> Vec<Option<u32>> {
+    let names: BTreeSet<&str> = disks.iter().filter_map(|disk| disk.domain.as_deref()).collect();
+    let number = |disk: &Disk| {
+        let at = names.iter().position(|name| disk.domain.as_deref() == Some(*name))?;
+        Some(u32::try_from(at).expect("few disks"))
+    };
+    disks.iter().map(number).collect()
 }
 
 impl Disk {

@@ -18,14 +18,23 @@ fn an_unknown_key_of_a_disk() {
         disk("dirve = \"x\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys \
          `name`, `drive`, `profile`, `slowed`, `path`, `buffered`, `adopt`, `io_uring`, \
-         `write_cache`, `size`, `backing`, `spare`, \
+         `write_cache`, `size`, `backing`, `domain`, `spare`, \
          `policy`, `unkept_contracts`, `depth`, `period`, `batch`, `linger`, \
          `estimate_sequential`, \
          `estimate_random`, `estimate`, `read_ahead`, `write_buffer`, `write_age`, \
          `write_buffer_log`, `nominal_rate`, `reserve_headroom`, \
          `worst_case`, `host_lateness`, \
-         `best_effort`, `slack_range`, `faults` \
-         and 10 more"
+         `best_effort`, `slack_range` \
+         and 11 more"
+    );
+}
+
+#[test]
+fn a_domain_has_a_name() {
+    assert_eq!(
+        disk("domain = \"\"\n"),
+        "plan.toml:1: [[disk]] \"d0\": field `domain`: found ``, expected a name of 1 to 63 \
+         printable characters"
     );
 }
 

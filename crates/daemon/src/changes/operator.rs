@@ -56,7 +56,11 @@ impl Operator {
     pub fn pool(&self) -> Option<PoolView> {
         let service = self.state.pool.as_ref()?;
         let names = service.disks().into_iter();
-        let names = names.map(|(id, disk)| (id, self.state.disk_name(disk.disk).to_owned()));
+        let document = self.document();
+        let disks = &document.plan().disks;
+        let of = |index: config::DiskIndex| disks.get(index.0).and_then(|one| one.domain.clone());
+        let names =
+            names.map(|(id, one)| (id, (self.state.disk_name(one.disk).to_owned(), of(one.disk))));
         let names = names.collect();
         Some(service.view(|flow, parts| PoolView::new(flow, parts, &names)))
     }

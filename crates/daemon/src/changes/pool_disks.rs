@@ -46,6 +46,7 @@ impl Operator {
         // A disk that joins disks with checksum areas gets one.
         let has_sums = pool.inspect(|flow| flow.pool().state().has_sums());
         let blocks = plan.disks[disk.0].blocks_in_pool(has_sums);
+        pool.set_domains(&plan.disks, Some((uid, disk)));
         let added = self.state.change_pool(Operation::AddDisk { uid, blocks });
         if !pool.end_join() {
             self.state.detach_pool_disk(member)?;
@@ -141,8 +142,12 @@ impl Operator {
         ));
         for choice in choices {
             let disks = self.pool_disk_names(&choice)?;
-            let moved = known.iter().try_fold(before.clone(), |document, name| {
-                Ok(document.relocate_pool_volume(name, volume.zone, &disks)?.0)
+            let (volume, disks_of, zone) = (group[0].0, choice, volume.zone);
+            let relocate = Operation::Relocate { volume, zone, disks: disks_of };
+            let moved = self.state.check_pool_change(&relocate).and_then(|()| {
+                known.iter().try_fold(before.clone(), |document, name| {
+                    Ok(document.relocate_pool_volume(name, zone, &disks)?.0)
+                })
             });
             match moved {
                 Ok(during) => return Ok((during, disks)),

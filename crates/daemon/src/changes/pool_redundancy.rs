@@ -102,6 +102,7 @@ impl Operator {
         let state = |flow: &Flow| flow.pool().state().disk(number).is_some_and(|one| one.has_sums);
         let blocks = plan.disks[disk.0].blocks_in_pool(pool.inspect(state));
         let replace = Operation::ReplaceDisk { disk: number, uid, blocks };
+        pool.set_domains(&plan.disks, Some((uid, disk)));
         self.state.check_pool_change(&replace)?;
         self.persist(&before, &after)?;
         let joining = self.state.attach_pool_disk(plan, disk);

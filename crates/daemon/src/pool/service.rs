@@ -19,7 +19,7 @@ use volume::pool::flow::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PieceId, PoolRequestId,
     Work,
 };
-use volume::pool::{DiskUid, Layout, Operation, Pool, PoolVolumeId, UnixTime};
+use volume::pool::{DiskUid, Domains, Layout, Operation, Pool, PoolVolumeId, UnixTime};
 
 use super::accounts::{PoolDisk, PoolVolumeAccounts};
 use super::buffers::Buffers;
@@ -319,6 +319,22 @@ impl PoolService {
     /// The numbers of all volumes on the disks.
     pub(crate) fn all_accounts(&self) -> BTreeMap<PoolVolumeId, PoolVolumeAccounts> {
         self.inner().accounts.clone()
+    }
+
+    /// Tells the pool which of its disks fail together, and of one that is about to join.
+    pub(crate) fn set_domains(
+        &self,
+        disks: &[config::Disk],
+        joining: Option<(DiskUid, DiskIndex)>,
+    ) {
+        let numbers = config::domain_numbers(disks);
+        let mut inner = self.inner();
+        let state = inner.flow.pool().state();
+        let there = inner.disks.iter();
+        let there = there.filter_map(|(id, member)| Some((state.disk(*id)?.uid, member.disk)));
+        let number = |(uid, disk): (DiskUid, DiskIndex)| Some((uid, numbers[disk.0]?));
+        let domains = Domains::new(there.chain(joining).filter_map(number));
+        inner.flow.set_domains(domains);
     }
 
     /// Prepares for a disk that is being added, to which the pool will give a number.

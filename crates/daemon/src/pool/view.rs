@@ -14,8 +14,8 @@ use volume::pool::{
 use super::resync_trend::{ResyncEstimate, ResyncTrend, Trends};
 use super::sums::PoolSums;
 
-/// The names of the pool's disks that are present.
-pub(crate) type DiskNames = BTreeMap<DiskId, String>;
+/// The names of the pool's disks that are present, and of their failure domains.
+pub(crate) type DiskNames = BTreeMap<DiskId, (String, Option<String>)>;
 
 /// The size of a volume as clients see it.
 pub(crate) fn size(volume: &Volume) -> Bytes {
@@ -61,6 +61,8 @@ pub struct PoolDiskView {
     pub number: u32,
     /// Its name in the config; `None` if it is missing.
     pub name: Option<String>,
+    /// Its failure domain, if it has one.
+    pub domain: Option<String>,
     /// Its capacity for volumes.
     pub size: Bytes,
     /// The free part of that capacity.
@@ -183,6 +185,20 @@ pub(crate) fn scrub_left(scrub: &ScrubProgress) -> Bytes {
     }
 }
 
+impl ResyncView {
+    fn new(flow: &Flow, trend: &ResyncTrend) -> Self {
+        let (resync, is_verifying) = (flow.resync(), flow.pool().is_unsynced());
+        Self {
+            is_running: resync.is_running,
+            is_stuck: resync.is_stuck,
+            is_verifying,
+            left: bytes(resync.stale),
+            done: bytes(resync.done),
+            estimate: trend.estimate().filter(|_| !is_verifying && !resync.is_stuck),
+        }
+    }
+}
+
 impl ScrubView {
     fn new(scrub: &ScrubProgress, trend: &ResyncTrend) -> Self {
         let ScrubRecord { phase, began, ended, mended, unmended, lost, differing, .. } =
@@ -233,6 +249,8 @@ pub struct PoolVolumeView {
     pub degraded: Bytes,
     /// The size of a mirror's blocks that have no whole copy.
     pub lost: Bytes,
+    /// Whether two copies of a block of a mirror are placed in one failure domain.
+    pub shares_domain: bool,
     /// The progress of its relocation; `None` if all blocks are where they belong.
     pub moving: Option<Moving>,
 }
@@ -293,13 +311,14 @@ impl PoolView {
     ) -> Self {
         let (pool, relocations) = (flow.pool(), flow.relocations());
         let (state, status) = (pool.state(), pool.status());
-        let name = |id: DiskId| names.get(&id).cloned();
+        let name = |id: DiskId| names.get(&id).map(|(name, _)| name.clone());
         let disks = state.disks().map(|(id, disk)| {
             let (all, free) = pool.free(id);
             let (size, free) = (bytes(all.0.into()), bytes(free.0.into()));
             PoolDiskView {
                 number: id.0,
                 name: name(id),
+                domain: names.get(&id).and_then(|(_, domain)| domain.clone()),
                 size,
                 free,
                 leaving: disk.draining,
@@ -332,18 +351,10 @@ impl PoolView {
                 copies: config::layout_copies(volume.layout),
                 degraded: bytes(shortfall.copies),
                 lost: bytes(shortfall.lost),
+                shares_domain: pool.shares_domain(id),
                 moving: progress.map(moving),
             }
         });
-        let (resync, is_verifying) = (flow.resync(), pool.is_unsynced());
-        let resync = ResyncView {
-            is_running: resync.is_running,
-            is_stuck: resync.is_stuck,
-            is_verifying,
-            left: bytes(resync.stale),
-            done: bytes(resync.done),
-            estimate: trends.resync.estimate().filter(|_| !is_verifying && !resync.is_stuck),
-        };
         let (disks, mut volumes): (Vec<_>, Vec<_>) = (disks.collect(), volumes.collect());
         volumes.sort_by(|one, two| one.name.cmp(&two.name));
         Self {
@@ -356,7 +367,7 @@ impl PoolView {
             alarm: status.alarm,
             format: state.version,
             format_newest: volume::pool::format::VERSION,
-            resync,
+            resync: ResyncView::new(flow, trends.resync),
             scrub: ScrubView::new(&flow.scrub(), trends.scrub),
             disks,
             volumes,

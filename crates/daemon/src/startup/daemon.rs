@@ -110,7 +110,9 @@ impl Daemon {
             let (members, accounts) = pool::attach(plan, places, &mut disks, &routes, clock.now());
             let (inboxes, handle) = (inboxes.clone(), handle.clone());
             let pool = (found.pool, PoolSums::new(found.sums));
-            Arc::new(PoolService::new(pool, members, accounts, inboxes, handle))
+            let service = PoolService::new(pool, members, accounts, inboxes, handle);
+            service.set_domains(&plan.disks, None);
+            Arc::new(service)
         });
         let subscribers = Arc::new(Subscribers::new(plan.log.slow));
         let names = plan.disks.iter().map(|disk| disk.name.clone()).collect();

@@ -22,6 +22,7 @@ pub use names::{
     BlockExtent, Blocks, Copies, DiskUid, Layout, PoolUid, PoolVolumeId, VolumeBlock, Zone,
 };
 pub use operation::copies::Shortfall;
+pub use operation::domains::Domains;
 pub use operation::kinds::{NewVolume, Operation};
 pub use operation::machine::{Failure, OperationId, Pool, PoolOutput};
 pub use operation::refusal::Refusal;

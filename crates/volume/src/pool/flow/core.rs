@@ -21,6 +21,7 @@ use crate::pool::flow::values::{
 };
 use crate::pool::limits::OPERATIONS_MAX;
 use crate::pool::names::{DiskUid, PoolVolumeId};
+use crate::pool::operation::domains::Domains;
 use crate::pool::operation::machine::{Failure, OperationId, Pool};
 
 // Clients' requests leave operations for changes and moves, and steps for other work than copies.
@@ -99,6 +100,11 @@ impl Flow {
     /// The pool.
     pub fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// Sets the failure domains of the pool's disks, and of those that are about to join.
+    pub fn set_domains(&mut self, domains: Domains) {
+        self.pool.set_domains(domains);
     }
 
     /// The device that is being added, and the number that its pieces carry: a new one, or that of

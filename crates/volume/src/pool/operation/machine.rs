@@ -30,6 +30,7 @@ use crate::pool::format::structures::VERSION;
 use crate::pool::limits::OPERATIONS_MAX;
 use crate::pool::names::{BlockExtent, DiskUid, PoolUid, PoolVolumeId};
 use crate::pool::operation::allocator::BlockAllocator;
+use crate::pool::operation::domains::Domains;
 use crate::pool::operation::redundancy::Redundancy;
 use crate::pool::operation::refusal::Refusal;
 use crate::pool::operation::script::{Action, Script, StepId};
@@ -133,6 +134,7 @@ pub struct Pool {
     /// The operation whose step was issued last.
     pub(crate) last_stepped: OperationId,
     pub(crate) redundancy: Redundancy,
+    pub(crate) domains: Domains,
 }
 
 impl Pool {
@@ -264,6 +266,7 @@ impl Pool {
             steps,
             last_stepped: OperationId(0),
             redundancy: Redundancy::default(),
+            domains: Domains::default(),
         }
     }
 

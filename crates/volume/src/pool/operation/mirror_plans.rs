@@ -332,6 +332,7 @@ impl Pool {
         if self.state.disks().any(|(_, other)| other.uid == uid) {
             return Err(Refusal::Known);
         }
+        self.check_domain_of_new(disk, uid)?;
         let (mut stale, mut lost) = (BlockSet::default(), 0);
         for (_, volume) in self.state.volumes() {
             for (column, run) in volume.runs().filter(|(_, run)| run.disk() == disk) {
@@ -366,21 +367,6 @@ impl Pool {
         assert!(copies > 0, "a block has a copy");
         if disks.len() < copies { Err(Refusal::FewerThanCopies) } else { Ok(()) }
     }
-}
-
-/// The disks of a new placement, in an order in which a disk that stays keeps its columns: no two
-/// copies of a block are ever on one disk while blocks are moved.
-pub(crate) fn arrange(volume: &Volume, disks: &[DiskId]) -> Vec<DiskId> {
-    if !volume.layout.is_mirror() || disks.len() != volume.disks.len() {
-        return disks.to_vec();
-    }
-    let mut new = disks.iter().filter(|disk| !volume.disks.contains(disk));
-    let mut keep = |disk: &DiskId| {
-        if disks.contains(disk) { *disk } else { *new.next().expect("as many come as go") }
-    };
-    let arranged: Vec<DiskId> = volume.disks.iter().map(&mut keep).collect();
-    assert!(arranged.iter().all(|disk| disks.contains(disk)), "each of the new placement");
-    arranged
 }
 
 /// What new blocks take.

@@ -3,6 +3,8 @@
 pub(super) mod allocator;
 mod commit;
 pub(super) mod copies;
+mod domain_plans;
+pub(super) mod domains;
 pub(super) mod kinds;
 pub(super) mod machine;
 mod mirror_plans;

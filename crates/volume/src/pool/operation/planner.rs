@@ -10,7 +10,6 @@ use crate::pool::names::{BlockExtent, Blocks, PoolVolumeId, VolumeBlock, Zone};
 use crate::pool::operation::allocator::{BlockAllocator, release_blocks};
 use crate::pool::operation::kinds::{NewVolume, Operation};
 use crate::pool::operation::machine::Pool;
-use crate::pool::operation::mirror_plans::arrange;
 use crate::pool::operation::placement::{holes, place};
 use crate::pool::operation::plan::{Plan, new_disk};
 use crate::pool::operation::refusal::Refusal;
@@ -126,6 +125,7 @@ impl Pool {
         self.check_mirror(wanted.layout.copies(), &wanted.disks)?;
         let id = PoolVolumeId(self.state.next_volume);
         let NewVolume { name, size, layout, zone, thin, seed, disks } = wanted.clone();
+        let disks = self.order_of_new(layout.copies(), disks)?;
         let columns = vec![ExtentMap::default(); layout.columns(disks.len())];
         let (origin, group, open) = (None, id, false);
         let volume =
@@ -362,7 +362,7 @@ impl Pool {
             return Err(Refusal::Disks);
         }
         self.check_moved(id)?;
-        let disks = arrange(volume, on);
+        let disks = self.order_of_moved(volume, on)?;
         let relatives = self.state.group_members(id);
         let place = |(id, _)| Change::SetPlacement { id, zone, disks: disks.clone() };
         Ok(Plan::of(relatives.map(place).collect()))
@@ -443,10 +443,7 @@ impl Pool {
                 continue;
             }
             let mut disks = volume.disks.clone();
-            let unused = others.iter().find(|id| !disks.contains(id)).copied();
-            if volume.layout.is_mirror() && unused.is_none() {
-                return Err(Refusal::FewerThanCopies);
-            }
+            let unused = self.instead_of(number, volume, &others)?;
             self.check_moved(id)?;
             if volume.layout.keeps_width() || disks.len() == 1 {
                 let instead = unused.unwrap_or(first);

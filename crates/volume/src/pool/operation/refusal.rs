@@ -85,6 +85,8 @@ pub enum Refusal {
     },
     /// A mirror has at least as many disks as copies, and at most three copies. Cure: more disks.
     FewerThanCopies,
+    /// Two copies of a block would be in one failure domain. Cure: disks of more domains.
+    SharedDomain,
     /// Blocks of the mirror are still moved to where they are placed. Cure: wait for the end.
     Moving,
     /// The pool is being scrubbed already.
@@ -141,6 +143,9 @@ impl fmt::Display for Refusal {
             Self::In(id) => write!(f, "disk {} is in", id.0),
             Self::OnlyCopy { blocks } => write!(f, "no other disk has {blocks} of its blocks"),
             Self::FewerThanCopies => f.write_str("a mirror has at least as many disks as copies"),
+            Self::SharedDomain => f.write_str(
+                "two copies of a block would be in one failure domain: name disks of more domains",
+            ),
             Self::Moving => f.write_str("its blocks are still moved: wait for the end"),
             Self::Scrubbing => f.write_str("the pool is being scrubbed already"),
             Self::NotScrubbing => f.write_str("the pool is not being scrubbed"),
