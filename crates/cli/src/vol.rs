@@ -80,7 +80,7 @@ pub(crate) struct LayoutArgs {
     /// The number of copies of each block of a mirror, 2 or 3.
     #[arg(long, conflicts_with = "disk")]
     copies: Option<i64>,
-    /// The zone of the disks: fast, slow or any.
+    /// The zone of the disks: fast, slow, any, or "fastest 10%" for their first tenth.
     #[arg(long, conflicts_with = "disk")]
     zone: Option<String>,
     /// Allocate blocks at their first write.
@@ -95,7 +95,7 @@ pub(crate) struct Move {
     /// The new disks of the pool, such as d0,d1; for a stripe, as many as before.
     #[arg(long, value_name = "DISKS", value_delimiter = ',', required_unless_present = "zone")]
     disks: Option<Vec<String>>,
-    /// The zone of the disks: fast, slow or any.
+    /// The zone of the disks: fast, slow, any, or "fastest 10%" for their first tenth.
     #[arg(long)]
     zone: Option<String>,
     /// Wait until all of it has been relocated.

@@ -39,6 +39,6 @@ pub use plan::{
     Mix, Nbd, NotCreated, PlacementSpec, Plan, PoolAction, PoolChange, PoolChangeIndex, PoolPlan,
     PoolStream, PoolVolume, PoolVolumeIndex, ProfileRef, RealDisk, RecordSettings, Remap, Replay,
     Requests, Retention, Step, Stream, StreamOrder, Synthetic, ThinkTime, Tls, Volume, VolumeIndex,
-    Workload, WriteBufferLog, WriteCache, domain_numbers, layout_copies, layout_name, order_name,
-    priority_name, zone_name,
+    Workload, WriteBufferLog, WriteCache, ZONE_WORDS, domain_numbers, layout_copies, layout_name,
+    order_name, priority_name, zone_name, zone_of,
 };

@@ -1,17 +1,18 @@
 //! A pool's tables give its plan, and each disk admits its part of each volume.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use engine::stream::{RequestedStream, Span};
 use engine::{Contract, Priority, Weight};
 use spindle_config::{
     DiskContract, DiskIndex, FloorContract, Labels, LoadedVolume, PlacementSpec, Plan, PoolAction,
-    PoolPlan, PoolStream, PoolVolume, StreamOrder, Workload,
+    PoolPlan, PoolStream, PoolVolume, StreamOrder, Workload, zone_name, zone_of,
 };
-use units::{Bytes, Duration, Extent, Instant, Sectors, Share};
+use units::{Bytes, DiskTime, Duration, Extent, Instant, Sectors, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, IMAGE_UNITS_MAX, LOG_UNITS_MAX};
-use volume::pool::{Layout, Zone};
+use volume::pool::{Blocks, Layout, Percent, Zone};
 
 const D0: DiskIndex = DiskIndex(0);
 const D1: DiskIndex = DiskIndex(1);
@@ -316,6 +317,69 @@ fn a_stream_that_grows_in_its_zone_has_the_contract_that_it_had() {
     let cost = |zone| parts("1GiB", zone)[0].contract.stream.expect("it has one").task.cost();
     assert!(cost("fast") < cost("slow"), "{} and {}", cost("fast"), cost("slow"));
     assert!(cost("slow") <= cost("any"));
+}
+
+/// The worst case of a stream is that of the part of the disks which its volume keeps to (RTAS 2000
+/// §3.1: that of its layout).
+#[test]
+fn a_smaller_first_part_of_the_disk_costs_a_stream_no_more() {
+    let stream = "stream = { bandwidth = \"400KB/s\", block = \"1MiB\" }";
+    let part = |zone: &str| {
+        let lines = format!("size = \"64MiB\"\nzone = \"{zone}\"\n{stream}");
+        let parts = volume(&disks(1, "policy = \"edf\""), &lines).parts;
+        parts[0].contract.stream.expect("it has one")
+    };
+    let costs = (1..=99).rev().map(|percent| part(&format!("fastest {percent}%")).task.cost());
+    let costs: Vec<_> = costs.filter(|cost| *cost > DiskTime::ZERO).collect();
+    assert!(costs.windows(2).all(|two| two[1] <= two[0]), "{costs:?}");
+    assert!(costs[98] < part("fast").task.cost());
+    assert!(part("fast").task.cost() < costs[0]);
+    for (words, zone) in [("fastest 1%", 1), ("fastest 99%", 99)] {
+        let zone = Zone::Fastest(Percent::new(zone).expect("a part"));
+        assert_eq!((zone_of(words), zone_name(zone)), (Some(zone), words.to_owned()));
+    }
+    for words in ["fastest", "fastest 0%", "fastest 100%", "fastest 07%", "fastest +7%", "7%"] {
+        assert_eq!(zone_of(words), None, "{words}");
+    }
+}
+
+/// Whatever is made of volumes, each block is where the contract of its stream was admitted for.
+#[test]
+fn each_block_of_a_stream_lies_where_its_cost_was_taken_from() {
+    const ZONES: [&str; 6] = ["fast", "slow", "any", "fastest 3%", "fastest 20%", "fastest 60%"];
+    const LAYOUTS: [&str; 4] = ["single", "stripe", "random", "mirror"];
+    for order in 0..24 {
+        let mut text = disks(3, "policy = \"edf\"");
+        text += "[pool]\ndisks = [\"d0\", \"d1\", \"d2\"]\n";
+        for number in 0..6 {
+            let (zone, layout) = (ZONES[(order + number) % 6], LAYOUTS[(order / 6 + number) % 4]);
+            let size = 1 + (order * 7 + number * 5) % 20;
+            write!(
+                text,
+                "[[pool.volume]]\nname = \"v{number}\"\nsize = \"{size}MiB\"\nlayout = \
+                 \"{layout}\"\nzone = \"{zone}\"\nstream = {{ bandwidth = \"20KB/s\", block = \
+                 \"256KiB\" }}\n"
+            )
+            .expect("a string takes all");
+        }
+        let plan = parse(&text);
+        let pool = plan.pool.as_ref().expect("it has one");
+        let made = pool.create(&plan.disks).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+        for (volume, id) in pool.volumes.iter().zip(&made.volumes) {
+            let there = made.flow.pool().state().volume(*id).expect("it was made");
+            for place in there.places() {
+                let disk = made.disks.iter().position(|disk| *disk == place.disk).expect("its own");
+                let contract = volume.contract(pool.disks[disk]).stream.expect("it has one");
+                let range = contract.range.expect("the part of the disk");
+                let (first, end) =
+                    (Blocks(place.block).sectors().0, Blocks(place.end()).sectors().0);
+                assert!(
+                    range.start.0 <= first && end <= range.end().0,
+                    "{place:?}, {range}\n{text}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

@@ -5,19 +5,23 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use config::Plan;
-use spindle_sim::{Report, Simulation};
+use spindle_sim::{Report, SeededRng, Simulation};
 use stats::VolumeReport;
 use units::{Duration, Instant};
 
 /// Three disks with these lines, and a pool of them with these volumes, changes and workloads.
-fn plan(disk: &str, rest: &str) -> Plan {
+fn config(disk: &str, rest: &str) -> String {
     let disks = ["d0", "d1", "d2"]
         .map(|name| format!("[[disk]]\nname = \"{name}\"\ndrive = \"hgst-7k8\"\n{disk}\n"))
         .concat();
-    let text = format!(
+    format!(
         "duration = \"15s\"\n{disks}[pool]\ndisks = [\"d0\", \"d1\", \"d2\"]\n\
          relocation_share = \"20%\"\n{rest}"
-    );
+    )
+}
+
+fn plan(disk: &str, rest: &str) -> Plan {
+    let text = config(disk, rest);
     let plan = Plan::parse(&text, "plan.toml", Path::new("")).and_then(Plan::for_sim);
     plan.unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
@@ -191,6 +195,68 @@ outstanding = 16
     assert_eq!(volume(&report, "camera").deadline_misses, 0);
     let pool = report.pool.expect("it has a pool");
     assert!(pool.relocated_bytes > 80 << 20, "{} were moved", pool.relocated_bytes);
+}
+
+/// Streams in first parts of the disks, as many as are admitted, some of which are moved there
+/// from a slower part or another disk: what is admitted holds before, during and after the move.
+#[test]
+fn no_stream_is_late_in_a_first_part_of_the_disks_nor_on_the_way_there() {
+    let (mut blocks, mut moved) = (0, 0);
+    for seed in 0..6 {
+        let mut rng = SeededRng::new(seed, 1);
+        let pick = |rng: &mut SeededRng, words: &[&'static str]| {
+            words[usize::try_from(rng.below(words.len() as u64)).expect("few")]
+        };
+        let mut text = String::new();
+        let mut loads = String::new();
+        for number in 0.. {
+            let zone = pick(&mut rng, &["fastest 1%", "fastest 5%", "fastest 30%"]);
+            let before = pick(&mut rng, &["", "fastest 90%", "slow", "fast"]);
+            let (disk, other) = (rng.below(3), rng.below(3));
+            let rate = 1_000 + rng.below(9_000);
+            let mut more = format!(
+                "[[pool.volume]]\nname = \"s{number}\"\nsize = \"48MiB\"\ndisks = \
+                 [\"d{disk}\"]\nzone = \"{zone}\"\nstream = {{ bandwidth = \"{rate}KB/s\", block \
+                 = \"1MiB\" }}\n"
+            );
+            if !before.is_empty() {
+                write!(
+                    more,
+                    "from = {{ zone = \"{before}\", disks = [\"d{other}\"] }}\n\
+                     [[change]]\nat = \"2s\"\nvolume = \"s{number}\"\naction = \"relocate\"\n"
+                )
+                .expect("a string takes all");
+            }
+            if Plan::parse(&config("", &format!("{text}{more}")), "plan.toml", Path::new(""))
+                .is_err()
+            {
+                break;
+            }
+            text += &more;
+            let op = pick(&mut rng, &["read", "write"]);
+            write!(
+                loads,
+                "[[workload]]\nvolume = \"s{number}\"\nop = \"{op}\"\naccess = \
+                 \"stream\"\n"
+            )
+            .expect("a string takes all");
+        }
+        text += "[[pool.volume]]\nname = \"rest\"\nsize = \"30GiB\"\n[[workload]]\nvolume = \
+                 \"rest\"\nop = \"read\"\naccess = \"random\"\nblock = \"64KiB\"\noutstanding = \
+                 16\n";
+        let report = run(&plan("", &(text + &loads)));
+        let streams = report.volumes.iter().filter(|volume| volume.name != "rest");
+        for stream in streams {
+            let kept = stream.deadlines.as_ref().expect("it has a stream");
+            assert!(kept.met > 0 && kept.missed == 0, "seed {seed}, {}: {kept:?}", stream.name);
+            let bytes = kept.bytes.expect("bytes are promised");
+            assert_eq!((bytes.missed, bytes.outside), (0, 0), "seed {seed}, {}", stream.name);
+            blocks += kept.met;
+        }
+        moved += report.pool.expect("it has a pool").relocated_bytes >> 20;
+    }
+    assert!(blocks > 1_000 && moved > 500, "{blocks} blocks, {moved} MiB moved");
+    println!("{blocks} blocks, none late, while {moved} MiB were moved");
 }
 
 #[test]

@@ -5,8 +5,8 @@ mod common;
 use common::world::{World, device};
 use spindle_volume::DiskId;
 use spindle_volume::pool::{
-    Action, Blocks, Failure, Layout, NewVolume, Operation, PoolOutput, PoolVolumeId, Refusal,
-    VolumeBlock, Writability, Zone,
+    Action, Blocks, Failure, Layout, NewVolume, Operation, Percent, PoolOutput, PoolVolumeId,
+    Refusal, VolumeBlock, Writability, Zone,
 };
 use units::{Extent, Lba, Sectors};
 
@@ -75,6 +75,51 @@ fn a_zone_is_kept_or_refused() {
     assert!(places(&world, id).iter().all(|(_, block)| *block < fast_end));
     let refusal = world.begin(Operation::Resize { volume: id, size: Blocks(20) }).unwrap_err();
     assert_eq!(refusal, Refusal::NoSpace { disk: DiskId(0), zone: Zone::Fast, missing: 1 });
+}
+
+/// A stream is admitted by the worst case of its volume's part of the disks: whatever places a
+/// block, it lies there.
+#[test]
+fn growth_copies_and_relocation_keep_to_a_first_part_of_the_disks_or_are_refused() {
+    let part = |percent| Zone::Fastest(Percent::new(percent).expect("a part"));
+    for layout in [Layout::Single, Layout::Random, Layout::Stripe] {
+        let mut world = World::new(1, 2, 0);
+        let blocks = world.pool.state().disk(DiskId(0)).unwrap().blocks;
+        let id = create(&mut world, plan(layout, part(50), 6, &[0, 1]));
+        let all_before = |world: &World, percent: u32| {
+            let end = blocks * percent / 100;
+            let there = places(world, id);
+            assert!(there.iter().all(|(_, block)| *block < end), "{layout:?}: {there:?}");
+            assert_eq!(world.pool.misplaced_blocks(id), 0, "{layout:?}");
+        };
+        all_before(&world, 50);
+        world.begin(Operation::Resize { volume: id, size: Blocks(10) }).expect("there is room");
+        world.settle();
+        world.begin(Operation::Snapshot { volume: id, name: "monday".to_owned() }).unwrap();
+        world.settle();
+        (2..6).for_each(|block| world.write(id, block).expect("its copy has room"));
+        all_before(&world, 50);
+        let refusal =
+            world.begin(Operation::Resize { volume: id, size: Blocks(2 * blocks) }).unwrap_err();
+        assert!(matches!(refusal, Refusal::NoSpace { zone, .. } if zone == part(50)), "{refusal}");
+        assert!(refusal.to_string().contains("the fastest 50% of disk"), "{refusal}");
+        // What lies behind a smaller part is misplaced until it is moved.
+        let mut place = |zone| {
+            let disks = vec![DiskId(0), DiskId(1)];
+            world.begin(Operation::Relocate { volume: id, zone, disks }).unwrap();
+            world.settle();
+            let misplaced = world.pool.misplaced_blocks(id);
+            while let Some(block) = world.pool.misplaced(id, VolumeBlock(0)) {
+                world.begin(Operation::Move { volume: id, block }).expect("there is room");
+                world.settle();
+            }
+            world.verify();
+            misplaced
+        };
+        assert_eq!(place(Zone::Slow), 10, "{layout:?}: all lay in the fast half");
+        assert_eq!(place(part(50)), 10, "{layout:?}: none lies before the half's end");
+        all_before(&world, 50);
+    }
 }
 
 /// A thin volume takes nothing until it is written, gives back what is trimmed, and a full pool

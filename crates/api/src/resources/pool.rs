@@ -26,7 +26,7 @@ use crate::problem::Problem;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Relocate {
-    /// The part of its disks: `fast`, `slow` or `any`.
+    /// The part of its disks: `fast`, `slow`, `any`, or the first per cent as in `fastest 10%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// Its disks; for a stripe, as many as before.
@@ -207,7 +207,7 @@ impl From<PoolVolumeView> for PoolVolume {
             mapped_bytes: volume.mapped.0,
             extents: volume.extents,
             layout: config::layout_name(volume.layout).to_owned(),
-            zone: config::zone_name(volume.zone).to_owned(),
+            zone: config::zone_name(volume.zone),
             thin: volume.thin,
             snapshot_of: volume.snapshot_of,
             disks: volume.disks,
@@ -474,10 +474,8 @@ async fn roll_back(
 fn placement(spec: Relocate) -> Result<(Option<Zone>, Option<Vec<String>>), Problem> {
     let Relocate { zone, disks } = spec;
     let zone = zone.map(|word| {
-        let zones = [Zone::Fast, Zone::Slow, Zone::Any];
-        let found = zones.into_iter().find(|zone| config::zone_name(*zone) == word);
-        let accepted = "`fast`, `slow` or `any`".to_owned();
-        found.ok_or_else(|| Problem::invalid("zone", Some(word), accepted))
+        let found = config::zone_of(&word);
+        found.ok_or_else(|| Problem::invalid("zone", Some(word), config::ZONE_WORDS.to_owned()))
     });
     Ok((zone.transpose()?, disks))
 }

@@ -128,7 +128,8 @@ body_with_contract! {
         /// For a mirror: the number of copies of each block, 2 or 3. Default: 2.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub copies: Option<i64>,
-        /// For a volume of the pool: `fast`, `slow` or `any`. Default: `any`.
+        /// For a volume of the pool: `fast`, `slow`, `any`, or the first per cent of its disks as
+        /// in `fastest 10%`. Default: `any`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub zone: Option<String>,
         /// For a volume of the pool: whether blocks are allocated when they are first written.

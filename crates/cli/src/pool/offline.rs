@@ -372,7 +372,7 @@ struct VolumeReport {
     mapped_bytes: u64,
     extents: usize,
     layout: &'static str,
-    zone: &'static str,
+    zone: String,
     thin: bool,
     snapshot_of: Option<String>,
     /// Whether every disk of the volume was given.
@@ -477,7 +477,7 @@ fn show(
             size,
             mapped,
             volume.layout.to_owned(),
-            volume.zone.to_owned(),
+            volume.zone.clone(),
             whole.to_owned(),
         ]
     };

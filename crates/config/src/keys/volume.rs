@@ -10,6 +10,7 @@ use volume::pool::Copies;
 use super::shapes::{BOOLEAN, Lazy, SHARE_OR_RATE, numbers, sizes, times};
 use crate::defaults as d;
 use crate::limits as l;
+use crate::plan::ZONE_WORDS;
 
 fn clients() -> Key {
     let shape = format!("a list of at most {}, each CN=NAME or sha256:FINGERPRINT", l::CLIENTS_MAX);
@@ -287,8 +288,7 @@ pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {
             "The number of copies of each block of a mirror, each on another disk.",
         )
         .or(Copies::DEFAULT.number().to_string()),
-        Key::new("zone", "\"fast\", \"slow\" or \"any\"", "The part of the disks it is placed on.")
-            .or("\"any\""),
+        Key::new("zone", ZONE_WORDS, "The part of the disks it is placed on.").or("\"any\""),
         Key::new("thin", BOOLEAN, "Whether blocks are allocated when first written.").or("false"),
         Key::new(
             "from",
@@ -310,8 +310,7 @@ pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {
 
 pub(crate) static FROM: Lazy = Lazy::new(|| {
     let keys = vec![
-        Key::new("zone", "\"fast\", \"slow\" or \"any\"", "The earlier part of the disks.")
-            .required(),
+        Key::new("zone", ZONE_WORDS, "The earlier part of the disks.").required(),
         Key::new("disks", "a list of names of the pool's disks", "The earlier disks.").required(),
     ];
     TableKeys::new("[[pool.volume]] from", "A placement that is being left.", keys)

@@ -12,7 +12,7 @@ use input::{InputError, Table, TableKeys, Value, size_text};
 use super::labels::labels;
 use super::names::Names;
 use super::volume as single_disk;
-use super::words::{listed, one_of};
+use super::words::one_of;
 use super::{deadlines, latency, nbd, pool_stream, unkept, write_buffer};
 use crate::defaults;
 use crate::demand::{Spread, rate_of_pieces};
@@ -20,7 +20,7 @@ use crate::keys::{FROM, REBUILD, SCRUB};
 use crate::limits::{DISKS_MAX, POOL_VOLUMES_MAX, SLOW_AFTER_MAX, SLOW_AFTER_MIN, SPARE_AFTER_MAX};
 use crate::plan::{
     Disk, DiskContract, DiskIndex, FloorContract, LAYOUTS, PlacementSpec, PoolPlan, PoolVolume,
-    ZONES, layout_name,
+    ZONE_WORDS, layout_name, zone_of,
 };
 
 const DISKS: &str = "the names of disks such as [\"d0\", \"d1\"]";
@@ -180,7 +180,7 @@ fn parse_volume(
     disks: &[Disk],
 ) -> Result<PoolVolume, InputError> {
     let layout = layout(table)?;
-    let zone = one_of(table.value("zone"), &ZONES, Zone::Any)?;
+    let zone = table.value("zone").map_or(Ok(Zone::Any), |value| zone_in(&value))?;
     let some = |value: &Value<'_>| some_of(value, (names, "pool disk"), &pool.disks, |_| None);
     let on = table.value("disks").map_or(Ok(pool.disks.clone()), |value| some(&value))?;
     let (least, expected) = match layout {
@@ -199,8 +199,7 @@ fn parse_volume(
         None => None,
         Some(value) => {
             let fields = value.table(&FROM)?;
-            let zone = fields.require("zone", listed(&ZONES))?;
-            let zone = one_of(Some(zone), &ZONES, Zone::Any)?;
+            let zone = zone_in(&fields.require("zone", ZONE_WORDS)?)?;
             let before = fields.require("disks", DISKS)?;
             let disks = some(&before)?;
             if layout.keeps_width() && disks.len() != on.len() {
@@ -238,6 +237,11 @@ fn parse_volume(
         ublk: single_disk::ublk(table)?,
         line,
     })
+}
+
+/// The part of the disks that the value says.
+fn zone_in(value: &Value<'_>) -> Result<Zone, InputError> {
+    zone_of(value.text(ZONE_WORDS)?).ok_or_else(|| value.refuse(ZONE_WORDS))
 }
 
 /// How a volume's blocks are placed, and how many copies of each there are.

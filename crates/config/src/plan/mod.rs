@@ -32,10 +32,10 @@ pub use log::{Log, LogFormat, RecordSettings};
 pub use nbd::{Nbd, Tls};
 pub use pool::{
     DiskContract, FloorContract, PlacementSpec, PoolAction, PoolChange, PoolChangeIndex, PoolPlan,
-    PoolStream, PoolVolume, PoolVolumeIndex, StreamOrder, domain_numbers, layout_copies,
-    layout_name, order_name, zone_name,
+    PoolStream, PoolVolume, PoolVolumeIndex, StreamOrder, ZONE_WORDS, domain_numbers,
+    layout_copies, layout_name, order_name, zone_name, zone_of,
 };
-pub(crate) use pool::{LAYOUTS, ORDERS, ZONES};
+pub(crate) use pool::{LAYOUTS, ORDERS};
 pub use top::Plan;
 pub use volume::{Stream, Volume, VolumeIndex, priority_name};
 pub use workload::{

@@ -15,7 +15,7 @@ use units::{Bytes, Duration, Extent, Lba, Sectors, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, DISK_BLOCKS_MAX};
 use volume::pool::sums::blocks_with_area;
-use volume::pool::{Blocks, Copies, Layout, Zone};
+use volume::pool::{Blocks, Copies, Layout, Percent, Zone};
 
 use super::disk::{Disk, DiskIndex};
 use super::labels::Labels;
@@ -27,9 +27,12 @@ pub(crate) const LAYOUTS: [(&str, Layout); 4] = [
     ("random", Layout::Random),
     ("mirror", Layout::Mirror(Copies::DEFAULT)),
 ];
-/// The config's words for the zones of a disk.
+/// The config's words for the zones of a disk. A first part of the disk is [`FASTEST`], with its
+/// per cent.
 pub(crate) const ZONES: [(&str, Zone); 3] =
     [("fast", Zone::Fast), ("slow", Zone::Slow), ("any", Zone::Any)];
+/// The config's word before the per cent of a first part.
+const FASTEST: &str = "fastest ";
 /// The config's words for the orders of a stream.
 pub(crate) const ORDERS: [(&str, StreamOrder); 2] =
     [("any", StreamOrder::Any), ("sequential", StreamOrder::Sequential)];
@@ -109,8 +112,9 @@ pub enum PoolAction {
 ///
 /// A stream's worst case on a disk covers every location that blocks of the volume's zone can have
 /// there ([`Disk::zone`]). So a volume that grows, on the same disks and in the same zone, stays
-/// within its contract (RTAS 2000 §2); a volume that moves elsewhere is admitted again
-/// ([`crate::Document::relocate_pool_volume`]).
+/// within its contract (RTAS 2000 §2), and so do the copies that its writes make beside a snapshot;
+/// a volume that moves elsewhere is admitted again ([`crate::Document::relocate_pool_volume`]).
+/// [`Zone::Fastest`] is the way to a cost that is that of the volume's own tracks (RTAS 2000 §3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolVolume {
     /// Its name, unique among all volumes: clients open it by this name.
@@ -339,6 +343,8 @@ impl Disk {
         match zone {
             Zone::Any => Extent::new(Lba(0), end),
             Zone::Fast => Extent::new(Lba(0), edge(Geometry::LARGEST, blocks)),
+            // The pool counts the blocks that it has, which may be fewer.
+            Zone::Fastest(part) => Extent::new(Lba(0), Blocks(part.end(blocks)).sectors()),
             Zone::Slow => {
                 let start = edge(Geometry::SMALLEST, self.pool_blocks_with_sums());
                 Extent::new(Lba(start.0), Sectors(end.0 - start.0))
@@ -367,13 +373,31 @@ pub fn layout_copies(layout: Layout) -> Option<u8> {
     }
 }
 
-/// The config's word for a zone.
+/// The config's words for a zone.
 ///
 /// # Panics
-/// Never: each has one.
-pub fn zone_name(zone: Zone) -> &'static str {
-    ZONES.into_iter().find(|(_, meant)| *meant == zone).expect("each has one").0
+/// Never: each has some.
+pub fn zone_name(zone: Zone) -> String {
+    if let Zone::Fastest(part) = zone {
+        return format!("{FASTEST}{}%", part.number());
+    }
+    ZONES.into_iter().find(|(_, meant)| *meant == zone).expect("each has one").0.to_owned()
 }
+
+/// The zone of which these are the config's words.
+pub fn zone_of(words: &str) -> Option<Zone> {
+    if let Some((_, zone)) = ZONES.into_iter().find(|(word, _)| *word == words) {
+        return Some(zone);
+    }
+    let percent = words.strip_prefix(FASTEST)?.strip_suffix('%')?;
+    // One spelling for each: no sign, no zero in front.
+    let part = Percent::new(percent.parse().ok()?)?;
+    let zone = Zone::Fastest(part);
+    (zone_name(zone) == words).then_some(zone)
+}
+
+/// What is accepted as the words of a zone.
+pub const ZONE_WORDS: &str = "\"fast\", \"slow\", \"any\", or \"fastest 1%\" to \"fastest 99%\"";
 
 /// The config's word for the order of a stream.
 ///

@@ -291,8 +291,8 @@ fn with_unknown_words() {
     );
     assert_eq!(
         volume("size = \"1GiB\"\nzone = \"outer\"\n"),
-        "plan.toml:2: [[pool.volume]] \"v\": field `zone`: found `outer`, expected one of \
-         \"fast\", \"slow\", \"any\""
+        "plan.toml:2: [[pool.volume]] \"v\": field `zone`: found `outer`, expected \
+         \"fast\", \"slow\", \"any\", or \"fastest 1%\" to \"fastest 99%\""
     );
     assert_eq!(
         volume("size = \"1GiB\"\nthin = \"yes\"\n"),
@@ -313,8 +313,8 @@ fn with_a_stripe_that_moves_to_fewer_disks() {
     );
     assert_eq!(
         volume("size = \"1GiB\"\nfrom = { disks = [\"d0\"] }\n"),
-        "plan.toml:2: [[pool.volume]] \"v\": from: field `zone`: found nothing, expected one of \
-         \"fast\", \"slow\", \"any\""
+        "plan.toml:2: [[pool.volume]] \"v\": from: field `zone`: found nothing, expected \
+         \"fast\", \"slow\", \"any\", or \"fastest 1%\" to \"fastest 99%\""
     );
 }
 

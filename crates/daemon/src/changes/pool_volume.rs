@@ -27,7 +27,7 @@ impl NewPoolVolume<'_> {
         let disks = self.operator.pool_disk_names(&source.disks)?;
         let layout = config::layout_name(source.layout).to_owned();
         let copies = config::layout_copies(source.layout).map(i64::from);
-        let zone = config::zone_name(source.zone).to_owned();
+        let zone = config::zone_name(source.zone);
         let edit = self.edit;
         let differs = [
             ("disks", edit.disks.as_ref().is_some_and(|given| *given != disks)),
@@ -136,7 +136,7 @@ impl<'a> PoolVolume<'a> {
             disks: Some(disks),
             layout: Some(config::layout_name(layout).to_owned()),
             copies: config::layout_copies(layout).map(i64::from),
-            zone: Some(config::zone_name(zone).to_owned()),
+            zone: Some(config::zone_name(zone)),
             thin: thin.then_some(true),
             source: None,
         };

@@ -19,7 +19,7 @@ pub mod sums;
 pub use flow::Flow;
 pub use format::codec::Malformed;
 pub use names::{
-    BlockExtent, Blocks, Copies, DiskUid, Layout, PoolUid, PoolVolumeId, VolumeBlock, Zone,
+    BlockExtent, Blocks, Copies, DiskUid, Layout, Percent, PoolUid, PoolVolumeId, VolumeBlock, Zone,
 };
 pub use operation::copies::Shortfall;
 pub use operation::domains::Domains;

@@ -162,6 +162,34 @@ pub enum Zone {
     Slow,
     /// Either, the slow zone first: the fast one is for volumes that ask for it.
     Any,
+    /// The first part of the disk: how slow its tracks are is known more closely than of a half.
+    Fastest(Percent),
+}
+
+/// A part of a disk's blocks, from its first one on, metadata included: 1 to 99 %.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Percent(u8);
+
+impl Percent {
+    /// The largest part.
+    pub const MAX: u8 = 99;
+
+    /// `None` if it is no part, or the whole.
+    pub const fn new(percent: u8) -> Option<Self> {
+        if 1 <= percent && percent <= Self::MAX { Some(Self(percent)) } else { None }
+    }
+
+    /// The number of per cent.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    /// The first block behind the part, on a disk of `blocks` blocks; rounded down. It is no later
+    /// on a disk with fewer blocks.
+    pub fn end(self, blocks: u32) -> u32 {
+        let end = u64::from(blocks) * u64::from(self.0) / 100;
+        u32::try_from(end).expect("a part of the blocks")
+    }
 }
 
 fn hex(id: [u8; 16], f: &mut fmt::Formatter<'_>) -> fmt::Result {

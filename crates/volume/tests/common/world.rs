@@ -8,9 +8,9 @@ use rng::SplitMix64;
 use spindle_volume::DiskId;
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
-    Action, Blocks, DiskUid, FoundPool, Layout, NewVolume, OpenError, Operation, OperationId, Pool,
-    PoolOutput, PoolUid, PoolVolumeId, Refusal, State, StepId, VolumeBlock, Writability, Zone,
-    check, find,
+    Action, Blocks, DiskUid, FoundPool, Layout, NewVolume, OpenError, Operation, OperationId,
+    Percent, Pool, PoolOutput, PoolUid, PoolVolumeId, Refusal, State, StepId, VolumeBlock,
+    Writability, Zone, check, find,
 };
 use units::{Extent, Sectors};
 
@@ -314,7 +314,9 @@ impl World {
         self.names += 1;
         let name = format!("v{}", self.names);
         let some: Vec<DiskId> = disks.iter().copied().filter(|_| rng.below(3) > 0).collect();
-        let zone = [Zone::Fast, Zone::Slow, Zone::Any][rng.below(3) as usize];
+        let part = Percent::new(40 + 5 * u8::try_from(rng.below(11)).unwrap()).unwrap();
+        let zones = [Zone::Fast, Zone::Slow, Zone::Any, Zone::Fastest(part)];
+        let zone = zones[rng.below(4) as usize];
         let disk = disks[rng.below(u32::try_from(disks.len()).unwrap()) as usize];
         match rng.below(23) {
             0..4 => {

@@ -20,7 +20,7 @@ use common::cases;
 use common::world::{BLOCKS, uid};
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::Fault;
-use spindle_volume::pool::{Blocks, Layout, NewVolume, Operation, PoolVolumeId, Zone};
+use spindle_volume::pool::{Blocks, Layout, NewVolume, Operation, Percent, PoolVolumeId, Zone};
 use units::{Extent, Lba, Op, Sectors};
 use world::World;
 
@@ -71,7 +71,8 @@ pub(crate) fn draw(world: &mut World) -> Operation {
     let name = format!("v{}", world.number());
     let mut some = disks.clone();
     some.retain(|_| world.below(3) > 0);
-    let zone = [Zone::Fast, Zone::Slow, Zone::Any, Zone::Any][world.below(4)];
+    let half = Zone::Fastest(Percent::new(50).expect("a part"));
+    let zone = [Zone::Fast, Zone::Slow, Zone::Any, half][world.below(4)];
     match world.below(28) {
         0..6 => {
             let layout = [Layout::Single, Layout::Stripe, Layout::Random][world.below(3)];

@@ -1,6 +1,10 @@
 //! RTAS 2000's streams as volumes of a pool: the pool places their blocks, and the
 //! config admits the streams on each disk.
 //!
+//! "The continuous-media data itself was stored on the fastest disk zones" (§4.1): the volumes of
+//! streams on the fast tracks have the smallest first part of the disks, in per cent, that holds
+//! them, and the cost of a block is that of the slowest track of this part (§3.1).
+//!
 //! A block of the pool is a dynamic partition's, 1 MiB. A stripe is RTAS 2000's `rotation`: the
 //! client asks in order, and each disk has its own period (§3.1). A client of 256 KB comes to a
 //! disk with four blocks of a pool's block, then with none for two rounds. A volume on one disk is
@@ -13,9 +17,14 @@ use std::path::Path;
 use config::{DiskIndex, Plan};
 use engine::PolicyName;
 use units::{Bytes, DiskTime, Instant};
+use volume::pool::format::Geometry;
+use volume::pool::limits::BLOCK_SECTORS;
 
 use super::layout::{DISKS, Kind};
-use super::settings::{DRIVE, SEED};
+use super::settings::{DRIVE, SEED, profile};
+
+/// Blocks of a stream on each of its disks.
+const BLOCKS_ON_A_DISK: u64 = 32;
 
 /// The placement of streams on the disks of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,21 +53,31 @@ impl Placement {
         Bytes(kind.block().0 * if self == Self::SingleLarge { 2 } else { 1 })
     }
 
-    /// The keys of the volume of the stream `nth`, and the order of its client.
+    /// The keys of the volume of the stream `nth` but its zone, and the order of its client.
     fn keys(self, nth: usize) -> (String, &'static str) {
-        let wide = |layout: &str, zone: &str| {
-            format!("size = \"96MiB\"\nlayout = \"{layout}\"\nzone = \"{zone}\"\n")
-        };
+        let wide = |layout: &str| format!("size = \"96MiB\"\nlayout = \"{layout}\"\n");
         match self {
-            Self::Stripe => (wide("stripe", "fast"), "sequential"),
-            Self::Random => (wide("random", "any"), "any"),
+            Self::Stripe => (wide("stripe"), "sequential"),
+            Self::Random => (wide("random"), "any"),
             Self::Single | Self::SingleLarge => {
                 // A video and its sound are on one disk, as in RTAS 2000.
                 let disk = nth / 2 % DISKS;
-                let keys = format!("size = \"32MiB\"\ndisks = [\"d{disk}\"]\nzone = \"fast\"\n");
-                (keys, "any")
+                (format!("size = \"32MiB\"\ndisks = [\"d{disk}\"]\n"), "any")
             }
         }
+    }
+
+    /// The zone of `count` volumes: the smallest first part of the disks that holds them.
+    fn zone(self, count: usize) -> String {
+        let on_a_disk = match self {
+            Self::Random => return "any".to_owned(),
+            Self::Stripe => count,
+            Self::Single | Self::SingleLarge => 2 * (count / 2).div_ceil(DISKS),
+        };
+        let blocks = profile().capacity().0 / BLOCK_SECTORS.0;
+        let metadata = Geometry::suited(u32::try_from(blocks).expect("a small disk")).first_block();
+        let end = u64::from(metadata) + on_a_disk as u64 * BLOCKS_ON_A_DISK;
+        format!("fastest {}%", (end * 100).div_ceil(blocks))
     }
 
     /// All loads that the disks admit under `policy`, in ascending order: n large videos, without
@@ -90,7 +109,8 @@ impl Admitted {
     /// The pool of three disks with these streams.
     fn plan(&self, policy: PolicyName) -> Result<Plan, config::ConfigError> {
         // What the pool reserves for its own work on each disk is a task too, of the disk's period,
-        // and slack is shorter than any period: as long a one as RTAS 2000's tasks do not have.
+        // and slack is shorter than any period: as long a one as RTAS 2000's tasks do not have. It
+        // has next to no time, since RTAS 2000 keeps none for such work.
         let mut text = format!("seed = {SEED}\n");
         for disk in 0..DISKS {
             write!(
@@ -100,15 +120,17 @@ impl Admitted {
             )
             .expect("a string takes all");
         }
-        text += "[pool]\ndisks = [\"d0\", \"d1\", \"d2\"]\nmetadata_share = \"1%\"\n\
-                 relocation_share = \"1%\"\n";
+        text += "[pool]\ndisks = [\"d0\", \"d1\", \"d2\"]\nmetadata_share = \"0.1%\"\n\
+                 relocation_share = \"0.1%\"\n";
+        let zone = self.placement.zone(self.kinds.len());
         for (nth, kind) in self.kinds.iter().enumerate() {
             let (keys, order) = self.placement.keys(nth);
             let (rate, block) = (kind.rate().0, self.placement.block(*kind).0);
             write!(
                 text,
-                "[[pool.volume]]\nname = \"s{nth}\"\n{keys}stream = {{ bandwidth = \"{rate}B/s\", \
-                 block = \"{block}B\", order = \"{order}\" }}\n"
+                "[[pool.volume]]\nname = \"s{nth}\"\n{keys}zone = \"{zone}\"\n\
+                 stream = {{ bandwidth = \"{rate}B/s\", block = \"{block}B\", \
+                 order = \"{order}\" }}\n"
             )
             .expect("a string takes all");
         }

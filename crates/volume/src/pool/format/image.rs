@@ -13,7 +13,7 @@ use crate::pool::limits::{
     VOLUMES_MAX,
 };
 use crate::pool::names::{
-    BlockExtent, Blocks, Copies, DiskUid, Layout, PoolUid, PoolVolumeId, Zone,
+    BlockExtent, Blocks, Copies, DiskUid, Layout, Percent, PoolUid, PoolVolumeId, Zone,
 };
 use crate::pool::state::extent_map::{ExtentMap, Mapping};
 use crate::pool::state::metadata::State;
@@ -407,11 +407,15 @@ pub(crate) const fn layout_of(code: u8, copies: u8) -> Option<Layout> {
     }
 }
 
+/// The code of a first part of the disks is this, plus its per cent.
+const FASTEST: u8 = 100;
+
 pub(crate) const fn zone_code(zone: Zone) -> u8 {
     match zone {
         Zone::Fast => 0,
         Zone::Slow => 1,
         Zone::Any => 2,
+        Zone::Fastest(part) => FASTEST + part.number(),
     }
 }
 
@@ -420,7 +424,10 @@ pub(crate) fn zone_of(from: &mut Reader<'_>) -> Result<Zone, Malformed> {
         0 => Zone::Fast,
         1 => Zone::Slow,
         2 => Zone::Any,
-        _ => return Err(from.refuse("an unknown zone (0 to 2)")),
+        code => match code.checked_sub(FASTEST).and_then(Percent::new) {
+            Some(part) => Zone::Fastest(part),
+            None => return Err(from.refuse("an unknown zone (0 to 2, 101 to 199)")),
+        },
     })
 }
 
@@ -440,6 +447,7 @@ const _: () = assert!(layout_code(Layout::Random) == 2);
 const _: () = assert!(zone_code(Zone::Fast) == 0);
 const _: () = assert!(zone_code(Zone::Slow) == 1);
 const _: () = assert!(zone_code(Zone::Any) == 2);
+const _: () = assert!(FASTEST == 100 && FASTEST.checked_add(Percent::MAX).is_some());
 
 #[cfg(test)]
 mod tests;

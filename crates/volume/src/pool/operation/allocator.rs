@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::location::DiskId;
 use crate::pool::limits::GAPS_SEEN_MAX;
-use crate::pool::names::{BlockExtent, Zone};
+use crate::pool::names::{BlockExtent, Percent, Zone};
 use crate::pool::state::metadata::State;
 use crate::pool::state::volume::Disk;
 
@@ -106,7 +106,14 @@ impl BlockAllocator {
             Zone::Fast => vec![fast],
             Zone::Slow => vec![slow],
             Zone::Any => vec![slow, fast],
+            Zone::Fastest(part) => vec![self.fastest(part)],
         }
+    }
+
+    /// The blocks of the first part of the disk, whose last block holds a label.
+    fn fastest(&self, part: Percent) -> Range<u32> {
+        let end = part.end(self.data.end + 1).clamp(self.data.start, self.data.end);
+        self.data.start..end
     }
 
     /// The number of free blocks of a zone.
@@ -186,6 +193,7 @@ impl BlockAllocator {
             Zone::Fast => self.data.start..self.fast_end,
             Zone::Slow => self.fast_end..self.data.end,
             Zone::Any => self.data.clone(),
+            Zone::Fastest(part) => self.fastest(part),
         };
         if whole.is_empty() {
             return None;

@@ -81,12 +81,15 @@ impl Pool {
         let BlockExtent { block, len, .. } = run.place;
         assert!(len > 0, "a mapping has rows");
         assert!(column < volume.columns.len(), "a column of the volume");
-        let fast = self.state.disks[&run.disk()].fast_end.saturating_sub(block).min(len);
+        let disk = &self.state.disks[&run.disk()];
+        let before = |end: u32| end.saturating_sub(block).min(len);
+        let fast = before(disk.fast_end);
         match volume.zone {
             _ if !on => run.row..run.end(),
             Zone::Any => run.row..run.row,
             Zone::Fast => run.row + fast..run.end(),
             Zone::Slow => run.row..run.row + fast,
+            Zone::Fastest(part) => run.row + before(part.end(disk.blocks))..run.end(),
         }
     }
 }

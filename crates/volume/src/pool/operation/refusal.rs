@@ -118,9 +118,10 @@ impl fmt::Display for Refusal {
             Self::Draining(id) => write!(f, "disk {} is being emptied: name another", id.0),
             Self::NoSpace { disk, zone, missing } => {
                 let zone = match zone {
-                    Zone::Fast => "the fast part of ",
-                    Zone::Slow => "the slow part of ",
-                    Zone::Any => "",
+                    Zone::Fast => "the fast part of ".to_owned(),
+                    Zone::Slow => "the slow part of ".to_owned(),
+                    Zone::Any => String::new(),
+                    Zone::Fastest(part) => format!("the fastest {}% of ", part.number()),
                 };
                 write!(f, "{missing} blocks of 1MiB do not fit {zone}disk {}", disk.0)
             }
