@@ -40,7 +40,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 43] = [
+pub(crate) const ALL: [Experiment; 44] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -78,6 +78,7 @@ pub(crate) const ALL: [Experiment; 43] = [
     clockwise::FIG2,
     clockwise::FIG3,
     clockwise::POOL_FIG2,
+    clockwise::POOL_FIG3,
     worth::WORTH_GRID,
     worth_clients::WORTH_CLIENTS,
     depth::DEPTH,

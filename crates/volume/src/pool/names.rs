@@ -188,6 +188,8 @@ impl Percent {
     /// on a disk with fewer blocks.
     pub fn end(self, blocks: u32) -> u32 {
         let end = u64::from(blocks) * u64::from(self.0) / 100;
+        assert!(self.0 <= Self::MAX, "a part is less than the whole");
+        assert!(end <= u64::from(blocks), "a part ends within the blocks");
         u32::try_from(end).expect("a part of the blocks")
     }
 }

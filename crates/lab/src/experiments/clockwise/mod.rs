@@ -13,7 +13,7 @@
 //! ```text
 //! fig2   the slack against the load that is admitted
 //! fig3   latency of best effort against the load of the streams, by policy
-//! pool   figure 2 with the layouts of a pool
+//! pool   figures 2 and 3 with the layouts of a pool
 //! ```
 
 mod fig2;
@@ -22,9 +22,11 @@ mod layout;
 mod point;
 mod pool;
 mod pool_fig2;
+mod pool_fig3;
 mod settings;
 
 pub(super) use fig2::FIG2;
 pub(super) use fig3::{Beside, FIG3, beside_the_highest_loads};
 pub(crate) use point::OneDisk;
 pub(super) use pool_fig2::POOL_FIG2;
+pub(super) use pool_fig3::POOL_FIG3;

@@ -14,7 +14,7 @@ const SCENARIO: &str = include_str!("../../../experiments/clockwise.toml");
 /// The simulated time after the last request, in which all outstanding requests complete.
 const DRAIN: Duration = Duration::from_secs(60);
 /// The first random-number stream of the media streams. The minutes of the day use lower numbers.
-const MEDIA_RNG: u64 = 1 << 32;
+pub(super) const MEDIA_RNG: u64 = 1 << 32;
 
 /// The plan of a run; only the policy is missing.
 #[derive(Clone, Debug)]
@@ -38,8 +38,8 @@ pub(super) struct Measured {
 /// A best-effort load.
 #[derive(Clone, Debug)]
 pub(super) struct BestEffort {
-    requests: Vec<Timed>,
-    length: Duration,
+    pub(super) requests: Vec<Timed>,
+    pub(super) length: Duration,
 }
 
 impl BestEffort {

@@ -16,12 +16,17 @@ use std::path::Path;
 
 use config::{DiskIndex, Plan};
 use engine::PolicyName;
-use units::{Bytes, DiskTime, Instant};
+use sim::loads::Cello;
+use units::{Bytes, DiskTime, Instant, Sectors};
 use volume::pool::format::Geometry;
 use volume::pool::limits::BLOCK_SECTORS;
 
 use super::layout::{DISKS, Kind};
 use super::settings::{DRIVE, SEED, profile};
+
+fn parse(text: &str) -> Result<Plan, config::ConfigError> {
+    Plan::parse(text, "clockwise-pool.toml", Path::new("."))
+}
 
 /// Blocks of a stream on each of its disks.
 const BLOCKS_ON_A_DISK: u64 = 32;
@@ -48,6 +53,12 @@ pub(super) struct Admitted {
 }
 
 impl Placement {
+    /// The size of a stream's volume.
+    pub(super) fn size_of_stream(self) -> Sectors {
+        let disks = if matches!(self, Self::Stripe | Self::Random) { DISKS as u64 } else { 1 };
+        Sectors(BLOCK_SECTORS.0 * BLOCKS_ON_A_DISK * disks)
+    }
+
     /// The size of a client's blocks.
     fn block(self, kind: Kind) -> Bytes {
         Bytes(kind.block().0 * if self == Self::SingleLarge { 2 } else { 1 })
@@ -107,7 +118,27 @@ impl Admitted {
     }
 
     /// The pool of three disks with these streams.
-    fn plan(&self, policy: PolicyName) -> Result<Plan, config::ConfigError> {
+    pub(super) fn plan(&self, policy: PolicyName) -> Result<Plan, config::ConfigError> {
+        parse(&self.text(policy))
+    }
+
+    /// The same with CELLO's disks as volumes behind those of the streams, striped over the slow
+    /// part.
+    pub(super) fn plan_beside_best_effort(&self, policy: PolicyName) -> Plan {
+        let mut text = self.text(policy);
+        for unit in 0..Cello::DISKS {
+            let size = Cello::UNIT.bytes().0;
+            write!(
+                text,
+                "[[pool.volume]]\nname = \"cello{unit}\"\nsize = \"{size}B\"\n\
+                 layout = \"stripe\"\nzone = \"slow\"\n"
+            )
+            .expect("a string takes all");
+        }
+        parse(&text).expect("best effort is not admitted")
+    }
+
+    fn text(&self, policy: PolicyName) -> String {
         // What the pool reserves for its own work on each disk is a task too, of the disk's period,
         // and slack is shorter than any period: as long a one as RTAS 2000's tasks do not have. It
         // has next to no time, since RTAS 2000 keeps none for such work.
@@ -134,7 +165,7 @@ impl Admitted {
             )
             .expect("a string takes all");
         }
-        Plan::parse(&text, "clockwise-pool.toml", Path::new("."))
+        text
     }
 
     /// The least slack ΔL of the disks.

@@ -113,6 +113,8 @@ impl BlockAllocator {
     /// The blocks of the first part of the disk, whose last block holds a label.
     fn fastest(&self, part: Percent) -> Range<u32> {
         let end = part.end(self.data.end + 1).clamp(self.data.start, self.data.end);
+        assert!(self.data.start <= end, "the part begins with the data");
+        assert!(end <= self.data.end, "the part ends within the data");
         self.data.start..end
     }
 
