@@ -45,3 +45,6 @@ pub(crate) const SLOW_AFTER: Duration = Duration::from_secs(2);
 
 const _: () = assert!(WRITE_BUFFER_PROCESS.0 <= WRITE_BUFFER_PROCESS_MAX.0 / SECTOR_BYTES);
 const _: () = assert!(HOST_LATENESS.as_nanos() <= HOST_LATENESS_MAX.as_nanos());
+/// The burst of a bus: the largest that SCSI disks use by default, and more than a hub's or a port
+/// multiplier's packets.
+pub(crate) const BUS_BURST: Bytes = Bytes(64 << 10);

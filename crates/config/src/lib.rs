@@ -34,11 +34,11 @@ pub use error::ConfigError;
 pub use input::size_text;
 pub use parse::Purpose;
 pub use plan::{
-    Access, Arrival, Backing, BackingCapabilities, DepthSource, Disk, DiskContract, DiskIndex,
+    Access, Arrival, Backing, BackingCapabilities, Bus, DepthSource, Disk, DiskContract, DiskIndex,
     DriveRef, Faults, FloorContract, InitialPool, IoMethod, Labels, LoadedVolume, Log, LogFormat,
     Mix, Nbd, NotCreated, PlacementSpec, Plan, PoolAction, PoolChange, PoolChangeIndex, PoolPlan,
     PoolStream, PoolVolume, PoolVolumeIndex, ProfileRef, RealDisk, RecordSettings, Remap, Replay,
-    Requests, Retention, Step, Stream, StreamOrder, Synthetic, ThinkTime, Tls, Volume, VolumeIndex,
-    Workload, WriteBufferLog, WriteCache, ZONE_WORDS, domain_numbers, layout_copies, layout_name,
-    order_name, priority_name, zone_name, zone_of,
+    Requests, Retention, SharedBuses, Step, Stream, StreamOrder, Synthetic, ThinkTime, Tls, Volume,
+    VolumeIndex, Workload, WriteBufferLog, WriteCache, ZONE_WORDS, domain_numbers, layout_copies,
+    layout_name, order_name, priority_name, zone_name, zone_of,
 };

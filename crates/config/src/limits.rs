@@ -93,6 +93,13 @@ pub const WORST_COMMAND_MAX: Duration = Duration::from_secs(10);
 /// The least rate of a transfer in the worst case, in bytes a second.
 pub const WORST_RATE_MIN: Bytes = Bytes(1_000_000);
 
+/// The least bandwidth of a bus, in bytes a second.
+pub const BUS_BANDWIDTH_MIN: Bytes = Bytes(100_000);
+/// The largest: a sector takes some nanoseconds.
+pub const BUS_BANDWIDTH_MAX: Bytes = Bytes(100_000_000_000);
+/// The largest burst of a bus: a longer one would be a command.
+pub const BUS_BURST_MAX: Bytes = Bytes(16 << 20);
+
 /// The smallest share of its speed to which a drive is slowed.
 pub const SLOWED_MIN: Share = Share::from_percent(1);
 

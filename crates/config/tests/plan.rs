@@ -32,6 +32,7 @@ fn disks() -> Vec<Disk> {
         name: "d0".to_owned(),
         drive: drive(),
         slowed: Share::ALL,
+        bus: None,
         profile: None,
         backing: Backing::Ram,
         spare: false,

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `profile` | [`Profile`], its parts, and what makes one valid |
 //! | `band` | [`Band`]: logical blocks on tracks with one layout |
+//! | `bus` | [`BusShare`]: the worst share of a bus that several disks have in common |
 //! | `seek` | [`SeekTable`]: seek time against distance |
 //! | `geometry` | from a logical block to a [`PhysicalAddress`], and times between addresses |
 //! | [`findings`] | what measuring has found so far, with errors and confidence |
@@ -16,6 +17,7 @@
 //! | `example` | [`example_profile`]: a small disk with round numbers, for tests |
 
 mod band;
+mod bus;
 mod example;
 pub mod findings;
 mod geometry;
@@ -24,6 +26,7 @@ mod seek;
 mod worst_case;
 
 pub use band::{Band, HeadOrder, Skew};
+pub use bus::BusShare;
 pub use example::example_profile;
 pub use geometry::PhysicalAddress;
 pub use profile::{BufferSegments, CommandOverheads, Extremes, Profile};

@@ -3,6 +3,7 @@
 use units::{Duration, Lba, Sectors, Share};
 
 use crate::band::Band;
+use crate::bus::BusShare;
 use crate::seek::SeekTable;
 
 /// What is known of one disk. FAST 2003 §3.4 lists what semi-preemptible IO needs of it.
@@ -91,6 +92,9 @@ pub struct Extremes {
     /// Runs of sectors, on the whole disk, that lie elsewhere than the bands say (remapped
     /// sectors): each costs a seek there and back.
     pub detours: u64,
+    /// The bus that the disk shares with others; `None`: it has its own, whose time is in the other
+    /// fields.
+    pub bus: Option<BusShare>,
 }
 
 impl Profile {

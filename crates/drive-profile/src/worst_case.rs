@@ -9,6 +9,8 @@
 //!   ─ the slowest transfer, or the bus if that is slower
 //! ```
 //!
+//! On a bus that several disks share, the bus is that of the worst share ([`crate::BusShare`]).
+//!
 //! Single seeks vary about their curve. The bound allows [`SEEK_DEVIATIONS`] standard deviations:
 //! if seek times are normally distributed, one in a billion exceeds it; those of the emulated drive
 //! never do.
@@ -42,6 +44,21 @@ impl Profile {
     /// # Panics
     /// If `range` is empty or leaves the disk, or `len` is zero or longer than `range`.
     pub fn worst_case(&self, range: Extent, len: Sectors, transfer: TransferKind) -> Duration {
+        let Some(bus) = self.extremes.bus else { return self.worst_alone(range, len, transfer) };
+        // A write whose data the media need before it has crossed loses whole revolutions: less
+        // than one more than it waits, where its longest movement is not needed.
+        let lost = match transfer {
+            TransferKind::Read => Duration::ZERO,
+            TransferKind::Write => {
+                self.longest_revolution().saturating_sub(self.longest_movement(transfer))
+            }
+        };
+        let alone = |len| self.worst_alone(range, len, transfer) + lost;
+        bus.bound(len, alone(len), alone(len.min(bus.burst + Sectors(1))))
+    }
+
+    /// The same with a bus for this disk alone.
+    fn worst_alone(&self, range: Extent, len: Sectors, transfer: TransferKind) -> Duration {
         assert!(!range.is_empty() && range.end().0 <= self.capacity().0, "{range} is on the disk");
         assert!(len > Sectors::ZERO && len <= range.len, "{len:?} fit {range}");
         debug_assert_eq!(self.check(), Ok(()), "a bound needs a valid profile");
@@ -93,7 +110,24 @@ impl Profile {
         len: Sectors,
         transfer: TransferKind,
     ) -> Duration {
-        let from_anywhere = self.worst_case(range, len, transfer);
+        let alone = self.worst_continuation_alone(range, len, transfer);
+        let Some(bus) = self.extremes.bus else { return alone };
+        // However far the disk has read ahead, all of it crosses after the disk has done its part.
+        let lost = match transfer {
+            TransferKind::Read => Duration::ZERO,
+            TransferKind::Write => self.longest_revolution(),
+        };
+        bus.after(len, alone + lost).min(self.worst_case(range, len, transfer))
+    }
+
+    /// The same with a bus for this disk alone.
+    fn worst_continuation_alone(
+        &self,
+        range: Extent,
+        len: Sectors,
+        transfer: TransferKind,
+    ) -> Duration {
+        let from_anywhere = self.worst_alone(range, len, transfer);
         let write = transfer == TransferKind::Write;
         let step = self.step(1, write).max(self.step(0, write));
         let on_track = from_anywhere - self.longest_movement(transfer)
@@ -284,6 +318,7 @@ fn sweep(part: u128, period: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BusShare;
     use crate::example_profile;
 
     fn range(start: u64, len: u64) -> Extent {
@@ -333,6 +368,28 @@ mod tests {
         }
         profile.read_buffer.read_ahead = Sectors(109);
         assert_eq!(whole(&profile, TransferKind::Read) - next(&profile, TransferKind::Read), saved);
+    }
+
+    #[test]
+    fn on_a_shared_bus_a_longer_command_never_takes_less_nor_a_preemption_more() {
+        for (disks, micros, burst) in [(1, 1, 1), (2, 10, 7), (3, 100, 50), (4, 1_000, 128)] {
+            let mut profile = example_profile();
+            profile.read_buffer.read_ahead = Sectors(100 * u64::from(disks));
+            let alone = profile.clone();
+            let (sector, burst) = (Duration::from_micros(micros), Sectors(burst));
+            profile.extremes.bus = Some(BusShare { disks, sector, burst });
+            assert_eq!(profile.worst_preemption(), alone.worst_preemption());
+            for kind in [TransferKind::Read, TransferKind::Write] {
+                let all = range(0, 200_000);
+                let worst = |len| profile.worst_case(all, Sectors(len), kind);
+                let next = |len| profile.worst_continuation(all, Sectors(len), kind);
+                for len in 1..400 {
+                    assert!(worst(len) <= worst(len + 1), "{len} sectors on {disks} disks");
+                    assert!(worst(len) <= next(len) + profile.worst_preemption(), "{len}");
+                    assert!(worst(len) > alone.worst_case(all, Sectors(len), kind), "{len}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! A drive of any kind, for callers that need not distinguish them: mechanical, flash, or
-//! unmeasured.
+//! unmeasured; slowed, and behind a shared bus.
 
 use std::sync::Arc;
 
-use units::{Instant, Operation, Sectors, Share};
+use units::{Duration, Instant, Operation, Sectors, Share};
 
 use crate::completion::{Done, Tag};
 use crate::flash::{FlashDevice, FlashModel, FlashSpec};
+use crate::shared_bus::{BusPort, SharedBus};
 use crate::slowed::SlowedClock;
 use crate::{Device, Model, Spec, SpecError};
 
@@ -120,6 +121,8 @@ pub enum AnyDevice {
     Flash(FlashDevice),
     /// A drive of either kind whose time runs at a share of wall time.
     Slowed(Box<AnyDevice>, SlowedClock),
+    /// A drive of either kind behind a bus that it shares with others.
+    OnBus(Box<AnyDevice>, Box<BusPort>),
 }
 
 impl AnyDevice {
@@ -148,6 +151,32 @@ impl AnyDevice {
         Self::Slowed(Box::new(self), SlowedClock::new(share))
     }
 
+    /// The same drive, idle, behind `bus`.
+    #[must_use]
+    pub fn on_bus(self, bus: SharedBus) -> Self {
+        let port = BusPort::new(bus, self.revolution());
+        Self::OnBus(Box::new(self), Box::new(port))
+    }
+
+    /// The time of a revolution; `None` if nothing turns.
+    fn revolution(&self) -> Option<Duration> {
+        match self {
+            Self::Mechanical(device) => Some(device.model().period()),
+            Self::Flash(_) => None,
+            Self::Slowed(device, clock) => device.revolution().map(|time| clock.stretched(time)),
+            Self::OnBus(device, _) => device.revolution(),
+        }
+    }
+
+    /// The completion of the command in service, where that is known from its beginning on.
+    fn in_service(&self) -> Option<Done> {
+        match self {
+            Self::Mechanical(device) => device.in_service(),
+            Self::Flash(_) | Self::OnBus(..) => None,
+            Self::Slowed(device, clock) => device.in_service().map(|done| clock.expected(done)),
+        }
+    }
+
     /// The same drive with its random variation (of arm movements) seeded with `seed` instead of
     /// zero.
     #[must_use]
@@ -156,6 +185,7 @@ impl AnyDevice {
             Self::Mechanical(device) => Self::Mechanical(device.with_seed(seed)),
             Self::Flash(_) => self,
             Self::Slowed(device, clock) => Self::Slowed(Box::new(device.with_seed(seed)), clock),
+            Self::OnBus(device, port) => Self::OnBus(Box::new(device.with_seed(seed)), port),
         }
     }
 
@@ -164,7 +194,7 @@ impl AnyDevice {
         match self {
             Self::Mechanical(device) => device.capacity(),
             Self::Flash(device) => device.capacity(),
-            Self::Slowed(device, _) => device.capacity(),
+            Self::Slowed(device, _) | Self::OnBus(device, _) => device.capacity(),
         }
     }
 
@@ -179,6 +209,11 @@ impl AnyDevice {
             Self::Slowed(device, clock) => {
                 device.submit(clock.submitted(now, tag), tag, operation);
             }
+            Self::OnBus(device, port) => {
+                device.submit(now, tag, operation);
+                port.submitted(now, tag, &operation);
+                port.follow(device, now);
+            }
         }
     }
 
@@ -189,6 +224,9 @@ impl AnyDevice {
             Self::Mechanical(device) => device.next_completion(),
             Self::Flash(device) => device.next_completion(),
             Self::Slowed(device, clock) => device.next_completion().map(|at| clock.wall_time(at)),
+            Self::OnBus(device, port) => {
+                device.next_completion().into_iter().chain(port.next_event()).min()
+            }
         }
     }
 
@@ -203,6 +241,24 @@ impl AnyDevice {
             Self::Slowed(device, clock) => {
                 device.complete(clock.model_time(now)).map(|done| clock.completed(done))
             }
+            Self::OnBus(device, port) => {
+                port.follow(device, now);
+                port.complete(now)
+            }
         }
+    }
+}
+
+impl BusPort {
+    /// Takes over what the drive has done until `now`, and grants what it asked for until then.
+    fn follow(&mut self, device: &mut AnyDevice, now: Instant) {
+        loop {
+            if let Some(done) = device.in_service() {
+                self.in_service(&done);
+            }
+            let Some(done) = device.complete(now) else { break };
+            self.device_done(done);
+        }
+        self.advance(now);
     }
 }

@@ -151,6 +151,11 @@ impl Device {
         self.serving.map(|done| done.at).or(self.choice_at)
     }
 
+    /// The completion of the command in service, which is fixed when its service starts.
+    pub(crate) fn in_service(&self) -> Option<Done> {
+        self.serving
+    }
+
     /// Takes out the command that is done at `now`, if there is one.
     ///
     /// # Panics

@@ -11,7 +11,7 @@
 //! - [`FlashSpec`], [`FlashModel`] and [`FlashDevice`] are the same for a flash drive: dies,
 //!   channels, write buffer, link.
 //! - [`AnySpec`], [`AnyModel`] and [`AnyDevice`] are a drive of either kind, perhaps slowed to a
-//!   share of its speed.
+//!   share of its speed, perhaps with a [`SharedBus`] between it and the host.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -83,6 +83,9 @@ mod rotation;
 mod samples;
 mod seek;
 mod seek_jitter;
+mod shared_bus;
+#[cfg(test)]
+mod shared_bus_tests;
 mod slowed;
 mod spec;
 mod write_buffer;
@@ -105,6 +108,7 @@ pub use flash::{
 pub use layout::Position;
 pub use model::{Model, ZoneFacts};
 pub use queue::Order;
+pub use shared_bus::{BusPort, BusSpec, SharedBus};
 pub use slowed::SlowedClock;
 pub use spec::{
     AGE_LIMIT_MAX, Arm, CYLINDERS_MAX, Choosing, Discipline, MOVE_MAX, Mapping, Overheads,

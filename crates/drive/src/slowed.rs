@@ -50,6 +50,21 @@ impl SlowedClock {
         self.in_wall_time(done, submitted)
     }
 
+    /// The completion, in wall time, of a command that will be done.
+    ///
+    /// # Panics
+    /// If the command was not submitted.
+    pub(crate) fn expected(&self, done: Done) -> Done {
+        let submitted = self.submitted.iter().find(|(tag, _)| *tag == done.tag);
+        let (_, at) = submitted.expect("a command in service was submitted");
+        self.in_wall_time(done, *at)
+    }
+
+    /// A time of the model as wall time, rounded up.
+    pub(crate) fn stretched(&self, time: Duration) -> Duration {
+        self.share.stretched(time)
+    }
+
     /// The completion in wall time. Each part ends at the first wall time at which it has ended in
     /// model time, so that the parts still add up to the response time.
     fn in_wall_time(&self, done: Done, submitted: Instant) -> Done {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drive_profile::{
-    Band, BufferSegments, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew,
+    Band, BufferSegments, BusShare, CommandOverheads, Extremes, HeadOrder, Profile, SeekTable, Skew,
 };
 use engine::stream::SlackRange;
 use engine::{
@@ -18,7 +18,7 @@ use crate::code::{Coded, FormatError, Source, choices, fields};
 /// The first bytes of a record.
 pub const MAGIC: [u8; 8] = *b"SPFLIGHT";
 /// The version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The initial state of one disk's engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,8 @@ fields! {
         chunk_write,
     }
     SeekTable { points }
-    Extremes { command, bus_sector_write, read_share, write_ahead, detours }
+    Extremes { command, bus_sector_write, read_share, write_ahead, detours, bus }
+    BusShare { disks, sector, burst }
 }
 
 choices! {

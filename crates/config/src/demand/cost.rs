@@ -106,7 +106,10 @@ impl Disk {
     /// profile; `None` if nothing bounds it. `host_lateness` is added either way.
     pub fn worst_command(&self) -> Option<WorstCase> {
         let declared = self.worst_case.map(|CommandBound { positioning, sector }| {
-            let positioning = positioning + DiskTime::from(self.host_lateness);
+            let bus = self.bus.as_ref().map(|bus| bus.share().linear());
+            let (fixed, each) = bus.unwrap_or_default();
+            let positioning = positioning + DiskTime::from(self.host_lateness + fixed);
+            let sector = sector + DiskTime::from(each);
             WorstCase::Bound(CommandBound { positioning, sector })
         });
         debug_assert!(declared.is_none() || self.profile().is_none(), "one bound of a command");

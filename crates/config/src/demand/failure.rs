@@ -6,6 +6,8 @@ use engine::stream::{CounterOffers, LatencyOffers, Span, Violation};
 use input::{size_text, time_text};
 use units::{Bytes, Duration, Instant};
 
+use crate::plan::Bus;
+
 /// Why a stream, or a reserve beside streams, is not admitted, and which stream would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionFailure {
@@ -17,6 +19,8 @@ pub struct AdmissionFailure {
     pub beside: Option<BlockingContract>,
     /// Counter-offers for a stream; none for a reserve.
     pub offers: CounterOffers,
+    /// The bus of the disk, if it shares one.
+    pub bus: Option<Bus>,
     /// Whether the contract that does not fit is a bounded latency.
     pub is_latency: bool,
     /// Counter-offers for a bounded latency; none for a stream or a reserve.
@@ -115,6 +119,10 @@ impl fmt::Display for AdmissionFailure {
             if self.stretch.end < Instant::FAR_FUTURE {
                 write!(f, " to {}", self.stretch.end)?;
             }
+        }
+        if let Some(Bus { name, bandwidth, disks, .. }) = &self.bus {
+            let bandwidth = decimal(*bandwidth);
+            write!(f, ", with the bus \"{name}\" of {bandwidth}/s for {disks} disks at once")?;
         }
         let block = self.offers.block.map(|block| format!("blocks of {}", decimal(block)));
         let bandwidth = self.offers.bandwidth.map(|bytes| format!("{}/s", decimal(bytes)));

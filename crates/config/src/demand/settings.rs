@@ -12,7 +12,7 @@ use units::{DiskTime, Duration, Instant, Lba, Sectors, Share};
 
 use drive_library::profile;
 
-use crate::plan::Disk;
+use crate::plan::{Bus, Disk};
 
 impl Disk {
     /// The settings of this disk's engine.
@@ -97,7 +97,9 @@ impl Disk {
             None => profile::assumed(model),
         };
         profile.write_cache &= self.cache_bypass() != Some(CacheBypass::Off);
-        profile.slowed(self.slowed)
+        let mut profile = profile.slowed(self.slowed);
+        profile.extremes.bus = self.bus.as_ref().map(Bus::share);
+        profile
     }
 
     /// An engine for this disk, idle and without volumes. For preemptible execution it gets the
@@ -140,13 +142,27 @@ impl Disk {
     /// for a drive without seeks.
     pub fn mechanics(&self) -> Option<Mechanics> {
         let slow = |time| self.slowed.stretched(time);
-        self.mechanics_at_full_speed().map(|mechanics| Mechanics {
+        let mechanics = self.mechanics_at_full_speed().map(|mechanics| Mechanics {
             seek_max: slow(mechanics.seek_max),
             rotation_period: slow(mechanics.rotation_period),
             overhead: slow(mechanics.overhead),
             hit: slow(mechanics.hit),
             sector: slow(mechanics.sector),
-        })
+        });
+        mechanics.map(|mechanics| self.over_bus(mechanics))
+    }
+
+    /// The same with what the bus adds at most.
+    fn over_bus(&self, mechanics: Mechanics) -> Mechanics {
+        let Some((fixed, each)) = self.bus.as_ref().map(|bus| bus.share().linear()) else {
+            return mechanics;
+        };
+        Mechanics {
+            overhead: mechanics.overhead + fixed,
+            hit: mechanics.hit + fixed,
+            sector: mechanics.sector + each,
+            ..mechanics
+        }
     }
 
     /// The same for a disk without an arm's profile whose worst case is declared: each request
@@ -156,13 +172,14 @@ impl Disk {
             let nanos = u64::try_from(time.as_nanos()).expect("a declared time is not negative");
             Duration::from_nanos(nanos)
         };
-        self.worst_case.map(|CommandBound { positioning, sector }| Mechanics {
+        let declared = self.worst_case.map(|CommandBound { positioning, sector }| Mechanics {
             seek_max: Duration::ZERO,
             rotation_period: Duration::ZERO,
             overhead: nanos(positioning),
             hit: Duration::ZERO,
             sector: nanos(sector),
-        })
+        });
+        declared.map(|mechanics| self.over_bus(mechanics))
     }
 
     fn mechanics_at_full_speed(&self) -> Option<Mechanics> {

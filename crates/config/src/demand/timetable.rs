@@ -289,7 +289,15 @@ impl<'a> Tasks<'a> {
         let beside = self.blocker(violation);
         Some((
             number,
-            AdmissionFailure { stretch, violation, beside, offers, is_latency, latency_offers },
+            AdmissionFailure {
+                stretch,
+                violation,
+                beside,
+                bus: self.disk.bus.clone(),
+                offers,
+                is_latency,
+                latency_offers,
+            },
         ))
     }
 

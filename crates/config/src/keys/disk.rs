@@ -59,6 +59,16 @@ fn disk_identity() -> Vec<Key> {
              default estimates.",
         )
         .or("1"),
+        Key::new(
+            "bus",
+            "the name of a bus",
+            "The bus that the disk shares with others; without it the disk has its own.",
+        ),
+    ]
+}
+
+fn disk_backing() -> Vec<Key> {
+    vec![
         Key::new("path", PATH, "A block device or file that is served directly: a real disk."),
         Key::new("buffered", BOOLEAN, "Whether a real disk is accessed through the page cache.")
             .or("false"),
@@ -340,6 +350,7 @@ fn disk_execution() -> Vec<Key> {
 pub(crate) static DISK: Lazy = Lazy::new(|| {
     let keys = [
         disk_identity(),
+        disk_backing(),
         disk_in_pool(),
         disk_schedule(),
         disk_memory(),
@@ -348,6 +359,36 @@ pub(crate) static DISK: Lazy = Lazy::new(|| {
     ]
     .concat();
     TableKeys::new("[[disk]]", "A disk, and how its time is divided.", keys)
+});
+
+pub(crate) static BUS: Lazy = Lazy::new(|| {
+    let keys = vec![
+        Key::new(
+            "name",
+            format!("a name of 1 to {} bytes", l::NAME_BYTES_MAX),
+            "The bus's name, unique among the buses.",
+        )
+        .required(),
+        Key::new(
+            "bandwidth",
+            format!(
+                "bytes a second from {}/s to {}/s",
+                size_text(l::BUS_BANDWIDTH_MIN),
+                size_text(l::BUS_BANDWIDTH_MAX)
+            ),
+            "What it carries for all of its disks together.",
+        )
+        .required(),
+        Key::new(
+            "burst",
+            format!("a size of at most {}, a multiple of 512 bytes", size_text(l::BUS_BURST_MAX)),
+            "The most that it carries for a disk before it carries what another waits for.",
+        )
+        .or(size_text(d::BUS_BURST)),
+    ];
+    let about = "A bus, hub or port multiplier that several disks share. Streams and bounded \
+                 latencies of its disks are admitted as if all of them transferred at once.";
+    TableKeys::new("[[bus]]", about, keys)
 });
 
 pub(crate) static BEST_EFFORT: Lazy = Lazy::new(|| {

@@ -12,7 +12,7 @@ mod workload;
 
 pub use input::{Key, TableKeys};
 
-pub(crate) use disk::{BEST_EFFORT, DISK, FAULTS, WORST_CASE};
+pub(crate) use disk::{BEST_EFFORT, BUS, DISK, FAULTS, WORST_CASE};
 pub(crate) use server::{LISTEN, LOG, NBD, TOP};
 pub(crate) use volume::{FROM, LATENCY, POOL, POOL_VOLUME, REBUILD, SCRUB, STREAM, VOLUME};
 pub(crate) use workload::{CHANGE, THINK, WORKLOAD};
@@ -24,6 +24,7 @@ pub fn all() -> Vec<&'static TableKeys> {
         &LISTEN,
         &NBD,
         &LOG,
+        &BUS,
         &DISK,
         &BEST_EFFORT,
         &WORST_CASE,

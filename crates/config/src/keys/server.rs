@@ -29,6 +29,11 @@ pub(crate) static TOP: Lazy = Lazy::new(|| {
         Key::new("nbd", "a table", "Limits, authentication and encryption of NBD clients."),
         Key::new("log", "a table", "The log of slow requests, and flight records."),
         Key::new(
+            "bus",
+            format!("tables, at most {}", l::DISKS_MAX),
+            "The buses that several disks share.",
+        ),
+        Key::new(
             "disk",
             format!("tables, at most {}", l::DISKS_MAX),
             "The disks that volumes are placed on.",

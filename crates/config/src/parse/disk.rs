@@ -10,6 +10,7 @@ use units::{Duration, Rate, Sectors, Share};
 use drive_library as drives;
 use input::{InputError, Table, Value, list, read_at_most, time_text};
 
+use super::bus::Buses;
 use super::names::Names;
 use super::path::{path, same_file, unusable};
 use super::{
@@ -22,7 +23,8 @@ use crate::limits::{
     DEPTH_MAX, DOMAIN_BYTES_MAX, ESTIMATE_MIN, INTERVAL_MIN, LINGER_MAX, PERIOD_MAX, PERIOD_MIN,
 };
 use crate::plan::{
-    Backing, DepthSource, DepthTerms, Disk, DriveRef, ProfileRef, QueueDepth, RealDisk, WriteCache,
+    Backing, Bus, DepthSource, DepthTerms, Disk, DriveRef, ProfileRef, QueueDepth, RealDisk,
+    WriteCache,
 };
 
 /// The command whose worst case is the nominal rate: 4 KiB, as in Zygaria (RTAS 2008).
@@ -31,8 +33,8 @@ const NOMINAL_COMMAND: Sectors = Sectors(8);
 /// Checks the tables, in the file's order.
 pub(crate) fn check(
     tables: &[Table<'_>],
-    base_dir: &Path,
-    known: &[Disk],
+    buses: &Buses<'_>,
+    (base_dir, known): (&Path, &[Disk]),
 ) -> Result<Vec<Disk>, InputError> {
     let mut names = Names::default();
     let loaded = known.iter().map(|disk| (disk.drive.name.clone(), disk.drive.model.clone()));
@@ -42,7 +44,7 @@ pub(crate) fn check(
     for table in tables {
         let name = names.add(table)?.to_owned();
         if let Some((drive, backing)) = memory::check(table)? {
-            disks.push(disk(table, (name, base_dir), (drive, None), backing)?);
+            disks.push(disk(table, (name, base_dir, None), (drive, None), backing)?);
             continue;
         }
         let real = real::check(table, base_dir, known)?;
@@ -52,7 +54,8 @@ pub(crate) fn check(
         };
         memory::sized(table)?;
         let backing = backing(table, base_dir, real.map(|probed| probed.real), &mut files)?;
-        disks.push(disk(table, (name, base_dir), drive, backing)?);
+        let bus = buses.of(table)?;
+        disks.push(disk(table, (name, base_dir, bus), drive, backing)?);
     }
     Ok(disks)
 }
@@ -62,7 +65,7 @@ const UP_TO_PERIOD: &str = " (the period)";
 
 fn disk(
     table: &Table<'_>,
-    (name, base_dir): (String, &Path),
+    (name, base_dir, bus): (String, &Path, Option<Bus>),
     (drive, profile): (DriveRef, Option<ProfileRef>),
     backing: Backing,
 ) -> Result<Disk, InputError> {
@@ -88,13 +91,12 @@ fn disk(
     let linger = table.duration("linger", Duration::ZERO..=LINGER_MAX, "", linger)?;
     // No bucket holds more than one period's worth: a request with a larger estimate could never be
     // served.
-    let estimate = |key, default| {
+    let time = |key, default| {
         let default = slowed.stretched(default).min(period);
         table.duration(key, ESTIMATE_MIN..=period, UP_TO_PERIOD, default)
     };
-    let worst = nominal_worst_case(profile.as_ref(), &drive.model, slowed);
+    let worst = nominal_worst_case(profile.as_ref(), &drive.model, (slowed, bus.as_ref()));
     let nominal = nominal(table, worst, policy(table)?, period)?;
-    let by = estimator(table, &drive.model)?;
     let faults = faults::check(table, backing.capabilities().is_real)?;
     let (host_lateness, best_effort, slack_range) = deadlines::check(table, policy(table)?)?;
     let worst_case = deadlines::declared(table, &drive.model, policy(table)?)?;
@@ -102,9 +104,11 @@ fn disk(
     let (read_ahead, execution) = read_ahead::check(table, kind, &backing, execution)?;
     let write_buffer = write_buffer::of_disk(table, kind, &backing)?;
     let disk = Disk {
+        estimate: estimator(table, &drive.model)?,
         name,
         drive,
         slowed,
+        bus,
         profile,
         backing,
         domain: table.value("domain").map(|value| domain(&value)).transpose()?,
@@ -118,10 +122,9 @@ fn disk(
         period,
         batch,
         linger,
-        estimate_sequential: estimate("estimate_sequential", sequential)?,
-        estimate_random: estimate("estimate_random", random)?,
+        estimate_sequential: time("estimate_sequential", sequential)?,
+        estimate_random: time("estimate_random", random)?,
         execution,
-        estimate: by,
         reserve_headroom: headroom(table)?,
         nominal,
         worst_case,
@@ -158,13 +161,14 @@ fn domain(value: &Value<'_>) -> Result<String, InputError> {
 fn nominal_worst_case(
     profile: Option<&ProfileRef>,
     model: &AnyModel,
-    slowed: Share,
+    (slowed, bus): (Share, Option<&Bus>),
 ) -> Option<Duration> {
     let worst = match profile {
         Some(measured) => Some(measured_worst_case(&measured.profile, NOMINAL_COMMAND)),
         None => model.mechanical().map(|model| model.worst_case(NOMINAL_COMMAND)),
     };
-    worst.map(|worst| slowed.stretched(worst))
+    let crossing = bus.map_or(Duration::ZERO, |bus| bus.share().crossing(NOMINAL_COMMAND));
+    worst.map(|worst| slowed.stretched(worst) + crossing)
 }
 
 /// Commands in flight inside the drive: at most its own queue.

@@ -17,7 +17,7 @@ pub(crate) fn check(table: &Table<'_>) -> Result<Option<(DriveRef, Backing)>, In
         Some(name @ "null") => (name, Backing::Null),
         _ => return Ok(None),
     };
-    for key in ["backing", "profile", "slowed"] {
+    for key in ["backing", "bus", "profile", "slowed"] {
         if let Some(other) = table.value(key) {
             return Err(other.refuse(format_args!("no such field beside drive = \"{name}\"")));
         }

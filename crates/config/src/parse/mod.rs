@@ -1,6 +1,7 @@
 //! From the text of a config to a checked [`crate::Plan`].
 
 mod admit;
+mod bus;
 mod change;
 mod chooser;
 mod deadlines;

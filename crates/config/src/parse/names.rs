@@ -47,9 +47,12 @@ impl<'a> Names<'a> {
     /// The index of the `kind` that the value names.
     pub(crate) fn find(&self, value: &Value<'_>, kind: &str) -> Result<usize, InputError> {
         let name = value.text(format_args!("the name of a {kind}"))?;
+        let plural = if kind.ends_with('s') { "es" } else { "s" };
         self.0.get(name).map(|(index, _)| *index).ok_or_else(|| match self.0.len() {
             0 => value.refuse(format_args!("the name of a {kind}, and there is none")),
-            _ => value.refuse(format_args!("one of the {kind}s {}", list(self.0.keys(), '"'))),
+            _ => {
+                value.refuse(format_args!("one of the {kind}{plural} {}", list(self.0.keys(), '"')))
+            }
         })
     }
 }

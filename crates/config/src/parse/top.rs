@@ -13,7 +13,8 @@ use input::{InputError, Problem, Source, Table, read_text};
 use super::names::Names;
 use super::path::path;
 use super::{
-    admit, change, deadlines, disk, log, nbd, pool, real, unkept, volume, workload, write_buffer,
+    admit, bus, change, deadlines, disk, log, nbd, pool, real, unkept, volume, workload,
+    write_buffer,
 };
 use crate::error::ConfigError;
 use crate::limits::{
@@ -81,7 +82,9 @@ impl Plan {
         };
         let change_tables = top.tables("change", &keys::CHANGE, POOL_CHANGES_MAX)?;
         let workload_tables = top.tables("workload", &keys::WORKLOAD, WORKLOADS_MAX)?;
-        let mut disks = disk::check(&disk_tables, base_dir, known)?;
+        let bus_tables = top.tables("bus", &keys::BUS, DISKS_MAX)?;
+        let buses = bus::check(&bus_tables, &disk_tables)?;
+        let mut disks = disk::check(&disk_tables, &buses, (base_dir, known))?;
         write_buffer::divide(&top, &disk_tables, &mut disks)?;
         pool::check_spares(&disk_tables, pool_table.as_ref())?;
         let pool = pool_table.as_ref().map(|table| pool::head(table, &disks)).transpose()?;

@@ -10,6 +10,7 @@ use engine::{
 use units::{Duration, Rate, Share};
 
 use super::backing::{Backing, WriteCache};
+use super::bus::Bus;
 use super::depth::DepthSource;
 use super::faults::Faults;
 
@@ -27,6 +28,8 @@ pub struct Disk {
     /// The share of its speed to which an emulated or simulated drive is slowed: every service time
     /// is divided by it. The whole: not slowed. At least [`crate::limits::SLOWED_MIN`].
     pub slowed: Share,
+    /// The bus that it shares with other disks; `None`: it has its own.
+    pub bus: Option<Bus>,
     /// The measured profile, used instead of what the drive's parameters imply; `None` if there is
     /// none.
     pub profile: Option<ProfileRef>,

@@ -9,6 +9,7 @@
 //! they name the file and the line as the parser does.
 
 mod backing;
+mod bus;
 mod depth;
 mod disk;
 mod faults;
@@ -22,6 +23,7 @@ mod volume;
 mod workload;
 
 pub use backing::{Backing, BackingCapabilities, IoMethod, RealDisk, Retention, WriteCache};
+pub use bus::{Bus, SharedBuses};
 pub use depth::DepthSource;
 pub(crate) use depth::{DepthTerms, QueueDepth};
 pub use disk::{Disk, DiskIndex, DriveRef, ProfileRef, WriteBufferLog};

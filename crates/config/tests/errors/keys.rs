@@ -7,8 +7,8 @@ fn an_unknown_key_at_the_top() {
     assert_eq!(
         refused(&[], "seed = 1\nsede = 2\n"),
         "plan.toml:2: field `sede`: found `sede`, expected one of the keys \
-         `seed`, `duration`, `write_buffer_memory`, `listen`, `nbd`, `log`, `disk`, `volume`, \
-         `pool`, `change`, `workload`"
+         `seed`, `duration`, `write_buffer_memory`, `listen`, `nbd`, `log`, `bus`, `disk`, \
+         `volume`, `pool`, `change`, `workload`"
     );
 }
 
@@ -17,15 +17,15 @@ fn an_unknown_key_of_a_disk() {
     assert_eq!(
         disk("dirve = \"x\"\n"),
         "plan.toml:1: [[disk]] \"d0\": field `dirve`: found `dirve`, expected one of the keys \
-         `name`, `drive`, `profile`, `slowed`, `path`, `buffered`, `adopt`, `io_uring`, \
+         `name`, `drive`, `profile`, `slowed`, `bus`, `path`, `buffered`, `adopt`, `io_uring`, \
          `write_cache`, `size`, `backing`, `domain`, `spare`, \
          `policy`, `unkept_contracts`, `depth`, `period`, `batch`, `linger`, \
          `estimate_sequential`, \
          `estimate_random`, `estimate`, `read_ahead`, `write_buffer`, `write_age`, \
          `write_buffer_log`, `nominal_rate`, `reserve_headroom`, \
          `worst_case`, `host_lateness`, \
-         `best_effort`, `slack_range` \
-         and 11 more"
+         `best_effort` \
+         and 12 more"
     );
 }
 

@@ -86,6 +86,7 @@ fn extremes(model: &Model) -> Extremes {
         read_share: bus.read_share,
         write_ahead,
         detours,
+        bus: None,
     }
 }
 

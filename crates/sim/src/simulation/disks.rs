@@ -1,7 +1,7 @@
 //! The disks and the volumes of a simulation, as they begin.
 
-use config::Plan;
-use drive::AnyDevice;
+use config::{Plan, SharedBuses};
+use drive::{AnyDevice, SharedBus};
 use engine::stream::Span;
 use engine::{Contract, ContractSchedule, Priority, WriteBufferSettings};
 use stats::{Latency, Runs};
@@ -38,10 +38,12 @@ impl Disk {
     /// high priority occupy it.
     pub(super) fn all(plan: &Plan) -> Vec<Disk> {
         let pooled = plan.pool.as_ref().map_or(&[][..], |pool| &pool.disks);
+        let mut buses = SharedBuses::default();
         let all = (plan.seed..).zip(plan.disks.iter().enumerate());
         all.map(|(seed, (index, planned))| {
             let index = config::DiskIndex(index);
-            let mut disk = Disk::new(planned, seed, pooled.contains(&index));
+            let bus = planned.bus.as_ref().map(|bus| buses.shared(bus));
+            let mut disk = Disk::new((planned, bus), seed, pooled.contains(&index));
             let own = plan.volumes.iter().filter(|volume| volume.disk == index);
             let own = own.map(|volume| (volume.priority, volume.contract));
             let of_pool = plan.pool.iter().flat_map(|pool| &pool.volumes);
@@ -54,7 +56,12 @@ impl Disk {
     }
 
     /// A disk of the plan without volumes.
-    fn new(disk: &config::Disk, seed: u64, is_pooled: bool) -> Self {
+    fn new((disk, bus): (&config::Disk, Option<SharedBus>), seed: u64, is_pooled: bool) -> Self {
+        let device = AnyDevice::new(disk.served_model()).with_seed(seed).slowed(disk.slowed);
+        let device = match bus {
+            Some(bus) => device.on_bus(bus),
+            None => device,
+        };
         let settings = disk.settings();
         Self {
             name: disk.name.clone(),
@@ -68,7 +75,7 @@ impl Disk {
                 let is_shared = settings.is_shared || is_pooled;
                 BufferOfDisk::new(WriteBufferSettings { is_shared, ..settings })
             }),
-            device: AnyDevice::new(disk.served_model()).with_seed(seed).slowed(disk.slowed),
+            device,
             running: Vec::new(),
             data: DataOracle::new(disk.write_buffer.is_some()),
             limited: false,

@@ -205,7 +205,7 @@ impl<'t> Recovery<'t> {
     /// A table with one bracket where two are meant, or with two where one is.
     fn set_bracketed(&mut self, table: usize, header: &str, field: &str) -> bool {
         let is_repeated = match (header, field) {
-            ("", "disk" | "volume" | "change" | "workload") | ("pool", "volume") => true,
+            ("", "bus" | "disk" | "volume" | "change" | "workload") | ("pool", "volume") => true,
             ("", "pool" | "listen" | "nbd" | "log") => false,
             _ => return false,
         };
@@ -217,7 +217,7 @@ impl<'t> Recovery<'t> {
         let own = &self.layout.tables[table];
         let stand_in = format!("{STAND_IN}{table})");
         match (header, field, tried) {
-            ("disk" | "volume" | "pool.volume" | "change", "name", 1) => {
+            ("bus" | "disk" | "volume" | "pool.volume" | "change", "name", 1) => {
                 self.lost.extend(own.name.clone());
                 self.tree.set_text((&own.path, own.offset), "name", stand_in);
             }

@@ -74,7 +74,9 @@ fn header(line: &str) -> Option<String> {
     let name = line.split('#').next().unwrap_or_default().trim();
     let name = name.trim_matches(|c: char| c == '[' || c == ']' || c.is_whitespace());
     match name {
-        "disk" | "volume" | "change" | "workload" | "pool.volume" => Some(format!("[[{name}]]")),
+        "bus" | "disk" | "volume" | "change" | "workload" | "pool.volume" => {
+            Some(format!("[[{name}]]"))
+        }
         "pool" | "listen" | "nbd" | "log" => Some(format!("[{name}]")),
         _ => None,
     }

@@ -86,6 +86,7 @@ impl ProfileFile {
             }),
             write_ahead: Sectors(1),
             detours: seen,
+            bus: None,
         }
     }
 
