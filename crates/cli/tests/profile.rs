@@ -229,3 +229,26 @@ fn a_loop_device_has_no_geometry_and_is_not_written_under() {
     let message = refused(scratch.path(), &["profile", "disk.img", "--write", "disk.img"]);
     assert!(message.contains("is built on it"), "{message}");
 }
+
+#[test]
+fn disks_are_measured_alone_and_together_and_those_that_cannot_be_are_refused() {
+    let scratch = scratch();
+    let path = scratch.path();
+    let one = "disk.img";
+    std::fs::copy(scratch.join(one), scratch.join("other.img")).expect("room");
+    assert!(refused(path, &["profile", "bus", one]).contains("DEVICES"));
+    assert!(refused(path, &["profile", "bus", one, one]).contains("each device once"));
+    assert!(refused(path, &["profile", "bus", one, "none.img"]).contains("none.img"));
+    let short = refused(path, &["profile", "bus", one, "other.img", "--time", "1ms"]);
+    assert!(short.contains("from 100ms to 10m"), "{short}");
+    let measured = ["profile", "bus", one, "other.img", "--time", "100ms", "--json"];
+    let told = succeed(path, &measured).json();
+    let devices = told["devices"].as_array().expect("a list");
+    assert_eq!(devices.len(), 2, "{told}");
+    for device in devices {
+        assert!(device["alone_bytes_per_s"].as_u64() > Some(0), "{told}");
+        assert!(device["together_bytes_per_s"].as_u64() > Some(0), "{told}");
+        let bandwidth = told["bandwidth_bytes_per_s"].as_u64();
+        assert_eq!(device["shares_bus"].as_bool(), Some(bandwidth.is_some()), "{told}");
+    }
+}

@@ -21,12 +21,14 @@
 //! | `host_path` | the latency of the path between host and drive |
 //! | `throughput` | chunk sizes, queue depths, and the rates of devices that do not rotate |
 //! | `rate_limit` | token buckets |
+//! | [`bus`] | the bus that several disks share |
 //! | `estimate` | the estimators that all of them share |
 //!
 //! Invariant: figures come from sums, products, quotients and square roots alone (no transcendental
 //! functions), so that one sequence of completions gives one profile on every machine.
 
 mod bench;
+pub mod bus;
 mod cache;
 pub mod dynamics;
 mod estimate;

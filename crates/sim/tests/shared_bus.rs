@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use config::Plan;
+use profiler::bus::{SequentialRates, find_bus};
 use spindle_sim::{Report, SeededRng, Simulation};
-use units::{Duration, Instant};
+use units::{Bytes, Duration, Instant};
 
 const LENGTH: Duration = Duration::from_secs(20);
 const DRIVES: [&str; 3] = ["atlas-ii", "hgst-7k8", "st318437lw"];
@@ -149,4 +150,51 @@ fn a_bus_that_is_not_there_or_of_no_use_is_refused_with_its_line() {
     let null = table.to_owned()
         + "[[disk]]\nname = \"d\"\ndrive = \"null\"\nsize = \"1GiB\"\nbus = \"a\"\n";
     assert!(refused(&null).contains("no such field beside drive"));
+}
+
+/// The rates at which disks read sequentially, each alone and all together, on this bus.
+fn sequential_rates(count: usize, bus: Option<u64>) -> Vec<SequentialRates> {
+    let rates = |readers: &[usize]| -> Vec<Bytes> {
+        let on = if bus.is_some() { "bus = \"b\"\n" } else { "" };
+        let table = |bus| format!("[[bus]]\nname = \"b\"\nbandwidth = \"{bus}B/s\"\n");
+        let mut text = bus.map(table).unwrap_or_default();
+        for disk in 0..count {
+            write!(
+                text,
+                "[[disk]]\nname = \"d{disk}\"\ndrive = \"atlas-ii\"\npolicy = \"fcfs\"\ndepth = 2\n\
+                 {on}[[volume]]\nname = \"v{disk}\"\ndisk = \"d{disk}\"\nsize = \"1GiB\"\n"
+            )
+            .expect("a string takes all");
+        }
+        for disk in readers {
+            write!(
+                text,
+                "[[workload]]\nvolume = \"v{disk}\"\nop = \"read\"\naccess = \"sequential\"\n\
+                 block = \"512KiB\"\noutstanding = 2\n"
+            )
+            .expect("a string takes all");
+        }
+        let report = run(&parse(&text).expect("a sound scenario"));
+        readers.iter().map(|disk| Bytes(report.volumes[*disk].bytes / 20)).collect()
+    };
+    let alone = (0..count).map(|disk| rates(&[disk])[0]);
+    let all: Vec<usize> = (0..count).collect();
+    let pairs = alone.zip(rates(&all));
+    pairs.map(|(alone, together)| SequentialRates { alone, together }).collect()
+}
+
+#[test]
+fn a_bus_is_found_by_sequential_reads_and_disks_with_their_own_are_not_called_one() {
+    for (count, bandwidth) in [(2, 5_000_000), (2, 10_000_000), (3, 10_000_000), (3, 20_000_000)] {
+        let rates = sequential_rates(count, Some(bandwidth));
+        let found = find_bus(&rates).unwrap_or_else(|| panic!("{bandwidth}: {rates:?}"));
+        assert_eq!(found.disks.len(), count, "{rates:?}");
+        let range = bandwidth * 97 / 100..=bandwidth;
+        assert!(range.contains(&found.bandwidth.0), "{bandwidth}: {found:?}");
+    }
+    // These three read less than the bus carries, or have no bus in common.
+    for bus in [Some(80_000_000), None] {
+        let rates = sequential_rates(3, bus);
+        assert_eq!(find_bus(&rates), None, "{rates:?}");
+    }
 }

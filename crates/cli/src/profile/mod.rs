@@ -1,6 +1,7 @@
 //! `spindle profile`: measures, shows and compares profiles of drives.
 
 mod args;
+mod bus;
 mod cells;
 mod compare;
 mod device;
@@ -13,6 +14,7 @@ use clap::{Args, Subcommand};
 use console::ExitStatus;
 
 use args::Measure;
+use bus::Bus;
 use compare::Compare;
 use show::Show;
 
@@ -32,6 +34,8 @@ enum Command {
     Show(Show),
     /// Compare two profiles: report figures that differ by more than the errors of both.
     Compare(Compare),
+    /// Measure whether several disks share a bus, and its bandwidth.
+    Bus(Bus),
 }
 
 pub(crate) fn run(args: &Profile, json: bool) -> anyhow::Result<ExitStatus> {
@@ -39,5 +43,6 @@ pub(crate) fn run(args: &Profile, json: bool) -> anyhow::Result<ExitStatus> {
         None => measure::run(&args.measure, json),
         Some(Command::Show(show)) => show::run(show, json),
         Some(Command::Compare(compare)) => compare::run(compare, json),
+        Some(Command::Bus(bus)) => bus::run(bus, json),
     }
 }

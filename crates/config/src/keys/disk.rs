@@ -376,7 +376,7 @@ pub(crate) static BUS: Lazy = Lazy::new(|| {
                 size_text(l::BUS_BANDWIDTH_MIN),
                 size_text(l::BUS_BANDWIDTH_MAX)
             ),
-            "What it carries for all of its disks together.",
+            "What it carries for all of its disks together, as `spindle profile bus` measures it.",
         )
         .required(),
         Key::new(
