@@ -175,7 +175,13 @@ fn semi_preemptible_execution_is_compared_with_its_paper() {
 #[test]
 fn streams_with_deadlines_are_compared_with_their_paper() {
     let scratch = Scratch::new();
-    let ids = ["clockwise-fig2", "clockwise-fig3", "clockwise-fig2-pool", "clockwise-fig3-pool"];
+    let ids = [
+        "clockwise-fig2",
+        "clockwise-fig3",
+        "clockwise-fig2-pool",
+        "clockwise-fig3-pool",
+        "clockwise-bus",
+    ];
     let out = [&["reproduce"], &ids[..], &["--json", "--out", "out"]].concat();
     let ran = lab(scratch.path(), &out);
     assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -186,7 +192,7 @@ fn streams_with_deadlines_are_compared_with_their_paper() {
         "random: LST ÷ ΔL at the highest load: almost identical",
     ];
     assert_eq!(missed(&told), known);
-    for name in ["fig2", "fig3-rotation", "fig3-random", "fig2-pool", "fig3-pool"] {
+    for name in ["fig2", "fig3-rotation", "fig3-random", "fig2-pool", "fig3-pool", "bus"] {
         let figure = scratch.join(&format!("out/clockwise-{name}.svg"));
         let figure = std::fs::read_to_string(figure).expect("it was written");
         assert!(figure.starts_with("<svg") && figure.contains("MB/s"), "{name}");

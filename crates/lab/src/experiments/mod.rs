@@ -79,6 +79,7 @@ pub(crate) const ALL: [Experiment; 44] = [
     clockwise::FIG3,
     clockwise::POOL_FIG2,
     clockwise::POOL_FIG3,
+    clockwise::BUS,
     worth::WORTH_GRID,
     worth_clients::WORTH_CLIENTS,
     depth::DEPTH,

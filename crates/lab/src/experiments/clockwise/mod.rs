@@ -11,11 +11,13 @@
 //! which RTAS 2000 explains LST's losses. The streams read; RTAS 2000 does not state the direction.
 //!
 //! ```text
+//! bus    what is admitted, and what is late, on a bus that the disks share
 //! fig2   the slack against the load that is admitted
 //! fig3   latency of best effort against the load of the streams, by policy
 //! pool   figures 2 and 3 with the layouts of a pool
 //! ```
 
+mod bus;
 mod fig2;
 mod fig3;
 mod layout;
@@ -25,6 +27,7 @@ mod pool_fig2;
 mod pool_fig3;
 mod settings;
 
+pub(super) use bus::BUS;
 pub(super) use fig2::FIG2;
 pub(super) use fig3::{Beside, FIG3, beside_the_highest_loads};
 pub(crate) use point::OneDisk;

@@ -1,6 +1,6 @@
 //! One point of figure 3: a set of streams and the load of best effort, under one policy.
 
-use config::{LoadedVolume, Plan, Requests, Volume, VolumeIndex, Workload};
+use config::{Bus, LoadedVolume, Plan, Requests, Volume, VolumeIndex, Workload};
 use engine::{Contract, PolicyName};
 use units::{Duration, Extent, Instant, Operation};
 
@@ -77,6 +77,12 @@ impl Load {
             add_stream(&mut plan, &allocation, nth, length);
         }
         Self { plan, mb_per_s: allocation.load() }
+    }
+
+    /// The same load with its disks on a bus, or each on its own.
+    pub(super) fn on_bus(mut self, bus: Option<&Bus>) -> Self {
+        self.plan.disks.iter_mut().for_each(|disk| disk.bus = bus.cloned());
+        self
     }
 
     /// Runs the load under a policy of RTAS 2000, and otherwise as its disks were.
