@@ -88,6 +88,9 @@ pub(crate) enum Bench {
     /// The throughput of a stripe over three disks relative to one disk, and a volume's share while
     /// blocks of another are relocated off its disk, with fio.
     Pool(Pooled),
+    /// The throughput of a volume of a pool with checksums relative to one without, on an emulated
+    /// hard disk and on a file in memory, with fio.
+    Checksums(Pooled),
     /// Requests per second and CPU time per request over NBD on a disk in memory, compared with
     /// nbdkit, nbd-server and qemu-nbd.
     Nbd(NbdBench),

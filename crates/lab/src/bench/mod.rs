@@ -1,6 +1,7 @@
 //! `spindle-lab bench`: measurements of a live daemon with real clients.
 
 mod attack;
+mod checksums;
 mod clients;
 mod clockwise;
 mod connections;
@@ -16,6 +17,7 @@ mod shares;
 mod vdisk;
 
 pub(crate) use attack::attack;
+pub(crate) use checksums::checksums;
 pub(crate) use clients::clients;
 pub(crate) use clockwise::clockwise;
 pub(crate) use connections::connections;

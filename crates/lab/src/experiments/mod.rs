@@ -40,7 +40,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 44] = [
+pub(crate) const ALL: [Experiment; 45] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,

@@ -1,0 +1,170 @@
+//! `spindle-lab bench checksums`: the throughput of a volume of a pool with checksums relative to
+//! one without, on an emulated hard disk and on a file in memory that is served as a real disk.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use config::Document;
+use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table};
+use serde::Serialize;
+use stats::SCHEMA;
+use units::Duration;
+
+use super::live::{self, Job, Live};
+use crate::args;
+
+/// The disks, by name and lines of their table, and the least ratio of each load.
+const DISKS: [(&str, &str, [f64; 4]); 2] = [
+    ("hgst-7k8", "drive = \"hgst-7k8\"\nbacking = \"d0.img\"\n", [0.97, 0.97, 0.97, 0.85]),
+    ("memory", "path = \"d0.img\"\nbuffered = true\n", [0.8; 4]),
+];
+/// Where files are in memory.
+const MEMORY: &str = "/dev/shm";
+const FILE_BYTES: u64 = 4 << 30;
+/// The loads: fio's access pattern, the block size, and the requests outstanding.
+const LOADS: [(&str, &str, &str, u32); 4] = [
+    ("sequential reads, 1 MiB", "read", "1m", 8),
+    ("sequential writes, 1 MiB", "write", "1m", 8),
+    ("random reads, 4 KiB", "randread", "4k", 32),
+    ("random writes, 4 KiB", "randwrite", "4k", 32),
+];
+/// The time in which the whole volume is written, whose data has checksums then, on the slowest of
+/// the disks.
+const FILL_SECONDS: u64 = 14;
+const RAMP_SECONDS: u64 = 3;
+const TAIL_SECONDS: u64 = 1;
+const SAMPLE: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Serialize)]
+struct Compared {
+    disk: &'static str,
+    load: &'static str,
+    without_bytes_per_s: f64,
+    with_bytes_per_s: f64,
+    ratio: f64,
+    least: f64,
+    holds: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    schema: u32,
+    seconds: u64,
+    rows: Vec<Compared>,
+    lateness_us: LatenessUs,
+    load_average: Option<f64>,
+    holds: bool,
+}
+
+pub(crate) fn checksums(args: &args::Pooled, json: bool) -> anyhow::Result<ExitStatus> {
+    live::installed()?;
+    let (mut rows, mut late) = (Vec::new(), None);
+    for (disk, lines, least) in DISKS {
+        let (without, _) = rates((disk, lines), false, args.seconds)?;
+        let (with, end) = rates((disk, lines), true, args.seconds)?;
+        late = Some(end);
+        for (nth, (load, ..)) in LOADS.into_iter().enumerate() {
+            let (without_bytes_per_s, with_bytes_per_s) = (without[nth], with[nth]);
+            let (ratio, least) = (with_bytes_per_s / without_bytes_per_s, least[nth]);
+            let holds = ratio >= least;
+            rows.push(Compared {
+                disk,
+                load,
+                without_bytes_per_s,
+                with_bytes_per_s,
+                ratio,
+                least,
+                holds,
+            });
+        }
+    }
+    let holds = rows.iter().all(|row| row.holds);
+    let (load_average, seconds) = (live::load_average(), args.seconds);
+    let late = late.expect("there are disks");
+    let shown = Shown { schema: SCHEMA, seconds, rows, lateness_us: late, load_average, holds };
+    if json {
+        println!("{}", serde_json::to_string(&shown)?);
+    } else {
+        print(&shown);
+    }
+    Ok(holds.into())
+}
+
+/// The throughput of each load on a volume of a new pool, in bytes per second.
+fn rates(
+    (disk, lines): (&str, &str),
+    has_sums: bool,
+    seconds: u64,
+) -> anyhow::Result<([f64; 4], LatenessUs)> {
+    let dir = if disk == "memory" {
+        let dir = tempfile::tempdir_in(MEMORY)?;
+        std::fs::File::create(dir.path().join("d0.img"))?.set_len(FILE_BYTES)?;
+        dir
+    } else {
+        tempfile::tempdir()?
+    };
+    let path = dir.path().join("plan.toml");
+    let plan = format!(
+        "[[disk]]\nname = \"d0\"\n{lines}\n[pool]\ndisks = [\"d0\"]\n\n\
+         [[pool.volume]]\nname = \"v\"\nsize = \"2GiB\"\nreserve = \"50%\"\n"
+    );
+    std::fs::write(&path, plan)?;
+    create(&path, has_sums)?;
+    let document = Document::read(&path).map_err(bad_input)?;
+    eprintln!("{disk}, {} checksums", if has_sums { "with" } else { "without" });
+    let fill = Job { block: "1m", depth: 8, ..Job::new(0, "write", FILL_SECONDS) };
+    let mut end = Live::start(document.plan(), &[fill])?.end()?;
+    let mut rates = [0.0; 4];
+    for (rate, (_, rw, block, depth)) in rates.iter_mut().zip(LOADS) {
+        let length = seconds + RAMP_SECONDS + TAIL_SECONDS;
+        let job = Job { block, depth, ..Job::new(0, rw, length) };
+        let live = Live::start(document.plan(), &[job])?;
+        live::pause(Duration::from_secs(RAMP_SECONDS));
+        let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
+        end = live.end()?;
+        let ((from, first), (to, last)) = (&samples[0], &samples[samples.len() - 1]);
+        let sectors = last.volumes[0].account.sectors - first.volumes[0].account.sectors;
+        *rate = bytes(sectors) / to.since(*from).as_secs_f64();
+    }
+    Ok((rates, LatenessUs::of(&end)))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
+fn bytes(sectors: units::Sectors) -> f64 {
+    sectors.bytes().0 as f64
+}
+
+/// Makes the pool with the `spindle` beside this program.
+fn create(plan: &Path, has_sums: bool) -> anyhow::Result<()> {
+    let spindle = std::env::current_exe()?.with_file_name("spindle");
+    let mut command = Command::new(&spindle);
+    command.args(["pool", "create", "--config"]).arg(plan);
+    if has_sums {
+        command.arg("--checksums");
+    }
+    let made = command.output().with_context(|| format!("cannot run {}", spindle.display()))?;
+    if made.status.success() {
+        return Ok(());
+    }
+    Err(bad_input(String::from_utf8_lossy(&made.stderr)))
+}
+
+fn print(shown: &Shown) {
+    let row = |row: &Compared| {
+        let held = if row.holds { "holds" } else { "MISSED" };
+        vec![
+            row.disk.to_owned(),
+            row.load.to_owned(),
+            format!("{:.1} MB/s", row.without_bytes_per_s / 1e6),
+            format!("{:.1} MB/s", row.with_bytes_per_s / 1e6),
+            format!("{:.3}", row.ratio),
+            format!("{:.2}", row.least),
+            held.to_owned(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = shown.rows.iter().map(row).collect();
+    let head = ["disk", "load", "without", "with checksums", "ratio", "at least", ""];
+    print!("{}", table::text(&head, &rows));
+    live::print_machine(&shown.lateness_us, shown.load_average);
+}
