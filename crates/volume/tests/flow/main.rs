@@ -173,7 +173,8 @@ fn whatever_is_done_side_by_side_everybody_reads_what_was_written() {
 #[test]
 fn with_write_buffers_everybody_reads_what_was_written_and_keeps_what_was_flushed() {
     let (mut buffered, mut crashes, mut moved, mut copied) = (0, 0, 0, 0);
-    for seed in 0..cases(15) {
+    // In the last world a volume that has grown is about to be rolled back when the power goes.
+    for seed in (0..cases(15)).chain([6_566]) {
         println!("seed {seed}");
         let world = World::new(seed, 1 + usize::try_from(seed % 3).unwrap());
         let world = at_work(world.with_buffers(), 0);
