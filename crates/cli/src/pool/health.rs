@@ -69,7 +69,7 @@ pub(super) fn lines(pool: &Pool) -> Vec<String> {
     if volumes.iter().any(|volume| volume.shares_domain) {
         let of = names(volumes.iter().filter(|volume| volume.shares_domain));
         lines.push(format!(
-            "at risk: copies of {of} are in one failure domain\n  to do: `spindle pool move` to \
+            "at risk: copies of {of} are in one failure domain\n  to do: `spindle vol move` to \
              disks of other domains\n"
         ));
     }
