@@ -142,8 +142,8 @@ impl Operator {
         ));
         for choice in choices {
             let disks = self.pool_disk_names(&choice)?;
-            let (volume, disks_of, zone) = (group[0].0, choice, volume.zone);
-            let relocate = Operation::Relocate { volume, zone, disks: disks_of };
+            let (id, zone) = (group[0].0, volume.zone);
+            let relocate = Operation::Relocate { volume: id, zone, disks: choice };
             let moved = self.state.check_pool_change(&relocate).and_then(|()| {
                 known.iter().try_fold(before.clone(), |document, name| {
                     Ok(document.relocate_pool_volume(name, zone, &disks)?.0)

@@ -9,7 +9,6 @@ use config::Document;
 use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table};
 use serde::Serialize;
 use stats::SCHEMA;
-use units::Duration;
 
 use super::live::{self, Job, Live};
 use crate::args;
@@ -34,7 +33,6 @@ const LOADS: [(&str, &str, &str, u32); 4] = [
 const FILL_SECONDS: u64 = 14;
 const RAMP_SECONDS: u64 = 3;
 const TAIL_SECONDS: u64 = 1;
-const SAMPLE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Serialize)]
 struct Compared {
@@ -119,20 +117,9 @@ fn rates(
     for (rate, (_, rw, block, depth)) in rates.iter_mut().zip(LOADS) {
         let length = seconds + RAMP_SECONDS + TAIL_SECONDS;
         let job = Job { block, depth, ..Job::new(0, rw, length) };
-        let live = Live::start(document.plan(), &[job])?;
-        live::pause(Duration::from_secs(RAMP_SECONDS));
-        let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
-        end = live.end()?;
-        let ((from, first), (to, last)) = (&samples[0], &samples[samples.len() - 1]);
-        let sectors = last.volumes[0].account.sectors - first.volumes[0].account.sectors;
-        *rate = bytes(sectors) / to.since(*from).as_secs_f64();
+        (*rate, end) = live::throughput(document.plan(), job, (RAMP_SECONDS, seconds))?;
     }
     Ok((rates, LatenessUs::of(&end)))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
-fn bytes(sectors: units::Sectors) -> f64 {
-    sectors.bytes().0 as f64
 }
 
 /// Makes the pool with the `spindle` beside this program.

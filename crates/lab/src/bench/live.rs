@@ -14,6 +14,8 @@ use units::{Duration, Instant, Share};
 /// Requests outstanding per job. The depth keeps the queue non-empty while the machine is busy
 /// with other processes.
 pub(super) const DEPTH: u32 = 64;
+/// The interval of the samples of a measurement.
+pub(super) const SAMPLE: Duration = Duration::from_millis(500);
 
 /// One job of fio: the load of one client.
 #[derive(Clone, Copy, Debug)]
@@ -200,6 +202,25 @@ fn fio(plan: &Plan, address: &Address, jobs: &[Job], dir: &Path) -> anyhow::Resu
     let output_again = output.try_clone()?;
     command.stdin(Stdio::null()).stdout(output).stderr(output_again);
     command.current_dir(dir).spawn().context("cannot start fio")
+}
+
+/// The throughput of a job that runs alone, in bytes per second over `seconds` that begin `ramp`
+/// seconds after its start, and the final status.
+#[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
+pub(super) fn throughput(
+    plan: &Plan,
+    job: Job,
+    (ramp, seconds): (u64, u64),
+) -> anyhow::Result<(f64, Status)> {
+    assert!(ramp + seconds < job.seconds, "the job outlasts the measurement");
+    let live = Live::start(plan, &[job])?;
+    pause(Duration::from_secs(ramp));
+    let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
+    let end = live.end()?;
+    let ((from, first), (to, last)) = (&samples[0], &samples[samples.len() - 1]);
+    let sectors = |status: &Status| status.volumes[job.volume].account.sectors;
+    let transferred = (sectors(last) - sectors(first)).bytes();
+    Ok((transferred.0 as f64 / to.since(*from).as_secs_f64(), end))
 }
 
 /// Sleeps for the length of a measurement.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use stats::SCHEMA;
 use units::{Duration, Instant};
 
-use super::live::{self, Job, Live};
+use super::live::{self, Job, Live, SAMPLE};
 use crate::args;
 
 /// The reserves add up to the whole disk, so that a share below its reserve is not due to the slack
@@ -73,7 +73,6 @@ const TAIL_SECONDS: u64 = 2;
 /// The time added to the load because the pool commits the relocation to its log, beside the load,
 /// before blocks move.
 const COMMIT_SECONDS: u64 = 10;
-const SAMPLE: Duration = Duration::from_millis(500);
 /// Sample intervals in a window of 2 s and in a window of 10 s.
 const SHORT_WINDOW: usize = 4;
 const LONG_WINDOW: usize = 20;
@@ -127,8 +126,7 @@ pub(crate) fn pool(args: &args::Pooled, json: bool) -> anyhow::Result<ExitStatus
     let stripe = Striped { one_bytes_per_s, stripe_bytes_per_s, ratio, holds };
     eprintln!("a reserve of 50 % during a relocation with a share of 10 %");
     let (moving, end) = moved(&document, args.seconds.max(20))?;
-    let load = std::fs::read_to_string("/proc/loadavg").ok();
-    let load_average = load.and_then(|text| text.split(' ').next()?.parse().ok());
+    let load_average = live::load_average();
     let holds = stripe.holds && moving.holds;
     let lateness_us = LatenessUs::of(&end);
     let seconds = args.seconds;
@@ -142,18 +140,11 @@ pub(crate) fn pool(args: &args::Pooled, json: bool) -> anyhow::Result<ExitStatus
 }
 
 /// The throughput of sequential reads of a volume, in bytes per second, and the final status.
-#[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
 fn sequential(document: &Document, volume: usize, seconds: u64) -> anyhow::Result<(f64, Status)> {
     let (block, depth) = SEQUENTIAL;
     let length = seconds + RAMP_SECONDS + TAIL_SECONDS;
     let job = Job { block, depth, ..Job::new(volume, "read", length) };
-    let live = Live::start(document.plan(), &[job])?;
-    live::pause(Duration::from_secs(RAMP_SECONDS));
-    let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
-    let end = live.end()?;
-    let ((from, first), (to, last)) = (&samples[0], &samples[samples.len() - 1]);
-    let sectors = last.volumes[volume].account.sectors - first.volumes[volume].account.sectors;
-    Ok((sectors.bytes().0 as f64 / to.since(*from).as_secs_f64(), end))
+    live::throughput(document.plan(), job, (RAMP_SECONDS, seconds))
 }
 
 fn moved(document: &Document, seconds: u64) -> anyhow::Result<(Moving, Status)> {

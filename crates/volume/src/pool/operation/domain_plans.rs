@@ -109,11 +109,12 @@ impl Pool {
             return Ok(unused.next());
         }
         debug_assert!(volume.disks.contains(&gone), "it has the disk that is to go");
+        let is_apart_now = self.keeps_apart(volume, &volume.disks);
         let mut refusal = Refusal::FewerThanCopies;
         for disk in unused {
             let instead = |one: &DiskId| if *one == gone { disk } else { *one };
             let order: Vec<DiskId> = volume.disks.iter().map(instead).collect();
-            if self.keeps_apart(volume, &order) || !self.keeps_apart(volume, &volume.disks) {
+            if !is_apart_now || self.keeps_apart(volume, &order) {
                 return Ok(Some(disk));
             }
             refusal = Refusal::SharedDomain;
