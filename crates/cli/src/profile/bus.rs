@@ -1,18 +1,18 @@
 //! `spindle profile bus`: whether several disks share a bus, and its bandwidth.
 
-use std::path::Path;
 use std::sync::Barrier;
 use std::thread::{self, ScopedJoinHandle};
 
 use clap::Args;
 use config::decimal_text;
 use console::{ExitStatus, bad_input, print, println};
-use profile_targets::{AccessMode, BlockTarget, NbdTarget};
-use profiler::Target;
+use profile_targets::AccessMode;
 use profiler::bus::{FoundBus, ReadFailed, SequentialRates, find_bus, sequential_rate};
 use serde::Serialize;
 use stats::SCHEMA;
 use units::{Bytes, Duration};
+
+use super::device::Open;
 
 /// The shortest time of a measurement: some reads of any disk.
 const TIME_MIN: Duration = Duration::from_millis(100);
@@ -54,21 +54,12 @@ struct BusShown {
     bandwidth_bytes_per_s: Option<u64>,
 }
 
-fn open(name: &str, buffered: bool) -> anyhow::Result<Box<dyn Target>> {
-    let refused = |error: &dyn std::fmt::Display| bad_input(format!("{name}: {error}"));
-    if NbdTarget::is_named(name) {
-        return Ok(Box::new(NbdTarget::open(name, false).map_err(|error| refused(&error))?));
-    }
-    let access = AccessMode { write: false, buffered };
-    Ok(Box::new(BlockTarget::open(Path::new(name), access).map_err(|error| refused(&error))?))
-}
-
 /// The rate of one device, from when all threads at `start` have opened theirs.
 fn rate(name: &str, args: &Bus, start: &Barrier) -> anyhow::Result<Bytes> {
-    let opened = open(name, args.buffered);
+    let opened = Open::named(name, AccessMode { write: false, buffered: args.buffered });
     start.wait();
     let failed = |failed: ReadFailed| bad_input(format!("{name}: {failed}"));
-    sequential_rate(&mut *opened?, args.time.unwrap_or(TIME)).map_err(failed)
+    sequential_rate(opened?.target(), args.time.unwrap_or(TIME)).map_err(failed)
 }
 
 /// The rates of all devices at once.

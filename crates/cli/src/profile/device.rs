@@ -65,15 +65,19 @@ impl Open {
         }
         let name = args.of.device.clone().expect("one of the group is required");
         let write = may_write(args, &name)?;
-        let refused = |error: &dyn std::fmt::Display| bad_input(format!("{name}: {error}"));
-        if NbdTarget::is_named(&name) {
-            let target = NbdTarget::open(&name, write).map_err(|error| refused(&error))?;
-            return Ok((Self::Nbd(Box::new(target)), name));
-        }
         let access = AccessMode { write, buffered: args.buffered };
-        let target =
-            BlockTarget::open(Path::new(&name), access).map_err(|error| refused(&error))?;
-        Ok((Self::Block(Box::new(target)), name))
+        Ok((Self::named(&name, access)?, name))
+    }
+
+    /// Opens a block device, a file, or the NBD export of a URI.
+    pub(super) fn named(name: &str, access: AccessMode) -> anyhow::Result<Self> {
+        let refused = |error: &dyn std::fmt::Display| bad_input(format!("{name}: {error}"));
+        if NbdTarget::is_named(name) {
+            let target = NbdTarget::open(name, access.write).map_err(|error| refused(&error))?;
+            return Ok(Self::Nbd(Box::new(target)));
+        }
+        let target = BlockTarget::open(Path::new(name), access).map_err(|error| refused(&error))?;
+        Ok(Self::Block(Box::new(target)))
     }
 
     pub(super) fn target(&mut self) -> &mut dyn Target {
