@@ -18,11 +18,11 @@
 //! what a decision and the look-up of the request's place cost.
 //!
 //! It fails if the time under `utilization` grows faster than the logarithm of the number of
-//! volumes, if `spindle` takes more than [`RATIO_MAX`] times as long (for long requests a known
-//! miss, [`LONG_RATIO_KNOWN`]), or if a decision takes more than [`DECISION_MAX`] ns. `-- --json`
-//! prints one JSON object. `-- --one KIND VOLUMES COMMANDS` runs a number of commands of one of
-//! [`KINDS`] and measures nothing: for a tool that counts instructions, whose figures do not depend
-//! on the machine's load. As a test it only runs once: the figures of a debug build mean nothing.
+//! volumes, if `spindle` takes more than [`RATIO_MAX`] times as long, or if a decision takes more
+//! than [`DECISION_MAX`] ns. `-- --json` prints one JSON object. `-- --one KIND VOLUMES COMMANDS`
+//! runs a number of commands of one of [`KINDS`] and measures nothing: for a tool that counts
+//! instructions, whose figures do not depend on the machine's load. As a test it only runs once:
+//! the figures of a debug build mean nothing.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 #![expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
@@ -48,11 +48,6 @@ const KINDS: [(PolicyName, Sectors); 3] =
     [(PolicyName::Utilization, LONG), (PolicyName::Spindle, LONG), (PolicyName::Spindle, SHORT)];
 /// The most that a request may cost as one of the other kinds, in costs as one of the first.
 const RATIO_MAX: f64 = 1.3;
-/// A known miss: a request that is too long to be merged costs more. Entered at 1.41 on 2026-11-26;
-/// less code a request would mend it, of which `spindle` has 28 KB and an instruction cache 32. It
-/// is told, and fails if it gets worse than this.
-const LONG_RATIO_KNOWN: f64 = 1.5;
-const _: () = assert!(LONG_RATIO_KNOWN > RATIO_MAX);
 /// Requests queued for a decision of the chooser, and the most that one may cost, in ns.
 const CANDIDATES: u32 = 128;
 const DECISION_MAX: f64 = 3_000.0;
@@ -316,10 +311,9 @@ fn main() -> ExitCode {
     let decision = predicted - arrival;
     let scales = rows[rows.len() - 1].growth <= logarithms(VOLUMES[VOLUMES.len() - 1]);
     let is_quick = decision <= DECISION_MAX;
-    let long = rows.iter().map(|row| row.ratio).fold(0.0, f64::max);
-    let is_cheap = long <= LONG_RATIO_KNOWN && rows.iter().all(|row| row.merged_ratio <= RATIO_MAX);
+    let is_cheap = rows.iter().all(|row| row.ratio.max(row.merged_ratio) <= RATIO_MAX);
     if asked("--json") {
-        println!("{}", json(&rows, decision, scales && is_cheap && is_quick && long <= RATIO_MAX));
+        println!("{}", json(&rows, decision, scales && is_cheap && is_quick));
     } else {
         print!("{}", table(&rows));
         println!(
@@ -335,8 +329,6 @@ fn main() -> ExitCode {
     }
     if !is_cheap {
         eprintln!("a request costs more than {RATIO_MAX} times as much under spindle");
-    } else if long > RATIO_MAX {
-        eprintln!("missed, as is known: a long request costs {long:.2} times, not {RATIO_MAX}");
     }
     ExitCode::from(u8::from(!(scales && is_cheap && is_quick)))
 }

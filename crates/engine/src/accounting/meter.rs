@@ -18,6 +18,8 @@
 //! for the command that completes, as far as that was in the drive; before that it worked for the
 //! oldest one.
 
+use core::hint::cold_path;
+
 use units::{DiskTime, Duration, Instant};
 
 use crate::limits::DEPTH_MAX;
@@ -85,6 +87,7 @@ impl Meter {
         let index = self.running.iter().position(|running| running.command == command);
         let index = index.expect("a completed command was issued");
         if self.charging == Charging::Completions {
+            cold_path();
             self.charge_completion(index, now);
         }
         let running = self.running.remove(index);
@@ -141,6 +144,7 @@ impl Meter {
             running.charge += elapsed;
             return;
         }
+        cold_path();
         let count = self.running.len() as u64;
         let (part, rest) = (elapsed / count, elapsed % count);
         debug_assert_eq!(part * count + rest, elapsed, "the parts are the whole");

@@ -13,6 +13,8 @@
 //! same kind and no longer: the slack that pays for the worst case of the one, wherever it is, pays
 //! for the other. Requests of a volume with such a guarantee go in the order of arrival.
 
+use core::hint::cold_path;
+
 use units::{DiskTime, Instant, Operation, Sectors};
 
 use super::pending::Slot;
@@ -81,6 +83,7 @@ impl Engine {
     /// chosen among those of all: that becomes the head of its queue.
     pub(super) fn choose_volume(&mut self, selection: Selection, now: Instant) -> Selection {
         let Some(chooser) = self.chooser.as_deref() else { return selection };
+        cold_path();
         let is_plain = !selection.urgent && !self.guarded && self.active.is_none();
         let Some(pricing) = is_plain.then(|| chooser.pricing(now)).flatten() else {
             self.choose_request(selection.volume, now);

@@ -1,5 +1,6 @@
 //! Streams and reserves under deadlines.
 
+use core::hint::cold_path;
 use std::sync::Arc;
 
 use drive_profile::Profile;
@@ -88,6 +89,7 @@ impl Engine {
         if !tasks.may_differ(self.granularity) {
             return;
         }
+        cold_path();
         let (range, reserved) = (self.settings.deadlines.slack_range, self.admission.reserved());
         if let Some(slack) = tasks.new_slack(range, reserved) {
             self.policy.set_static_slack(slack);
@@ -124,6 +126,7 @@ impl Engine {
         debug_assert!(self.settings.depth > 0, "the drive takes a command");
         let is_whole = matches!(self.settings.execution, Execution::Whole { split: None });
         if self.guarded && !is_whole {
+            cold_path();
             return 1;
         }
         let depth = self.settings.depth as usize;

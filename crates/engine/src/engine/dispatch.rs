@@ -1,5 +1,7 @@
 //! The decision which command goes next, and how its request is executed.
 
+use core::hint::cold_path;
+
 use units::{Instant, Op, Operation, Sectors};
 
 use super::pending::{OwnFlush, Slot};
@@ -21,6 +23,7 @@ impl Engine {
         if let Some(active) = self.active
             && self.is_non_preemptible(active.slot)
         {
+            cold_path();
             self.end_hold(active, now);
             if !self.issued.is_empty() && self.next_piece(active.slot).op == Op::Flush {
                 // The flush that ends it is for what the drive has taken in.
@@ -32,6 +35,7 @@ impl Engine {
         let policy = &mut self.policy;
         let urgent = self.urgent.iter().find(|volume| policy.is_eligible(**volume, now)).copied();
         if let Some(volume) = urgent {
+            cold_path();
             return Ok(Selection { volume, urgent: true });
         }
         // A request whose positioning has begun is served: else two requests could alternate in
@@ -40,6 +44,7 @@ impl Engine {
             && self.pending(slot).issued == Sectors::ZERO
             && self.policy.is_eligible(volume, now)
         {
+            cold_path();
             return Ok(Selection { volume, urgent: false });
         }
         // For the policy a write of a batch is in the drive until the flush has ended.
@@ -116,20 +121,25 @@ impl Engine {
             // is preempted.
             let selection = self.choose_volume(selection, now);
             if self.ends_batch(selection.volume) {
+                cold_path();
                 return self.issue_batch_flush(now);
             }
             if self.line_up(selection.volume) {
+                cold_path();
                 return None;
             }
             if let Some(command) = self.issue_freeblock(selection, now) {
+                cold_path();
                 return Some(command);
             }
             let slot = self.volumes[selection.volume.0 as usize].first;
             if self.pending(slot).own_flush.is_owed() {
+                cold_path();
                 self.set_active_request(selection.volume, slot);
             }
             return Some(self.issue(selection, now));
         }
+        cold_path();
         let (volume, slot) = (selection.volume, self.volumes[selection.volume.0 as usize].first);
         debug_assert_ne!(slot, NO_SLOT, "a selected volume has a head");
         debug_assert_eq!(self.pending(slot).request.volume, volume, "a head is its volume's");
@@ -197,20 +207,24 @@ impl Engine {
             Issued { id, slot, covered, offset, operation, purpose, awaits_flush, record, gains };
         let (ended, next) = self.start(&issued, now);
         if ended == 0 && self.pending(slot).own_flush == OwnFlush::Owed {
+            cold_path();
             // The disk is not held for the rest of the request.
             self.active = None;
         }
         self.meter.issued(id, now);
         self.note_transfer(&issued, volume, now);
         if let Some(executor) = &mut self.executor {
+            cold_path();
             executor.issued(&operation, purpose, now);
         }
         let (ends_request, next) = (ended > 0, next.as_ref());
         let dispatch = Dispatch { volume, command: &operation, ends_request, ended, next, urgent };
         let holds = self.active.is_some_and(|active| self.is_non_preemptible(active.slot));
-        let record = match lender {
-            None => self.policy.dispatched(dispatch, now),
-            Some(_) => self.policy.dispatched_freeblock(dispatch, now),
+        let record = if lender.is_none() {
+            self.policy.dispatched(dispatch, now)
+        } else {
+            cold_path();
+            self.policy.dispatched_freeblock(dispatch, now)
         };
         let record = DispatchRecord { holds, lender, ..record };
         self.note_freeblock(&issued, lender);

@@ -26,6 +26,8 @@
 //!   the request has.
 //! - While a batch is open the drive has no command of another volume.
 
+use core::hint::cold_path;
+
 use units::{DiskTime, Instant, Op, Operation, Sectors};
 
 use super::batch::Written;
@@ -61,8 +63,13 @@ impl Engine {
     /// flushed, and the chooser is told of it.
     pub(super) fn note_transfer(&mut self, issued: &Issued, volume: VolumeId, now: Instant) {
         if issued.awaits_flush {
+            cold_path();
             self.join_batch(volume);
         }
+        if self.chooser.is_none() {
+            return;
+        }
+        cold_path();
         let told = self.told(issued);
         debug_assert_eq!(told.extent, issued.operation.extent, "it is the same transfer");
         if let Some(chooser) = &mut self.chooser {
@@ -85,6 +92,7 @@ impl Engine {
     /// Whether the open batch, if there is one, is to end before the head of `volume` goes.
     pub(super) fn ends_batch(&self, volume: VolumeId) -> bool {
         let Some(own) = self.batch.volume else { return false };
+        cold_path();
         debug_assert!(!self.batch.is_ending(), "nothing goes beside the flush");
         let slot = self.volumes[volume.0 as usize].first;
         let joins = own == volume && self.awaits_flush(slot, &self.next_piece(slot));
@@ -143,12 +151,14 @@ impl Engine {
         now: Instant,
     ) -> Option<Issued> {
         if self.batch.flush == Some(issued.id) {
+            cold_path();
             self.end_batch(&issued, took, outcome, now);
             return None;
         }
         if !issued.awaits_flush {
             return Some(issued);
         }
+        cold_path();
         debug_assert!(self.batch.is_open(), "it has joined a batch");
         self.batch.written.push(Written { issued, took, outcome });
         assert!(self.batch.written.len() <= FLUSH_BATCH_MAX, "a batch is bounded");

@@ -18,6 +18,8 @@
 //! ([`super::lent`]). The heads are to be on the target's track by the instant that held when the
 //! first read of a row was chosen, so that a command is never put off twice.
 
+use core::hint::cold_path;
+
 use units::{DiskTime, Instant, Op, Operation, Sectors};
 
 use super::lent::{FreeblockStats, PAUSE, Waiting};
@@ -78,6 +80,7 @@ impl Engine {
     fn find_freeblock(&mut self, selection: Selection, now: Instant) -> Option<Found> {
         let Selection { volume: lender, urgent } = selection;
         let freeblock = self.freeblock.as_deref()?;
+        cold_path();
         let is_off =
             freeblock.pause > 0 || self.guarded || self.active.is_some() || self.batch.is_open();
         if is_off || !self.policy.lends_wait(lender, urgent) {
@@ -168,6 +171,7 @@ impl Engine {
     /// `issued` goes to the drive, in the wait of a command of `lender`, or as any other.
     pub(super) fn note_freeblock(&mut self, issued: &Issued, lender: Option<VolumeId>) {
         let Some(freeblock) = self.freeblock.as_deref_mut() else { return };
+        cold_path();
         if let Some(lender) = lender {
             debug_assert_eq!(issued.operation.op, Op::Read, "reads alone are carried out there");
             debug_assert!((lender.0 as usize) < self.volumes.len(), "the lender exists");
@@ -194,6 +198,7 @@ impl Engine {
         let Some(freeblock) = self.freeblock.as_deref_mut() else {
             return self.policy.completed(volume, record, took, now);
         };
+        cold_path();
         if let Some(lender) = record.lender {
             freeblock.stats.disk_time += took;
             if lender != volume {

@@ -16,6 +16,8 @@
 //! nothing is allocated for a command. With preemptible or split execution nothing is gathered:
 //! there a request is the unit that is preempted.
 
+use core::hint::cold_path;
+
 use units::{DiskTime, Extent, Instant, Op, Operation, Sectors};
 
 use super::pending::{OwnFlush, Remainder, Slot};
@@ -180,6 +182,7 @@ impl Engine {
             pending.preemptions = 0;
             pending.started.get_or_insert(now);
             if !pending.issued_whole() {
+                cold_path();
                 debug_assert_eq!(covered.left, 0, "only the last request goes on");
                 return (ended, Some(self.next_piece(slot)));
             }
@@ -192,6 +195,7 @@ impl Engine {
         // may have begun.
         let next = next.map(|(slot, operation)| {
             if self.is_guarded() {
+                cold_path();
                 return self.next_piece(slot);
             }
             let own_flush = OwnFlush::new(self.owes_flush(&operation));
@@ -227,6 +231,7 @@ impl Engine {
             pending.disk_time += until - before;
             // An auxiliary command was not requested: the transfer shows whether sectors fail.
             if is_failed {
+                cold_path();
                 pending.outcome = Outcome::Failed;
             }
             before = until;

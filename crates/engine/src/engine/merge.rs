@@ -24,6 +24,8 @@
 //! but blocks of streams, and a failure there is that of every request: there is no time for a
 //! second attempt.
 
+use core::hint::cold_path;
+
 use units::{Extent, Instant, Lba, Op, Operation, Sectors};
 
 use super::gather::Covered;
@@ -191,6 +193,7 @@ impl Engine {
     /// Answers the requests that a completed command has ended, or enters its parts.
     pub(super) fn end_command(&mut self, issued: &Issued, is_retried: bool, now: Instant) {
         if is_retried {
+            cold_path();
             self.retry_in_parts(issued);
         } else {
             self.reply_ended(issued, now);

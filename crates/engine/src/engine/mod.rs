@@ -1,6 +1,7 @@
 //! The engine of one disk: queues, commands in service, and the connections between them, the meter
 //! and the policy.
 
+use core::hint::cold_path;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -19,8 +20,8 @@ use crate::preempt::Executor;
 use crate::request::{Action, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
 use crate::stream::Granularity;
 use crate::{
-    Admission, Charging, Contract, ForcedWrites, PreemptionStats, Priority, Purpose, SeeksAhead,
-    Settings, VolumeId,
+    Admission, Charging, Contract, ForcedWrites, PreemptionStats, Priority, SeeksAhead, Settings,
+    VolumeId,
 };
 use drive_profile::Profile;
 
@@ -33,6 +34,7 @@ mod flush_batch;
 mod freeblock;
 mod gather;
 mod idle;
+mod invariants;
 mod issued;
 mod lent;
 mod merge;
@@ -290,6 +292,7 @@ impl Engine {
             return None;
         }
         if !self.retries.is_empty() {
+            cold_path();
             return self.issue_retry(now).map(Action::Issue);
         }
         match self.choose(now) {
@@ -324,62 +327,6 @@ impl Engine {
         self.wakeup
     }
 
-    /// Panics if the engine's state is inconsistent. Costs O(requests + volumes): for tests and
-    /// simulation.
-    ///
-    /// # Panics
-    /// As said.
-    pub fn invariants(&self) {
-        let running = self.pending.iter().flatten().map(|pending| usize::from(pending.running));
-        let covered = self.issued.iter().map(|issued| issued.covered as usize);
-        let covered = covered.sum::<usize>() + self.retries.len() + self.batch.covered();
-        assert_eq!(running.sum::<usize>(), covered, "commands belong to requests");
-        assert_eq!(
-            self.issued.len(),
-            self.meter.running(),
-            "the meter has every command in flight"
-        );
-        let reserved: u64 = self.contracts.iter().map(|c| u64::from(c.reserve.ppb())).sum();
-        assert_eq!(reserved, u64::from(self.admission.reserved().ppb()), "reserves add up");
-        let whole = |pending: &&Pending| pending.issued_whole();
-        let queued = self.requests() - self.pending.iter().flatten().filter(whole).count();
-        assert_eq!(queued, self.queued, "a request that waits for a command is queued");
-        let waits = self.rotational_wait_of().or(self.policy.anticipating());
-        if self.issued.is_empty() && waits.is_none() {
-            let charged: DiskTime = self.volumes.iter().map(|v| v.account.disk_time).sum();
-            let uncharged = self.policy.uncharged() + self.batch.uncharged();
-            let charged = charged + self.removed_volumes_charged + uncharged;
-            let charged = charged - self.credit();
-            assert_eq!(charged, self.busy(), "what is charged, or will be, is the busy time");
-        }
-        assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
-        assert!(self.urgent.len() <= self.queued, "urgent requests are queued");
-        assert_eq!(self.contracts.len(), self.volumes.len(), "each volume has a contract");
-        assert_eq!(self.priorities.len(), self.volumes.len(), "each volume has a priority");
-        assert_eq!(self.slack.len(), self.volumes.len(), "each volume has a slack account");
-        assert_eq!(
-            self.ahead.len(),
-            self.volumes.len(),
-            "each volume has a place for such requests"
-        );
-        assert!(self.vacant.len() <= self.volumes.len(), "a vacant number was a volume's");
-        for volume in &self.volumes {
-            let is_empty = volume.first == NO_SLOT;
-            assert_eq!(is_empty, volume.last == NO_SLOT, "a queue has both ends or none");
-        }
-        for issued in &self.issued {
-            self.invariants_of(issued);
-            assert!(issued.record.is_none() || issued.purpose == Purpose::Transfer, "a transfer's");
-        }
-        for pending in self.pending.iter().flatten() {
-            let len = pending.request.operation.extent.len;
-            assert!(pending.issued <= len, "no sector is issued twice");
-            assert!(pending.submitted <= self.now, "a request was submitted in the past");
-            assert!(pending.disk_time >= DiskTime::ZERO, "a service time is not negative");
-        }
-        self.policy.invariants();
-    }
-
     /// Charges the time since the last call, if the disk idled for a volume.
     fn charge_idle(&mut self, now: Instant) {
         assert!(now >= self.now, "time runs backwards: {now} after {}", self.now);
@@ -393,6 +340,7 @@ impl Engine {
             self.meter.skip_idle(now);
             return;
         };
+        cold_path();
         let idle = self.meter.charge_idle(now);
         assert!(idle >= DiskTime::ZERO, "idle time is not negative: {idle}");
         let account = &mut self.volumes[volume.0 as usize].account;
@@ -444,10 +392,12 @@ impl Engine {
             self.urgent.push_back(request.volume);
         }
         if let Some(chooser) = &mut self.chooser {
+            cold_path();
             let charged = self.volumes[request.volume.0 as usize].account.disk_time;
             chooser.queued(slot, &request, charged);
         }
         if self.is_guarded() && self.policy.goes_ahead(request.volume, &request.operation, now) {
+            cold_path();
             self.queue_ahead(slot, now);
             return slot;
         }
@@ -501,6 +451,7 @@ impl Engine {
         self.advance(volume, next_in_queue);
         self.active = None;
         if urgent {
+            cold_path();
             let place = self.urgent.iter().position(|urgent| *urgent == volume);
             self.urgent.remove(place.expect("it was entered at its arrival"));
             debug_assert!(self.urgent.len() <= self.queued, "urgent requests are queued");
@@ -511,6 +462,7 @@ impl Engine {
     fn advance(&mut self, volume: VolumeId, first: Option<Slot>) {
         let entry = &mut self.volumes[volume.0 as usize];
         if self.guarded && self.ahead[volume.0 as usize] == entry.first {
+            cold_path();
             self.ahead[volume.0 as usize] = NO_SLOT;
         }
         entry.first = first.unwrap_or(NO_SLOT);
@@ -530,20 +482,31 @@ impl Engine {
         let volume = self.charged_volume(&issued);
         let mut charge = self.meter.completed(command, now);
         if let Some(deferred) = &mut self.deferred {
+            cold_path();
             charge += deferred.charge(volume, &issued.operation, charge);
         }
         assert!(charge >= DiskTime::ZERO, "a charge is not negative: {charge}");
         debug_assert_eq!(self.issued.len(), self.meter.running(), "the meter has every command");
         if let Some(executor) = &mut self.executor {
+            cold_path();
             executor.completed(&issued.operation, (issued.purpose, volume), now);
         }
-        let ended = self.ended_for_chooser(&issued);
-        if let (Some(chooser), Some(ended)) = (&mut self.chooser, ended) {
-            chooser.completed((ended, volume), charge, now);
+        if self.chooser.is_some() {
+            self.tell_chooser(&issued, charge, now);
         }
         if let Some(issued) = self.hold_for_flush(issued, charge, outcome, now) {
             let is_retried = self.is_retried_after(&issued, outcome);
             self.settle((issued, is_retried), charge, outcome, now);
+        }
+    }
+
+    /// A command has left the drive after `charge`: the chooser is told.
+    #[cold]
+    fn tell_chooser(&mut self, issued: &Issued, charge: DiskTime, now: Instant) {
+        let volume = self.charged_volume(issued);
+        let ended = self.ended_for_chooser(issued);
+        if let (Some(chooser), Some(ended)) = (&mut self.chooser, ended) {
+            chooser.completed((ended, volume), charge, now);
         }
     }
 
@@ -563,6 +526,7 @@ impl Engine {
         let charge = if let Some(record) = issued.record {
             self.charge((command, volume), record, charge, now)
         } else {
+            cold_path();
             self.policy.idle_charged(volume, charge, now);
             charge
         };

@@ -11,6 +11,8 @@
 //!
 //! Where there are no quanta the places in the drive are divided ([`super::places`]).
 
+use core::hint::cold_path;
+
 use units::{Duration, Instant, Share};
 
 use super::quantum::Quantum;
@@ -27,6 +29,7 @@ impl Spindle {
     /// its client would wait for them.
     pub(super) fn keeps_to_one(&mut self, now: Instant) -> bool {
         let Some((shallow, at)) = self.last_shallow else { return false };
+        cold_path();
         if now.since(at) > SHALLOW_ACTIVE_FOR {
             return false;
         }
@@ -72,6 +75,7 @@ impl Spindle {
         if !self.divides() || self.guard.has_promise(volume) {
             return;
         }
+        cold_path();
         let outstanding = self.volumes[volume.0 as usize].outstanding() + 1;
         debug_assert!(outstanding > 0, "the request is one");
         self.places.on_arrival(volume, outstanding, now);
@@ -97,6 +101,7 @@ impl Spindle {
         if !self.divides() || self.guard.has_promise(volume) {
             return;
         }
+        cold_path();
         let outstanding = self.volumes[volume.0 as usize].outstanding();
         debug_assert!(outstanding > 0, "it had a command in the drive");
         self.places.on_completion(volume, (outstanding, time), now);

@@ -1,5 +1,7 @@
 //! What changes when a command that the selector named goes to the drive.
 
+use core::hint::cold_path;
+
 use units::Instant;
 
 use super::positioning::Distance;
@@ -19,6 +21,7 @@ impl Spindle {
         let holder = joint.map_or(volume, |joint| joint.holder);
         if self.quantum_of(holder).is_none() {
             if urgent {
+                cold_path();
                 if let Some(quantum) = &mut self.quantum {
                     quantum.lingering = false;
                 }
@@ -31,12 +34,12 @@ impl Spindle {
         let entry = &self.volumes[volume.0 as usize];
         let (estimate, class) = self.estimator.dispatch(command, entry.sequential && is_current);
         let inside = (entry.running + 1).min(DEPTH_MAX);
-        let learned = entry.drains.service(inside).filter(|_| inside > 1 && self.positions());
+        let is_among_several = inside > 1 && self.positions();
+        let learned = if is_among_several { entry.drains.service(inside) } else { None };
         let estimate = learned.unwrap_or(estimate);
-        let is_none_due = self.orders.due(now).is_none();
         let from_slack = match joint {
             Some(joint) => joint.from_slack,
-            None if urgent => is_none_due,
+            None if urgent => self.orders.due(now).is_none(),
             None => self.is_slack(volume, now),
         };
         let entry = self.volume(volume);

@@ -145,6 +145,12 @@ impl Guard {
 
     /// Whether `volume` has a stream or a bounded latency.
     pub(super) fn has_promise(&self, volume: VolumeId) -> bool {
+        !self.is_vacuous() && self.finds_promise(volume)
+    }
+
+    #[inline(never)]
+    fn finds_promise(&self, volume: VolumeId) -> bool {
+        debug_assert!(!self.is_vacuous(), "looked for where there are some");
         self.has_stream(volume) || self.latencies.contains_key(&volume)
     }
 

@@ -1,5 +1,7 @@
 //! The selector under the guard: decisions on a disk that has streams.
 
+use core::hint::cold_path;
+
 use units::{DiskTime, Instant, Operation};
 
 use super::quantum::Switch;
@@ -194,8 +196,14 @@ impl Spindle {
     ) {
         match guarded {
             GuardedAs::Nothing => {}
-            GuardedAs::Slack { worst } => self.guard.on_completion_beside(worst, now),
-            GuardedAs::Alone { .. } => self.guard.on_completion(volume, took, &self.worst, now),
+            GuardedAs::Slack { worst } => {
+                cold_path();
+                self.guard.on_completion_beside(worst, now);
+            }
+            GuardedAs::Alone { .. } => {
+                cold_path();
+                self.guard.on_completion(volume, took, &self.worst, now);
+            }
         }
         debug_assert!(self.guard.in_drive() <= self.in_drive, "what is known is in the drive");
         if self.guard.has_promise(volume) {

@@ -6,6 +6,8 @@
 //! meanwhile. With quanta of the usual length, 30 % of hgst-7k8 with one random read outstanding
 //! and pauses of 1 ms had 0.58 of its worth beside writes of 16 MiB, which hold the disk for 75 ms.
 
+use core::hint::cold_path;
+
 use units::{DiskTime, Duration, Instant};
 
 use super::hold_times::HoldTimes;
@@ -47,6 +49,7 @@ impl Holds {
         let is_first = self.passed == DiskTime::ZERO;
         self.passed += took;
         if holds {
+            cold_path();
             self.commands += 1;
             return DiskTime::ZERO;
         }
@@ -56,6 +59,7 @@ impl Holds {
         debug_assert!(passed >= took, "the last command is one of them");
         self.between_decisions.learn(passed, SERVICE_DIVISOR);
         if !is_first {
+            cold_path();
             self.of_several.learn(passed, HOLD_DIVISOR);
             self.last = Some((volume, now));
         } else if self.last.take_if(|(_, at)| now.since(*at) > HOLD_COUNTS_FOR).is_some() {
@@ -64,6 +68,7 @@ impl Holds {
         if is_first || !is_flush {
             return DiskTime::ZERO;
         }
+        cold_path();
         self.times.learn(commands, passed);
         if is_ended_early { self.times.flush().min(took) } else { DiskTime::ZERO }
     }

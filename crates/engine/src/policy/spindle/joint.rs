@@ -24,6 +24,8 @@
 //! goes, whose length is that of its holder: volumes that are no members wait no longer than
 //! without.
 
+use core::hint::cold_path;
+
 use units::{DiskTime, Instant};
 
 use super::quantum::Joint;
@@ -66,9 +68,10 @@ impl Spindle {
 
     /// The decision of which `volume` was a candidate, if it was one of the last one.
     pub(super) fn take_joint(&mut self, volume: VolumeId) -> Option<Joint> {
-        let joint = self.joint.take();
-        debug_assert!(joint.is_none() || self.guard.is_vacuous(), "none beside guarantees");
-        joint.filter(|joint| joint.candidates.iter().any(|candidate| candidate == volume))
+        let joint = self.joint.take()?;
+        cold_path();
+        debug_assert!(self.guard.is_vacuous(), "none beside guarantees");
+        Some(joint).filter(|joint| joint.candidates.iter().any(|candidate| candidate == volume))
     }
 
     /// Whether the requests of `one` and of `other`, both deep, lie among each other.

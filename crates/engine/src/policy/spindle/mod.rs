@@ -41,6 +41,8 @@
 //! it was not there. A deep volume's interrupted quantum goes on where it was, until its length or
 //! its debt ends it. A quantum out of the slack gives way to every volume that is due.
 
+use core::hint::cold_path;
+
 use units::{DiskTime, Duration, Instant, Lba};
 
 use self::guard::Guard;
@@ -211,8 +213,11 @@ impl Spindle {
         let deep_cost = (estimate - entry.overrun).max(DiskTime::ZERO);
         let mut eligibility = entry.eligibility((deep_cost, allowance, self.estimates.random), now);
         let (running, kept) = (entry.running, entry.outstanding());
-        if running > 0 && self.divides() && running >= self.places.most(volume, kept, now) {
-            eligibility = eligibility.full();
+        if running > 0 && self.divides() {
+            cold_path();
+            if running >= self.places.most(volume, kept, now) {
+                eligibility = eligibility.full();
+            }
         }
         let entry = &mut self.volumes[volume.0 as usize];
         self.orders.place(volume, eligibility, &mut entry.account);
@@ -411,14 +416,15 @@ impl Spindle {
         now: Instant,
     ) -> Result<Pick, End> {
         let volume = quantum.volume;
-        let is_other_due = self.orders.due(now).is_some() || self.interrupted.is_some();
         let exclusive = self.positions();
         let gives_way = self.until_other(quantum, now).is_some_and(|time| time <= DiskTime::ZERO);
         let is_over = quantum.ends || gives_way || self.is_over(&quantum);
-        if is_over || is_other_due && self.is_in_debt(quantum, now) {
+        let is_other_due = || self.orders.due(now).is_some() || self.interrupted.is_some();
+        if is_over || is_other_due() && self.is_in_debt(quantum, now) {
             // The drive is emptied for other volumes alone.
             let drains = exclusive && running > 0 && self.has_rival(volume);
             if drains {
+                cold_path();
                 self.note_emptying(volume);
             }
             return if drains { Ok(Pick::Nothing) } else { Err(End::Length) };
@@ -540,6 +546,7 @@ impl Spindle {
 
     fn scale_back(&mut self, now: Instant) {
         let Some(halvings) = self.orders.rescale_due(now) else { return };
+        cold_path();
         for volume in &mut self.volumes {
             volume.account.scale_back(halvings);
         }

@@ -23,6 +23,8 @@
 //! Where no light volume uses the drive, its whole queue is divided. The parts are rounded up:
 //! between volumes that keep many requests the order of their deadlines decides, as ever.
 
+use core::hint::cold_path;
+
 use units::{DiskTime, Duration, Instant, Share};
 
 use super::activity::{Activity, SHARED_FOR};
@@ -161,6 +163,7 @@ impl Places {
     pub(super) fn expire(&mut self, now: Instant) {
         debug_assert!(self.quiet.len() <= self.claims.len(), "a volume is quiet once");
         while let Some((_, volume)) = self.quiet.first().filter(|(at, _)| *at <= now) {
+            cold_path();
             self.quiet.remove(volume);
             self.count(volume, false);
         }

@@ -14,6 +14,7 @@
 //! by position, as theirs are short at every distance: of a tenth of nearline-20t beside random
 //! 1 MiB reads two seeds of five took a switch for 5 ms where it was 9, and had .71 of their worth.
 
+use core::hint::cold_path;
 use std::sync::Arc;
 
 use drive_profile::Profile;
@@ -131,6 +132,7 @@ impl PositioningCosts {
             // Most commands follow one of their own volume.
             return DiskTime::ZERO;
         }
+        cold_path();
         if let Some(known) = self.known.as_ref().filter(|_| own.is_seek() && actual.is_seek()) {
             return DiskTime::from_nanos(known.of(actual) - known.of(own));
         }
@@ -143,6 +145,7 @@ impl PositioningCosts {
         assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
         let cell = self.cells[actual.class()];
         if base.0.samples == 0 {
+            cold_path();
             // The first command of a volume: its distance is believed.
             base.0.learn(took.as_nanos() - self.of(actual).unwrap_or_default());
         }

@@ -1,5 +1,6 @@
 //! The scheduler of all contracts behind the policy interface.
 
+use core::hint::cold_path;
 use std::sync::Arc;
 
 use drive_profile::Profile;
@@ -34,6 +35,7 @@ impl Spindle {
     }
 
     /// The volume that goes next, after the current quantum.
+    #[inline(never)]
     fn next_volume(&mut self, ended: Option<VolumeId>, now: Instant) -> Option<VolumeId> {
         if let Some(volume) = self.overdue_deep(now).filter(|volume| Some(*volume) != ended) {
             return Some(volume);
@@ -61,6 +63,7 @@ impl Spindle {
     }
 
     /// Starts a quantum of `volume`, or goes on with its interrupted one.
+    #[inline(never)]
     pub(super) fn start_quantum(&mut self, volume: VolumeId, now: Instant) {
         if let Some(before) = self.quantum {
             self.interrupt(before, now);
@@ -157,8 +160,8 @@ impl Spindle {
             entry.drains.learn(entry.running, took);
         }
         // Of several commands in the drive, the first one to complete bears the switch.
-        let in_order = entry.drains.service(entry.running).filter(|_| entry.running > 2).or(known);
-        let among_several = switch.and(in_order).filter(|_| distances.is_none() && positions);
+        let is_among_several = switch.is_some() && distances.is_none() && positions;
+        let among_several = if is_among_several { entry.service_among(known) } else { None };
         if distances.is_none() && among_several.is_none() {
             entry.learn_service(took);
             return took;
@@ -188,6 +191,18 @@ impl Spindle {
             }
         };
         let Some(switch) = switch else { return took };
+        self.switch_cost(volume, switch, (took, excess))
+    }
+
+    /// What `volume` is charged for its first command after a switch, which took `took`, and
+    /// `excess` more than without it. It is kept apart from the code of every command.
+    #[inline(never)]
+    fn switch_cost(
+        &mut self,
+        volume: VolumeId,
+        switch: Switch,
+        (took, excess): (DiskTime, DiskTime),
+    ) -> DiskTime {
         self.switch = None;
         let mut charged = took;
         if let Some(prepaid) = switch.arrival {
@@ -242,14 +257,17 @@ impl Spindle {
                 && let Some(volume) = self.due_shallow(None, now)
                 && self.may_interrupt(quantum, volume, now)
             {
+                cold_path();
                 return self.after_drain(volume, running);
             }
             if let Some(volume) = self.shallow_in_arrears(quantum, now) {
+                cold_path();
                 return self.after_drain(volume, running);
             }
             match self.continue_quantum(quantum, running, now) {
                 Ok(pick) => {
                     if let (Pick::Wait(_), Some(quantum)) = (pick, &mut self.quantum) {
+                        cold_path();
                         quantum.lingering = true;
                     }
                     return pick;
@@ -411,6 +429,7 @@ impl Policy for Spindle {
             entry.account.forfeit_above(most, now);
         }
         if is_current && let Some(quantum) = &mut self.quantum {
+            cold_path();
             quantum.lingering = false;
         }
         // A further request changes no deadline; when its volume is due is looked at again.
@@ -418,6 +437,7 @@ impl Policy for Spindle {
             self.place(volume, now);
         }
         if !self.guard.is_vacuous() {
+            cold_path();
             self.on_promised_arrival(volume, asked, now);
         }
     }
@@ -450,6 +470,7 @@ impl Policy for Spindle {
         let record = if self.guard.is_vacuous() {
             self.dispatch_selected(dispatch, now)
         } else {
+            cold_path();
             self.guarded_dispatch(dispatch, now)
         };
         self.in_drive += 1;
@@ -470,6 +491,7 @@ impl Policy for Spindle {
         self.in_drive -= 1;
         self.guarded_completion(volume, (guarded, took), now);
         if guarded == (GuardedAs::Alone { is_real: true }) {
+            cold_path();
             return self.complete_real(volume, took, now);
         }
         self.estimator.learn(class, took);

@@ -229,6 +229,7 @@ impl Volume {
     }
 
     /// Its client has thought for `think`, and sends a request.
+    #[inline(never)]
     pub(super) fn note_pause(&mut self, think: Duration, linger: Duration) {
         self.think.learn(think, linger);
         self.demand.think += think;
@@ -249,17 +250,23 @@ impl Volume {
         self.between_pauses.time().is_some_and(|mean| mean.max(now) < SHALLOW_TIME_MAX)
     }
 
+    /// The service time of one of its commands in the order of the drive; `known` where it keeps
+    /// too few for the drive to order.
+    pub(super) fn service_among(&self, known: Option<DiskTime>) -> Option<DiskTime> {
+        debug_assert!(self.running > 0, "one of them has completed");
+        if self.running > 2 { self.drains.service(self.running).or(known) } else { known }
+    }
+
     /// Decides whether it is shallow or deep, with hysteresis. Every volume is deep where
     /// positioning costs nothing.
     pub(super) fn update_depth(&mut self, positions: bool) {
-        let pauses_soon = self.pauses_soon();
-        let many = self.outstanding() > SHALLOW_REQUESTS_MAX && !pauses_soon
+        let many = self.outstanding() > SHALLOW_REQUESTS_MAX && !self.pauses_soon()
             || self.outstanding_time() > SHALLOW_TIME_MAX;
         let few = self.outstanding() <= SHALLOW_AGAIN;
         let think = self.think.mean();
         let on_run = self.continues_run();
         let is_short = think.is_some_and(|think| think < RUN_THINK_SHORT);
-        let read_ahead = on_run && (is_short || self.outstanding() > 1 && !pauses_soon);
+        let read_ahead = on_run && (is_short || self.outstanding() > 1 && !self.pauses_soon());
         let pauses = !on_run || think.is_none_or(|think| think >= RUN_THINK_LONG);
         self.depth = match self.depth {
             _ if !positions || many || read_ahead => Depth::Deep,
