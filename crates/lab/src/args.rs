@@ -250,8 +250,11 @@ pub(crate) struct Clients {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Clockwise {
+    /// Three disks of a pool, which places the blocks, instead of one disk of hand-made layouts.
+    #[arg(long)]
+    pub(crate) pool: bool,
     /// The duration of each run, in seconds. There is one run per load and policy, of which there
-    /// are four.
+    /// are four, and with `--pool` five.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(2..=1200))]
     pub(crate) seconds: u64,
     /// The number of loads, evenly spread up to the highest admitted one.

@@ -180,6 +180,7 @@ fn streams_with_deadlines_are_compared_with_their_paper() {
         "clockwise-fig3",
         "clockwise-fig2-pool",
         "clockwise-fig3-pool",
+        "clockwise-fig4-pool",
         "clockwise-bus",
     ];
     let out = [&["reproduce"], &ids[..], &["--json", "--out", "out"]].concat();
@@ -192,7 +193,9 @@ fn streams_with_deadlines_are_compared_with_their_paper() {
         "random: LST ÷ ΔL at the highest load: almost identical",
     ];
     assert_eq!(missed(&told), known);
-    for name in ["fig2", "fig3-rotation", "fig3-random", "fig2-pool", "fig3-pool", "bus"] {
+    for name in
+        ["fig2", "fig3-rotation", "fig3-random", "fig2-pool", "fig3-pool", "fig4-pool", "bus"]
+    {
         let figure = scratch.join(&format!("out/clockwise-{name}.svg"));
         let figure = std::fs::read_to_string(figure).expect("it was written");
         assert!(figure.starts_with("<svg") && figure.contains("MB/s"), "{name}");

@@ -32,7 +32,9 @@ mod worth_clients;
 mod worth_targets;
 
 pub(crate) use check::Verdict;
-pub(crate) use clockwise::OneDisk;
+pub(crate) use clockwise::{
+    ANGLES, Measured, OnPool, OneDisk, RELATIVE_DIFFERENCE_MAX, simulate_from_angles,
+};
 pub(crate) use experiment::{Experiment, Options, Outcome};
 
 pub(crate) use worth::check_policy;
@@ -40,7 +42,7 @@ pub(crate) use worth::check_policy;
 use experiment::Optional;
 
 /// All experiments.
-pub(crate) const ALL: [Experiment; 45] = [
+pub(crate) const ALL: [Experiment; 46] = [
     vdisk::FIG1,
     models::FIG2,
     vdisk::FIG4,
@@ -79,6 +81,7 @@ pub(crate) const ALL: [Experiment; 45] = [
     clockwise::FIG3,
     clockwise::POOL_FIG2,
     clockwise::POOL_FIG3,
+    clockwise::POOL_FIG4,
     clockwise::BUS,
     worth::WORTH_GRID,
     worth_clients::WORTH_CLIENTS,

@@ -14,9 +14,10 @@
 //! bus    what is admitted, and what is late, on a bus that the disks share
 //! fig2   the slack against the load that is admitted
 //! fig3   latency of best effort against the load of the streams, by policy
-//! pool   figures 2 and 3 with the layouts of a pool
+//! pool   figures 2 to 4 with the layouts of a pool
 //! ```
 
+mod angles;
 mod bus;
 mod fig2;
 mod fig3;
@@ -25,11 +26,16 @@ mod point;
 mod pool;
 mod pool_fig2;
 mod pool_fig3;
+mod pool_fig4;
+mod pool_load;
 mod settings;
 
+pub(crate) use angles::{ANGLES, RELATIVE_DIFFERENCE_MAX, simulate_from_angles};
 pub(super) use bus::BUS;
 pub(super) use fig2::FIG2;
 pub(super) use fig3::{Beside, FIG3, beside_the_highest_loads};
-pub(crate) use point::OneDisk;
+pub(crate) use point::{Measured, OneDisk};
 pub(super) use pool_fig2::POOL_FIG2;
 pub(super) use pool_fig3::POOL_FIG3;
+pub(crate) use pool_fig4::OnPool;
+pub(super) use pool_fig4::POOL_FIG4;

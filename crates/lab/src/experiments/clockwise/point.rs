@@ -1,7 +1,10 @@
 //! One point of figure 3: a set of streams and the load of best effort, under one policy.
 
+use core::ops::Range;
+
 use config::{Bus, LoadedVolume, Plan, Requests, Volume, VolumeIndex, Workload};
 use engine::{Contract, PolicyName};
+use stats::VolumeReport;
 use units::{Duration, Extent, Instant, Operation};
 
 use super::super::sample::scenario;
@@ -26,13 +29,28 @@ pub(super) struct Load {
 
 /// The figures of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Measured {
+pub(crate) struct Measured {
     /// Mean latency of best-effort requests, in ms.
-    pub(super) mean_ms: f64,
+    pub(crate) mean_ms: f64,
     /// The number of completed best-effort requests.
-    pub(super) requests: u64,
+    pub(crate) requests: u64,
     /// The number of stream blocks that missed their deadline.
-    pub(super) misses: u64,
+    pub(crate) misses: u64,
+}
+
+impl Measured {
+    /// The figures of a run whose best-effort volumes are those at `best_effort`; the others are
+    /// streams.
+    #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
+    pub(crate) fn of(volumes: &[VolumeReport], best_effort: Range<usize>) -> Self {
+        let own = &volumes[best_effort];
+        let requests: u64 = own.iter().map(|volume| volume.requests).sum();
+        let sum = own.iter().map(|volume| volume.latency_ms.mean * volume.requests as f64);
+        let mean_ms = sum.sum::<f64>() / requests as f64;
+        // Best effort has no deadlines.
+        let misses = volumes.iter().map(|volume| volume.deadline_misses).sum();
+        Self { mean_ms, requests, misses }
+    }
 }
 
 /// A best-effort load.
@@ -52,6 +70,15 @@ impl BestEffort {
             requests.extend(cello.minute(minute).into_iter().map(later));
             length += Duration::from_secs(60);
         }
+        Self { requests, length }
+    }
+
+    /// The load of the first `length` of the busiest twenty minutes.
+    pub(super) fn of_the_busiest(length: Duration) -> Self {
+        let minutes = length.as_nanos().div_ceil(60_000_000_000);
+        let minutes = Cello::busiest().take(usize::try_from(minutes).expect("few"));
+        let Self { mut requests, .. } = Self::of_the_day(minutes);
+        requests.retain(|request| request.at < length);
         Self { requests, length }
     }
 }
@@ -103,15 +130,7 @@ impl Load {
     fn measure(plan: &Plan) -> Measured {
         let mut simulation = Simulation::new(plan);
         simulation.run_until(Instant::ZERO + plan.duration.expect("`new` sets it"));
-        let report = simulation.report();
-        let (best_effort, streams) = report.volumes.split_at(DISKS);
-        let requests = best_effort.iter().map(|volume| volume.requests).sum();
-        #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-        let sum = best_effort.iter().map(|volume| volume.latency_ms.mean * volume.requests as f64);
-        #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-        let mean_ms = sum.sum::<f64>() / requests as f64;
-        let misses = streams.iter().map(|volume| volume.deadline_misses).sum();
-        Measured { mean_ms, requests, misses }
+        Measured::of(&simulation.report().volumes, 0..DISKS)
     }
 }
 
@@ -130,9 +149,7 @@ impl OneDisk {
     /// minutes of the day, as many as `length` needs, as in RTAS 2000's figure 4.
     pub(crate) fn loads(count: usize, length: Duration) -> Vec<Self> {
         let profile = super::settings::profile();
-        let minutes = length.as_nanos().div_ceil(60_000_000_000);
-        let minutes = Cello::busiest().take(usize::try_from(minutes).expect("few"));
-        let best_effort = BestEffort::of_the_day(minutes);
+        let best_effort = BestEffort::of_the_busiest(length);
         let loads = Allocation::new(Layout::Rotation, &profile, SEED).loads();
         let nth = |one: usize| (loads.len() * one).div_ceil(count) - 1;
         let load = |one| Load::new(loads[nth(one)].clone(), &best_effort);

@@ -10,19 +10,20 @@
 //! measured: admission counts worst cases, and what the streams leave of them LST uses and ΔL,
 //! which is made of worst cases, does not know of.
 
-use config::{DiskIndex, LoadedVolume, PoolVolumeIndex, Requests, Workload};
+use config::DiskIndex;
 use engine::PolicyName;
 use plot::{Line, Plot};
-use units::{Duration, Extent, Instant, Lba, Operation, Sectors};
+use units::Instant;
 
 use super::super::check::Check;
 use super::super::experiment::{Experiment, Findings, Series};
-use super::layout::{DISKS, Kind, SLOT};
+use super::angles::DRAIN;
+use super::layout::DISKS;
 use super::point::{BestEffort, Measured};
-use super::pool::{Admitted, Placement};
-use super::settings::SEED;
-use sim::loads::{Cello, MINUTES_A_DAY, Media};
-use sim::{SeededRng, Simulation};
+use super::pool::Admitted;
+use super::pool_load::Order;
+use sim::Simulation;
+use sim::loads::{Cello, MINUTES_A_DAY};
 
 pub(crate) const POOL_FIG3: Experiment = Experiment {
     id: "clockwise-fig3-pool",
@@ -31,17 +32,17 @@ pub(crate) const POOL_FIG3: Experiment = Experiment {
 };
 
 /// RTAS 2000's three policies, `delta-star` and `spindle`, in the order of the columns.
-const POLICIES: [(PolicyName, &str); 5] = [
+pub(super) const POLICIES: [(PolicyName, &str); 5] = [
     (PolicyName::Edf, "EDF"),
     (PolicyName::Lst, "LST"),
     (PolicyName::DeltaL, "ΔL"),
     (PolicyName::DeltaStar, "delta-star"),
     (PolicyName::Spindle, "spindle"),
 ];
-const EDF: usize = 0;
-const LST: usize = 1;
-const DELTA_L: usize = 2;
-const DELTA_STAR: usize = 3;
+pub(super) const EDF: usize = 0;
+pub(super) const LST: usize = 1;
+pub(super) const DELTA_L: usize = 2;
+pub(super) const DELTA_STAR: usize = 3;
 /// The step between the minutes of the day that are run.
 const MINUTE_STEP: u32 = 20;
 /// The step between the admitted loads that are run. The last one is run too.
@@ -57,48 +58,36 @@ const NOT_EXTREME: &str = "the streams leave more than a tenth of the disks' tim
 const EARLY: &str = "a client of 256 KiB in order comes to a disk with four blocks of its MiB, of \
                      which three are early: they are best effort until their release (RTAS 2000 \
                      §3.2), and use up slack";
-/// The simulated time after the last request, in which all outstanding requests complete.
-const DRAIN: Duration = Duration::from_secs(60);
-
-/// The order in which a stream's client asks for its blocks.
-#[derive(Clone, Copy, Debug)]
-enum Order {
-    /// RTAS 2000's: consecutive blocks are on consecutive disks, whatever their size.
-    Rotation,
-    /// That of the volume: four blocks of 256 KiB come to a disk, and then none for two rounds.
-    Volume,
-}
+const CAPTION: &str =
+    "Mean latency of best effort beside streams striped by a pool (three atlas-ii)";
 
 /// A load, under each policy.
-struct Point {
-    mb_per_s: f64,
+pub(super) struct Point {
+    /// The total rate of the streams, in MB/s.
+    pub(super) mb_per_s: f64,
     /// The part of the busiest disk's time that the streams ask for at most.
     utilization: f64,
     /// The part of the disks' time that the streams take under EDF.
     taken: f64,
-    measured: [Measured; 5],
+    pub(super) measured: [Measured; 5],
+}
+
+impl Point {
+    /// The ratio of two policies' mean latencies.
+    pub(super) fn ratio(&self, of: usize, over: usize) -> f64 {
+        self.measured[of].mean_ms / self.measured[over].mean_ms
+    }
 }
 
 fn fig3(on_progress: &mut dyn FnMut(f64)) -> Findings {
     let minutes =
         (Cello::busiest().start % MINUTE_STEP..MINUTES_A_DAY).step_by(MINUTE_STEP as usize);
     let best_effort = BestEffort::of_the_day(minutes);
-    let fits = |load: &Admitted| POLICIES.iter().all(|(policy, _)| load.plan(*policy).is_ok());
-    let loads = Placement::Stripe.loads(PolicyName::DeltaL);
-    let loads: Vec<_> = loads.into_iter().filter(fits).collect();
-    let last = loads.len() - 1;
-    let chosen: Vec<usize> = (1..last).step_by(LOAD_STEP).chain([last]).collect();
-    let mut points = Vec::new();
-    for (nth, done) in chosen.iter().zip(1_u32..) {
-        let load = &loads[*nth];
-        let runs = POLICIES.map(|(policy, _)| run(load, &best_effort, (policy, Order::Rotation)));
-        let (measured, taken) = (runs.map(|(measured, _)| measured), runs[EDF].1);
-        let (mb_per_s, utilization) = (load.mb_per_s(), load.utilization(PolicyName::DeltaL));
-        points.push(Point { mb_per_s, utilization, taken, measured });
-        on_progress(f64::from(done) / f64::from(u32::try_from(chosen.len()).expect("few")));
-    }
+    let loads = Admitted::striped(&POLICIES.map(|(policy, _)| policy));
+    let points = points(&loads, &best_effort, on_progress);
+    let highest = loads.last().expect("some load is admitted");
     let (star, _) = POLICIES[DELTA_STAR];
-    let (in_order, _) = run(&loads[last], &best_effort, (star, Order::Volume));
+    let (in_order, _) = run(highest, &best_effort, (star, Order::Volume));
     let rotation = points.last().expect("some load is admitted").measured[DELTA_STAR];
     let what =
         "delta-star at the highest load, clients in the order of their volumes ÷ in rotation";
@@ -106,8 +95,28 @@ fn fig3(on_progress: &mut dyn FnMut(f64)) -> Findings {
     Findings {
         checks: checks(&points).into_iter().chain([told]).collect(),
         series: vec![table(&points)],
-        plots: vec![("", plot(&points))],
+        plots: vec![("", plot(CAPTION, &points))],
     }
+}
+
+/// Runs every eighth of the loads and the last one beside best effort, under each policy.
+pub(super) fn points(
+    loads: &[Admitted],
+    best_effort: &BestEffort,
+    on_progress: &mut dyn FnMut(f64),
+) -> Vec<Point> {
+    let last = loads.len() - 1;
+    let chosen: Vec<usize> = (1..last).step_by(LOAD_STEP).chain([last]).collect();
+    let mut points = Vec::new();
+    for (nth, done) in chosen.iter().zip(1_u32..) {
+        let load = &loads[*nth];
+        let runs = POLICIES.map(|(policy, _)| run(load, best_effort, (policy, Order::Rotation)));
+        let (measured, taken) = (runs.map(|(measured, _)| measured), runs[EDF].1);
+        let (mb_per_s, utilization) = (load.mb_per_s(), load.utilization(PolicyName::DeltaL));
+        points.push(Point { mb_per_s, utilization, taken, measured });
+        on_progress(f64::from(done) / f64::from(u32::try_from(chosen.len()).expect("few")));
+    }
+    points
 }
 
 /// Runs the load and best effort under a policy. The second number is the part of the disks' time
@@ -117,77 +126,16 @@ fn run(
     best_effort: &BestEffort,
     (policy, order): (PolicyName, Order),
 ) -> (Measured, f64) {
-    let mut plan = load.plan_beside_best_effort(policy);
-    let length = best_effort.length;
-    let streams = load.kinds.len();
-    for (nth, kind) in load.kinds.iter().enumerate() {
-        plan.workloads.push(workload(nth, stream((*kind, order), nth, length)));
-    }
-    for unit in 0..Cello::DISKS {
-        let own = best_effort.requests.iter().filter(|request| request.unit == unit);
-        let timed = own.map(|request| {
-            let extent = Extent::new(request.start, request.len);
-            (request.at, Operation { op: request.op, extent, fua: false })
-        });
-        plan.workloads.push(workload(streams + unit as usize, timed.collect()));
-    }
+    let plan = load.plan_of_clients(best_effort, (policy, order));
+    let (length, streams) = (best_effort.length, load.kinds.len());
     let mut simulation = Simulation::new(&plan);
     simulation.run_until(Instant::ZERO + length + DRAIN);
     assert_eq!(simulation.failed(), 0, "no disk fails");
     let report = simulation.report();
-    let (streams, others) = report.volumes.split_at(streams);
-    let requests = others.iter().map(|volume| volume.requests).sum();
-    let sum = others.iter().map(|volume| volume.latency_ms.mean * count(volume.requests));
-    let mean_ms = sum.sum::<f64>() / count(requests);
-    let misses = streams.iter().map(|volume| volume.deadline_misses).sum();
-    let share =
-        streams.iter().map(|volume| volume.disk_time_share).sum::<f64>() / count(DISKS as u64);
-    let taken = share * (length + DRAIN).as_secs_f64() / length.as_secs_f64();
-    (Measured { mean_ms, requests, misses }, taken)
-}
-
-/// The requests of the stream `nth`, which reads its volume over and over. All begin at once.
-fn stream(
-    (kind, order): (Kind, Order),
-    nth: usize,
-    length: Duration,
-) -> Vec<(Duration, Operation)> {
-    let block = kind.block().sectors_exact().expect("blocks are whole sectors");
-    let rng = SeededRng::new(SEED, super::point::MEDIA_RNG + nth as u64);
-    let mut media = Media::new(kind.pace(), kind.rate(), kind.block(), rng);
-    let size = Sectors(Placement::Stripe.size_of_stream().0 / block.0 * block.0);
-    let mut timed = Vec::new();
-    for number in 0.. {
-        let at = media.next_block();
-        if at >= length {
-            break;
-        }
-        let first = match order {
-            Order::Volume => number * block.0,
-            Order::Rotation => rotated(number, block),
-        };
-        let extent = Extent::new(Lba(first % size.0), block);
-        timed.push((at, Operation::read(extent)));
-    }
-    timed
-}
-
-/// The place of the block `number` if consecutive blocks are on consecutive disks: all first blocks
-/// of a round of the stripe, then all second ones.
-fn rotated(number: u64, block: Sectors) -> u64 {
-    let (in_slot, disks) = (SLOT.0 / block.0, DISKS as u64);
-    let (round, within) = (number / (in_slot * disks), number % (in_slot * disks));
-    (round * disks + within % disks) * SLOT.0 + within / disks * block.0
-}
-
-fn workload(volume: usize, timed: Vec<(Duration, Operation)>) -> Workload {
-    Workload {
-        volume: LoadedVolume::Pool(PoolVolumeIndex(volume)),
-        requests: Requests::Timed(timed.into()),
-        start: Duration::ZERO,
-        stop: None,
-        line: 0,
-    }
+    let measured = Measured::of(&report.volumes, streams..report.volumes.len());
+    let shares = report.volumes[..streams].iter().map(|volume| volume.disk_time_share);
+    let share = shares.sum::<f64>() / count(DISKS as u64);
+    (measured, share * (length + DRAIN).as_secs_f64() / length.as_secs_f64())
 }
 
 impl Admitted {
@@ -202,7 +150,7 @@ impl Admitted {
     }
 }
 
-fn table(points: &[Point]) -> Series {
+pub(super) fn table(points: &[Point]) -> Series {
     let columns = [
         "load_mb_per_s",
         "utilization",
@@ -224,15 +172,14 @@ fn table(points: &[Point]) -> Series {
     table
 }
 
-fn plot(points: &[Point]) -> Plot {
+pub(super) fn plot(caption: &str, points: &[Point]) -> Plot {
     let line = |(which, (_, name)): (usize, (PolicyName, &str))| Line {
         name: name.into(),
         points: points.iter().map(|one| (one.mb_per_s, one.measured[which].mean_ms)).collect(),
         dashed: false,
     };
     Plot {
-        caption: "Mean latency of best effort beside streams striped by a pool (three atlas-ii)"
-            .into(),
+        caption: caption.into(),
         x: "load of the streams, MB/s".into(),
         y: "mean latency of best effort, ms".into(),
         lines: POLICIES.into_iter().enumerate().map(line).collect(),
@@ -241,11 +188,12 @@ fn plot(points: &[Point]) -> Plot {
     }
 }
 
-fn checks(points: &[Point]) -> Vec<Check> {
+/// What holds beside best effort of any minutes.
+pub(super) fn checks_of_policies(points: &[Point]) -> Vec<Check> {
     let last = points.last().expect("some load is admitted");
     let ratios = |of: usize, over: usize, to: f64| {
         let within = points.iter().filter(move |one| one.mb_per_s <= to * last.mb_per_s);
-        within.map(move |one| one.measured[of].mean_ms / one.measured[over].mean_ms)
+        within.map(move |one| one.ratio(of, over))
     };
     let answered = |point: &Point| {
         let all = point.measured.map(|one| one.requests);
@@ -264,18 +212,8 @@ fn checks(points: &[Point]) -> Vec<Check> {
     let most = ratios(LST, DELTA_L, MODERATE).fold(0.0, f64::max);
     let what = "LST ÷ ΔL, most at light and moderate load";
     checks.push(Check::at_most(what, most, 1.005, "ratio"));
-    let end = |one: usize, other: usize| last.measured[one].mean_ms / last.measured[other].mean_ms;
     let what = "ΔL ÷ EDF at the highest load";
-    checks.push(Check::at_most(what, end(DELTA_L, EDF), 1.0, "ratio"));
-    let (taken, ratio) = (last.taken * 100.0, end(LST, DELTA_L));
-    let what = format!("LST ÷ ΔL at the highest load: streams take {taken:.0} % of the time");
-    checks.push(if last.taken >= EXTREME {
-        Check::at_least(what, ratio, 1.0, "times")
-    } else {
-        Check::unbounded(what, ratio, "times", NOT_EXTREME)
-    });
-    let what = "EDF ÷ delta-star at the highest load";
-    checks.push(Check::at_least(what, end(EDF, DELTA_STAR), 10.0, "times"));
+    checks.push(Check::at_most(what, last.ratio(DELTA_L, EDF), 1.0, "ratio"));
     for other in [LST, DELTA_L] {
         let most = ratios(DELTA_STAR, other, 1.0).fold(0.0, f64::max);
         let what = format!("delta-star ÷ {}, most of all loads", POLICIES[other].1);
@@ -284,7 +222,22 @@ fn checks(points: &[Point]) -> Vec<Check> {
     checks
 }
 
+fn checks(points: &[Point]) -> Vec<Check> {
+    let last = points.last().expect("some load is admitted");
+    let mut checks = checks_of_policies(points);
+    let (taken, ratio) = (last.taken * 100.0, last.ratio(LST, DELTA_L));
+    let what = format!("LST ÷ ΔL at the highest load: streams take {taken:.0} % of the time");
+    checks.push(if last.taken >= EXTREME {
+        Check::at_least(what, ratio, 1.0, "times")
+    } else {
+        Check::unbounded(what, ratio, "times", NOT_EXTREME)
+    });
+    let what = "EDF ÷ delta-star at the highest load";
+    checks.push(Check::at_least(what, last.ratio(EDF, DELTA_STAR), 10.0, "times"));
+    checks
+}
+
 #[expect(clippy::cast_precision_loss, reason = "shown, never computed with")]
-fn count(number: u64) -> f64 {
+pub(super) fn count(number: u64) -> f64 {
     number as f64
 }
