@@ -54,6 +54,37 @@ fn a_single_volume_goes_on_on_the_next_disk_when_one_is_full() {
 }
 
 #[test]
+fn a_volume_in_parts_has_as_many_blocks_on_each_disk_as_they_say_or_is_refused() {
+    let mut world = World::new(1, 3, 0);
+    let volume = || plan(Layout::Single, Zone::Any, 30, &[2, 0]);
+    let parts = |parts: &[u32]| parts.iter().copied().map(Blocks).collect::<Vec<_>>();
+    let free = |world: &World| world.pool.free(DiskId(2));
+    let before = free(&world);
+    for (volume, wrong) in [
+        (volume(), parts(&[30])),
+        (volume(), parts(&[30, 0])),
+        (volume(), parts(&[10, 19])),
+        (NewVolume { thin: true, ..volume() }, parts(&[10, 20])),
+        (NewVolume { layout: Layout::Stripe, ..volume() }, parts(&[15, 15])),
+    ] {
+        let told = format!("{volume:?}, {wrong:?}");
+        let refused = world.begin(Operation::CreateInParts { volume, parts: wrong });
+        assert_eq!(refused.err(), Some(Refusal::Parts), "{told}");
+    }
+    // A disk has space for 38 blocks: what is held for the first part is let go.
+    let long = NewVolume { size: Blocks(49), ..volume() };
+    let refused = world.begin(Operation::CreateInParts { volume: long, parts: parts(&[10, 39]) });
+    assert!(matches!(refused, Err(Refusal::NoSpace { disk: DiskId(0), .. })), "{refused:?}");
+    assert_eq!(free(&world), before);
+    let create = Operation::CreateInParts { volume: volume(), parts: parts(&[10, 20]) };
+    world.begin(create).expect("there is room");
+    world.settle();
+    let (id, _) = world.pool.state().named("films").expect("it was created");
+    let disks: Vec<u32> = places(&world, id).iter().map(|(disk, _)| *disk).collect();
+    assert_eq!(disks, [vec![2; 10], vec![0; 20]].concat());
+}
+
+#[test]
 fn a_random_volume_lies_where_its_seed_says() {
     let lay = |seed| {
         let mut world = World::new(1, 3, 0);

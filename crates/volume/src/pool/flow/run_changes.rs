@@ -182,6 +182,7 @@ impl Flow {
             }
             Operation::Close => (Scope::All, all, false),
             Operation::Create(_)
+            | Operation::CreateInParts { .. }
             | Operation::Allocate { .. }
             | Operation::Trim { .. }
             | Operation::Open { .. }
@@ -295,7 +296,7 @@ impl Flow {
     fn update_groups(&mut self, operation: &Operation) {
         let state = self.pool.state();
         match operation {
-            Operation::Create(volume) => {
+            Operation::Create(volume) | Operation::CreateInParts { volume, .. } => {
                 let (id, _) = state.named(&volume.name).expect("it was created");
                 self.groups.insert(id, SnapshotGroup::new(&self.pool, id));
             }

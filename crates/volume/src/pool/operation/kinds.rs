@@ -32,6 +32,13 @@ pub struct NewVolume {
 pub enum Operation {
     /// Creates a volume.
     Create(NewVolume),
+    /// Creates a volume of a single layout that has a given number of blocks on each of its disks.
+    CreateInParts {
+        /// The volume.
+        volume: NewVolume,
+        /// The number of blocks on each of its disks, in their order.
+        parts: Vec<Blocks>,
+    },
     /// Extends or truncates a volume.
     Resize {
         /// Which.
@@ -239,7 +246,7 @@ impl Operation {
             Ok(vec![Lock::Blocks(volume.group, first.0..end)])
         };
         match self {
-            Self::Create(_) => Ok(vec![Lock::Table]),
+            Self::Create(_) | Self::CreateInParts { .. } => Ok(vec![Lock::Table]),
             Self::Snapshot { volume, .. }
             | Self::Clone { source: volume, .. }
             | Self::Remove { volume } => Ok(vec![Lock::Table, Lock::Group(family(volume)?)]),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::location::DiskId;
 use crate::pool::format::fields::VERSION_SCRUB;
 use crate::pool::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
-use crate::pool::names::{BlockExtent, Blocks, PoolVolumeId, VolumeBlock, Zone};
+use crate::pool::names::{BlockExtent, Blocks, Layout, PoolVolumeId, VolumeBlock, Zone};
 use crate::pool::operation::allocator::{BlockAllocator, release_blocks};
 use crate::pool::operation::kinds::{NewVolume, Operation};
 use crate::pool::operation::machine::Pool;
@@ -47,7 +47,8 @@ impl Pool {
     /// Plans an operation; the blocks that it allocates are held from here on.
     pub(crate) fn plan(&mut self, operation: &Operation) -> Result<Plan, Refusal> {
         match operation {
-            Operation::Create(volume) => self.plan_create(volume),
+            Operation::Create(volume) => self.plan_create(volume, None),
+            Operation::CreateInParts { volume, parts } => self.plan_create(volume, Some(parts)),
             Operation::Resize { volume, size } => self.plan_resize(*volume, *size),
             Operation::Remove { volume } => {
                 if self.state.snapshots(*volume).next().is_some() {
@@ -118,7 +119,11 @@ impl Pool {
         Ok(plan)
     }
 
-    fn plan_create(&mut self, wanted: &NewVolume) -> Result<Plan, Refusal> {
+    fn plan_create(
+        &mut self,
+        wanted: &NewVolume,
+        parts: Option<&[Blocks]>,
+    ) -> Result<Plan, Refusal> {
         name(&self.state, &wanted.name)?;
         size(wanted.size)?;
         disks(&self.state, &wanted.disks)?;
@@ -131,9 +136,14 @@ impl Pool {
         let volume =
             Volume { name, size, layout, zone, thin, open, seed, disks, origin, group, columns };
         let mut plan = Plan::default();
+        if parts.is_some_and(|parts| !are_parts_of(&volume, parts)) {
+            return Err(Refusal::Parts);
+        }
         if !thin {
-            let whole = holes(&volume, 0, size.0);
-            let placed = lay(&mut self.allocators, &volume, whole)?;
+            let placed = match parts {
+                Some(parts) => lay_parts(&mut self.allocators, &volume, parts)?,
+                None => lay(&mut self.allocators, &volume, holes(&volume, 0, size.0))?,
+            };
             let planned = self.plan_new(id, &volume, placed);
             plan = self.or_release(planned)?;
         }
@@ -495,6 +505,41 @@ fn lay(
     }
     let held: u32 = placed.iter().map(|(_, run)| run.place.len).sum();
     assert_eq!(held, count, "every row has a block");
+    Ok(placed)
+}
+
+/// Whether these can be the parts of a volume on its disks.
+fn are_parts_of(volume: &Volume, parts: &[Blocks]) -> bool {
+    let sum: u64 = parts.iter().map(|part| u64::from(part.0)).sum();
+    volume.layout == Layout::Single
+        && !volume.thin
+        && parts.len() == volume.disks.len()
+        && parts.iter().all(|part| part.0 > 0)
+        && sum == u64::from(volume.size.0)
+}
+
+/// Allocates blocks for a volume of a single layout, as many on each of its disks as `parts` says.
+/// If there are too few, none is held.
+fn lay_parts(
+    allocators: &mut BTreeMap<DiskId, BlockAllocator>,
+    volume: &Volume,
+    parts: &[Blocks],
+) -> Result<Vec<(usize, Mapping)>, Refusal> {
+    let mut placed: Vec<(usize, Mapping)> = Vec::new();
+    let mut row = 0;
+    for (disk, part) in volume.disks.iter().zip(parts) {
+        let there = Volume { disks: vec![*disk], ..volume.clone() };
+        match lay(allocators, &there, vec![(0, row..row + part.0)]) {
+            Ok(runs) => placed.extend(runs),
+            Err(refusal) => {
+                let holds: Vec<_> = placed.iter().map(|(_, run)| run.place).collect();
+                release_blocks(allocators, &holds);
+                return Err(refusal);
+            }
+        }
+        row += part.0;
+    }
+    assert_eq!(row, volume.size.0, "the parts are the whole volume");
     Ok(placed)
 }
 

@@ -34,6 +34,9 @@ pub enum Refusal {
     Size,
     /// No disks, too many, or one twice.
     Disks,
+    /// Parts that are not those of a single layout with all of its blocks: one for each disk, each
+    /// of at least a block, together the volume's size.
+    Parts,
     /// The disk is being drained. Cure: name another one.
     Draining(DiskId),
     /// The disks have too few free blocks. Cure: free some, another zone, or more disks.
@@ -115,6 +118,10 @@ impl fmt::Display for Refusal {
             Self::Name => f.write_str("a name has 1 to 255 bytes, none of them control characters"),
             Self::Size => f.write_str("a volume has 1 to 2147483648 blocks of 1MiB"),
             Self::Disks => f.write_str("a volume has 1 to 64 disks, each once"),
+            Self::Parts => f.write_str(
+                "parts are of a single layout that is not thin: a block or more on each disk, \
+                 together the volume's size",
+            ),
             Self::Draining(id) => write!(f, "disk {} is being emptied: name another", id.0),
             Self::NoSpace { disk, zone, missing } => {
                 let zone = match zone {
