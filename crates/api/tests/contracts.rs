@@ -155,6 +155,49 @@ fn a_volume_of_the_pool_has_a_rate_and_a_priority_as_one_on_a_disk_has() {
 }
 
 #[test]
+fn a_stream_in_parts_is_placed_so_and_shown_and_what_comes_early_to_a_disk_is_counted() {
+    let served = Served::start(POOL);
+    let stream = |parts: [&str; 2]| {
+        json!({
+            "bandwidth": "128KiB/s", "block": "64KiB", "order": "sequential", "parts": parts,
+            "span": ["0s", "10h"]
+        })
+    };
+    let parts = stream(["24MiB", "40MiB"]);
+    let spec = json!({ "name": "film", "size": "64MiB", "layout": "single", "stream": parts });
+    let created = create(&served, &spec);
+    assert_eq!(created.status, 201, "{created:?}");
+    let shown = json!([
+        { "disk": "d0", "size": "24MiB", "from_s": 0.0, "until_s": 248.0 },
+        { "disk": "d1", "size": "40MiB", "from_s": 160.0, "until_s": 568.0 },
+    ]);
+    assert_eq!(created.body["volume"]["stream"]["parts"], shown);
+    assert_eq!(create(&served, &spec).status, 200, "an equal volume is there");
+
+    // The second disk's time is to come.
+    let outside = |served: &Served| volume(served, "film")["stream"]["bytes"]["outside"].clone();
+    let mut client = open(&served, "film");
+    client.read(blocks(0, 128)).expect("it is read");
+    assert_eq!(outside(&served), json!(0));
+    for start in [24 * 2_048 - 64, 24 * 2_048 + 64] {
+        client.read(blocks(start, 128)).expect("it is read");
+    }
+    assert_eq!(outside(&served), json!(192 * 512), "half of one is on the first disk");
+
+    let other = set(&served, "film", &json!({ "stream": stream(["40MiB", "24MiB"]) }));
+    assert_eq!(other.status, 409, "{other:?}");
+    let told = "expected what is there, in this order: 24MiB on d0, 40MiB on d1";
+    let message = other.body["error"].to_string();
+    assert!(message.contains(told), "{message}");
+    let longer = set(&served, "film", &json!({ "size": "65MiB" }));
+    assert!(longer.status >= 400, "{longer:?}");
+    assert!(served.text().contains("parts = [\"24MiB\", \"40MiB\"]"), "{}", served.text());
+    let served = Served::again(served.stop());
+    assert_eq!(volume(&served, "film")["stream"]["parts"], shown);
+    served.stop();
+}
+
+#[test]
 fn a_stream_in_order_is_set_and_shown_and_a_jump_is_counted_while_it_is_in_order() {
     let served = Served::start(POOL);
     let stream = |order: &str| json!({ "bandwidth": "128KiB/s", "block": "64KiB", "order": order });

@@ -1,8 +1,8 @@
 //! `spindle vol`: the volumes of a running daemon.
 
 use api::{
-    Answer, ClientError, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, StreamBytes, Volume,
-    VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
+    Answer, ClientError, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, StreamBytes,
+    StreamPart, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };
 use clap::{Args, Subcommand};
 use console::{ExitStatus, bad_input, println, table};
@@ -272,6 +272,12 @@ fn beyond(volume: &Volume) -> String {
     bytes.or(requests).unwrap_or_else(|| "-".to_owned())
 }
 
+/// A disk of a stream in parts, and when it keeps the stream.
+fn stream_part(part: &StreamPart) -> String {
+    let StreamPart { disk, size, from_s, until_s } = part;
+    format!("stream part: {size} on {disk}, from {from_s:.3} s to {until_s:.3} s\n")
+}
+
 /// The bytes of a stream: in time, late, and not real time.
 fn stream_bytes(bytes: &StreamBytes) -> String {
     let closest = bytes.closest_ms.map_or("none yet".to_owned(), |ms| format!("{ms:.1} ms"));
@@ -334,7 +340,7 @@ fn shown(volume: &Volume) -> String {
     let stream = volume.stream.as_ref().map_or_else(String::new, |stream| {
         format!(
             "stream: {} in blocks of {}{}: one every {:.1} ms, at most {:.1} ms of disk time each \
-             ({:.1} % of the disk); {} in time, {} late\n{}",
+             ({:.1} % of the disk); {} in time, {} late\n{}{}",
             stream.bandwidth,
             stream.block,
             stream.order.as_deref().map_or_else(String::new, |order| format!(", {order} order")),
@@ -343,6 +349,7 @@ fn shown(volume: &Volume) -> String {
             stream.cost_ms / stream.period_ms * 1e2,
             stream.met,
             stream.missed,
+            stream.parts.iter().map(stream_part).collect::<String>(),
             stream.bytes.as_ref().map_or_else(String::new, stream_bytes)
         )
     });

@@ -171,7 +171,8 @@ fn a_bounded_latency_is_written_beside_a_reserve_and_removed_alone() {
 
 fn stream(bandwidth: &str) -> VolumeEdit {
     let (bandwidth, block) = (bandwidth.to_owned(), "1MB".to_owned());
-    let stream = StreamEdit::Put { bandwidth, block, range: None, span: None, order: None };
+    let (range, span, order, parts) = (None, None, None, None);
+    let stream = StreamEdit::Put { bandwidth, block, range, span, order, parts };
     VolumeEdit { stream: Some(stream), ..VolumeEdit::default() }
 }
 

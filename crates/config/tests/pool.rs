@@ -43,7 +43,7 @@ fn volume(disks: &str, lines: &str) -> PoolVolume {
 }
 
 fn part(disk: DiskIndex, contract: Contract) -> DiskContract {
-    DiskContract { disk, contract, declared: None }
+    DiskContract { disk, contract, declared: None, span: Span::ALWAYS }
 }
 
 /// A pool on three disks, with a stripe and a stream.
@@ -106,6 +106,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 priority: Priority::Normal,
                 rate: None,
                 stream: None,
+                stream_parts: Vec::new(),
                 latency: None,
                 write_buffer: engine::limits::WRITE_BUFFER,
                 source: None,
@@ -122,10 +123,11 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 zone: Zone::Slow,
                 thin: false,
                 from: None,
-                parts: vec![part(D2, Contract::stream(promised))],
+                parts: vec![DiskContract { span, ..part(D2, Contract::stream(promised)) }],
                 priority: Priority::Normal,
                 rate: None,
                 stream: Some(PoolStream { requested: asked, span, order: StreamOrder::Any }),
+                stream_parts: Vec::new(),
                 line: 33,
                 latency: None,
                 write_buffer: engine::limits::WRITE_BUFFER,

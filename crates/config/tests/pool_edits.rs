@@ -232,6 +232,7 @@ fn a_stream_is_added_and_removed() {
         range: range.map(str::to_owned),
         span: Some(["0s".to_owned(), "1h".to_owned()]),
         order: None,
+        parts: None,
     };
     let edit = VolumeEdit { stream: Some(put(None)), ..VolumeEdit::default() };
     let again = none.set_pool_volume("cam", &edit).expect("it fits");
@@ -244,14 +245,14 @@ fn a_stream_is_added_and_removed() {
         "a span that ends after 3600s (now)"
     );
     let StreamEdit::Put { bandwidth, block, range, span, .. } = put(None) else { panic!("it is") };
-    let order = Some("sequential".to_owned());
-    let stream = Some(StreamEdit::Put { bandwidth, block, range, span, order });
+    let (order, parts) = (Some("sequential".to_owned()), None);
+    let stream = Some(StreamEdit::Put { bandwidth, block, range, span, order, parts });
     let (size, layout) = (Some("1GiB".to_owned()), Some("stripe".to_owned()));
     let edit = VolumeEdit { size, stream, ..VolumeEdit::default() };
     let stripe = PoolVolumeEdit { volume: edit.clone(), layout, ..PoolVolumeEdit::default() };
     let film = none.create_pool_volume("film", &stripe).expect("it fits");
     assert!(film.pool_volume("film").expect("it is there").1.is_sequential(), "{}", film.text());
-    assert!(said(none.set_pool_volume("cam", &edit)).contains("or a stripe"), "it is on one disk");
+    assert!(said(none.set_pool_volume("cam", &edit)).contains("a stripe"), "it is on one disk");
     let range = VolumeEdit { stream: Some(put(Some("0GiB..1GiB"))), ..VolumeEdit::default() };
     assert!(said(none.set_pool_volume("cam", &range)).contains("expected no range"));
 }

@@ -1,11 +1,12 @@
 //! Streams: bandwidths whose blocks each meet a deadline.
 
-use config::{StreamEdit, StreamOrder};
+use config::{DiskIndex, Plan, PoolVolume, StreamEdit, StreamOrder};
 use engine::DeadlineStats;
 use engine::stream::{RequestedStream, Span, Task};
 use serde::{Deserialize, Serialize};
 use units::Instant;
 use utoipa::ToSchema;
+use volume::pool::Blocks;
 
 /// A stream: blocks that are released at a constant rate, each with the next release as deadline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -30,6 +31,11 @@ pub struct StreamSpec {
     #[schema(example = "sequential")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
+    /// For a volume of the pool of a single layout, the sizes of its parts on its disks, in their
+    /// order: each disk keeps the stream only while play is there. Default: no parts.
+    #[schema(example = json!(["3GiB", "1GiB"]))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<String>>,
 }
 
 /// A volume's stream, and its met and missed deadlines since the daemon's start.
@@ -57,6 +63,9 @@ pub struct Stream {
     /// Its end, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_s: Option<f64>,
+    /// If the stream has parts, when each disk keeps it, in the order of the volume's disks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<StreamPart>,
     /// The number of blocks answered by their deadlines.
     pub met: u64,
     /// The number of blocks answered later.
@@ -66,6 +75,34 @@ pub struct Stream {
     /// Its bytes, once there are any, under a policy that promises each byte a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<StreamBytes>,
+}
+
+/// When a disk keeps a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct StreamPart {
+    /// The disk.
+    pub disk: String,
+    /// The size of the part of the volume that it has.
+    pub size: String,
+    /// Its start, counted from the daemon's start.
+    pub from_s: f64,
+    /// Its end.
+    pub until_s: f64,
+}
+
+/// The parts of the stream of a pool's volume, if it has some.
+pub(super) fn stream_parts(plan: &Plan, volume: &PoolVolume) -> Vec<StreamPart> {
+    let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
+    let part = |(disk, blocks): (&DiskIndex, &Blocks)| {
+        let span = volume.span_on(*disk);
+        StreamPart {
+            disk: plan.disks[disk.0].name.clone(),
+            size: config::size_text(blocks.sectors().bytes()),
+            from_s: seconds(span.start),
+            until_s: seconds(span.end),
+        }
+    };
+    volume.disks.iter().zip(&volume.stream_parts).map(part).collect()
 }
 
 /// The bytes of a stream since the daemon's start.
@@ -118,14 +155,14 @@ impl From<engine::StreamBytes> for StreamBytes {
 
 /// The edit that sets this stream.
 pub(super) fn stream_edit(spec: StreamSpec) -> StreamEdit {
-    let StreamSpec { bandwidth, block, range, span, order } = spec;
-    StreamEdit::Put { bandwidth, block, range, span, order }
+    let StreamSpec { bandwidth, block, range, span, order, parts } = spec;
+    StreamEdit::Put { bandwidth, block, range, span, order, parts }
 }
 
 /// A stream as the API shows it.
 pub(super) fn stream_of(
     (asked, span, task): (RequestedStream, Span, Task),
-    order: Option<StreamOrder>,
+    (order, parts): (Option<StreamOrder>, Vec<StreamPart>),
     deadlines: DeadlineStats,
 ) -> Stream {
     let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
@@ -139,6 +176,7 @@ pub(super) fn stream_of(
         utilization: Some(task.cost().as_secs_f64() / task.period().as_secs_f64()),
         from_s: seconds(span.start),
         until_s: end.map(seconds),
+        parts,
         met: deadlines.met,
         missed: deadlines.missed,
         lateness_max_ms: deadlines.max_lateness.as_millis_f64(),

@@ -23,7 +23,7 @@ use super::contract::{ContractKind, Rate, rate_of};
 use super::disk::{DiskHealth, DiskState};
 use super::latency::{Latency, latency_of};
 use super::pool::PoolVolume;
-use super::stream::{Stream, stream_of};
+use super::stream::{Stream, StreamPart, stream_of, stream_parts};
 use super::volume_spec::{VolumeChange, VolumeSpec};
 use crate::answers::answers;
 use crate::context::{Answered, Api};
@@ -254,6 +254,8 @@ struct Description<'a> {
     stream: Option<(RequestedStream, Span, Task)>,
     /// The order of the stream of a pool's volume.
     order: Option<StreamOrder>,
+    /// When each disk keeps that stream, if it has parts.
+    parts: Vec<StreamPart>,
     /// What it requests, and what a disk has admitted for that.
     latency: Option<(RequestedLatency, LatencyContract)>,
     pool: Option<PoolVolume>,
@@ -275,6 +277,7 @@ impl<'a> Description<'a> {
                 .stream
                 .map(|stream| (stream.requested, stream.span, stream.promised.task)),
             order: None,
+            parts: Vec::new(),
             latency: planned.contract.latency.map(|latency| (latency.requested(), latency)),
             pool: None,
             labels: planned.labels.clone(),
@@ -302,6 +305,7 @@ impl<'a> Description<'a> {
             rate: planned.and_then(|volume| volume.rate),
             stream,
             order: planned.and_then(|volume| volume.stream).map(|stream| stream.order),
+            parts: planned.map_or_else(Vec::new, |volume| stream_parts(plan, volume)),
             latency: planned.and_then(|volume| {
                 Some((volume.latency?, volume.parts.first()?.contract.latency?))
             }),
@@ -318,7 +322,7 @@ fn one(
     (connections, latency_ms): (Connections, Option<LatencyMs>),
 ) -> Volume {
     let Description { disk, on, size, at: place, priority, rate, stream, .. } = description;
-    let Description { order, latency, pool, labels, source, .. } = description;
+    let Description { order, parts, latency, pool, labels, source, .. } = description;
     let contract = &volume_status.contract;
     let kind = ContractKind::of(contract, stream.is_some(), rate.is_some());
     Volume {
@@ -338,7 +342,7 @@ fn one(
         source,
         priority: Some(config::priority_name(priority).to_owned()),
         rate: rate.map(rate_of),
-        stream: stream.map(|stream| stream_of(stream, order, volume_status.kept)),
+        stream: stream.map(|stream| stream_of(stream, (order, parts), volume_status.kept)),
         latency: latency.map(|(requested, on_disk)| {
             latency_of(requested, &on_disk, volume_status.bounded.unwrap_or_default())
         }),

@@ -2,6 +2,7 @@
 //! and whether all of it fits.
 
 mod cost;
+mod disk_span;
 mod failure;
 mod reserves;
 mod settings;
@@ -11,6 +12,7 @@ mod write_cache;
 
 pub use cost::BlockCost;
 pub(crate) use cost::{latency_task, task};
+pub(crate) use disk_span::{reached, span_on};
 pub use failure::{AdmissionFailure, BlockingContract, decimal};
 pub(crate) use reserves::{MILLIONTH, SLIP, WHOLE, beyond_reserve};
 pub(crate) use settings::measured_worst_case;

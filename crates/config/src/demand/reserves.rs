@@ -69,7 +69,7 @@ impl Plan {
         let own = self.volumes.iter().filter(|volume| volume.disk == disk);
         let own = own.map(|volume| (volume.contract, volume.span()));
         let pooled = self.pool.iter().flat_map(|pool| &pool.volumes);
-        let pooled = pooled.map(|volume| (volume.contract(disk), volume.span()));
+        let pooled = pooled.map(|volume| (volume.contract(disk), volume.span_on(disk)));
         let in_force = own.chain(pooled).filter(|(_, span)| span.start <= now && now < span.end);
         let streams = in_force.filter_map(|(contract, _)| contract.stream);
         streams

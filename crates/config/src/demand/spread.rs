@@ -56,7 +56,9 @@ impl<'a> Spread<'a> {
     pub(crate) fn of(volume: &'a PoolVolume) -> Self {
         let PoolVolume { layout, zone, disks, from, .. } = volume;
         let before = from.as_ref().map(|from| (from.zone, from.disks.as_slice()));
-        let order = volume.stream.map_or(StreamOrder::Any, |stream| stream.order);
+        // One disk of a single layout may get every block, as long as its span lasts.
+        let order = volume.stream.filter(|_| *layout == Layout::Stripe);
+        let order = order.map_or(StreamOrder::Any, |stream| stream.order);
         Self { layout: *layout, now: (*zone, disks), before, order }
     }
 

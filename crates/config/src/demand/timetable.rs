@@ -68,7 +68,7 @@ impl<'a> Contracts<'a> {
             Self::Pool(pool) => {
                 let own = pool.own_contracts(disk);
                 let own = (0..POOL_VOLUMES).zip(own.map(|(_, contract)| (contract, Span::ALWAYS)));
-                let of = |volume: &PoolVolume| (volume.contract(index), volume.span());
+                let of = |volume: &PoolVolume| (volume.contract(index), volume.span_on(index));
                 let volumes = (POOL_VOLUMES..).zip(pool.volumes.iter().map(of));
                 own.chain(volumes)
                     .map(|(number, (contract, span))| (number, contract, span))
@@ -106,6 +106,14 @@ impl<'a> Contracts<'a> {
                 volume.map(|volume| volume.name.as_str())
             }
         }
+    }
+
+    /// Whether its stream has a span for each disk, which depends on the bandwidth and the block:
+    /// what is offered in its place would have others.
+    fn has_parts(self, number: usize) -> bool {
+        let Self::Pool(pool) = self else { return false };
+        let volume = number.checked_sub(POOL_VOLUMES).and_then(|place| pool.volumes.get(place));
+        volume.is_some_and(|volume| !volume.stream_parts.is_empty())
     }
 
     /// Its requested stream, if it has one.
@@ -197,7 +205,7 @@ impl Plan {
 impl Plan {
     /// The largest bandwidth, up to `bandwidth`, with which the stream of the volume `name` would
     /// be admitted in place of its own, beside all other contracts; `None` if there is no such
-    /// stream, or none fits that is larger than its own.
+    /// stream, none fits that is larger than its own, or each disk has a span of its own.
     pub fn stream_offer(&self, name: &str, bandwidth: Bytes) -> Option<Bytes> {
         let own = self.volumes.iter().position(|volume| volume.name == name);
         let (number, disks) = if let Some(index) = own {
@@ -213,6 +221,9 @@ impl Plan {
             let worst = disk.worst_command()?;
             let tasks = Tasks::of((disk, index), Contracts::of(self, index), &worst);
             let requested = tasks.contracts.requested(number)?;
+            if tasks.contracts.has_parts(number) {
+                return None;
+            }
             let asked = RequestedStream { bandwidth: offer, ..requested };
             offer = tasks.stream_offer(&worst, number, asked)?;
             if offer <= requested.bandwidth {
@@ -276,7 +287,8 @@ impl<'a> Tasks<'a> {
         let (stretch, violation) = before.check_with(task, span).err()?;
         // The disk's own servers have no table to report.
         let (number, is_latency) = owner(id)?;
-        let requested = self.contracts.requested(number).filter(|_| !is_latency);
+        let requested = self.contracts.requested(number);
+        let requested = requested.filter(|_| !is_latency && !self.contracts.has_parts(number));
         let offers = requested.map_or_else(CounterOffers::default, |requested| {
             self.offers(worst, (&before, span), (number, requested))
         });

@@ -57,6 +57,8 @@ pub enum StreamEdit {
         span: Option<[String; 2]>,
         /// `any` or `sequential`, of a volume of the pool. `None`: any.
         order: Option<String>,
+        /// Such as `3GiB` and `1GiB`, of a volume of the pool. `None`: no parts.
+        parts: Option<Vec<String>>,
     },
     /// The stream is removed: the volume becomes best effort.
     Drop,

@@ -150,6 +150,15 @@ pub(crate) static STREAM: Lazy = Lazy::new(|| {
              sequential order each disk of a stripe admits its part of the blocks alone.",
         )
         .or("\"any\""),
+        Key::new(
+            "parts",
+            "a list of sizes of whole MiB such as [\"3GiB\", \"1GiB\"]",
+            "How much of a pool's volume is on each of its disks, one disk after the other: each \
+             disk keeps the stream only while play at the bandwidth, from the beginning of the \
+             volume at the start of the span, is there. With layout \"single\", a span, and \
+             sequential order.",
+        )
+        .or("each disk keeps the stream for the whole span"),
     ];
     let about = "A bandwidth whose blocks each meet a deadline.";
     TableKeys::new("[[volume]] stream", about, keys)

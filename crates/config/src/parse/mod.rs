@@ -24,6 +24,7 @@ mod real;
 mod replay;
 mod slowed;
 mod stream;
+mod stream_parts;
 mod top;
 mod unkept;
 mod volume;

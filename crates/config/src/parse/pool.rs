@@ -13,9 +13,9 @@ use super::labels::labels;
 use super::names::Names;
 use super::volume as single_disk;
 use super::words::one_of;
-use super::{deadlines, latency, nbd, pool_stream, unkept, write_buffer};
+use super::{deadlines, latency, nbd, pool_stream, stream_parts, unkept, write_buffer};
 use crate::defaults;
-use crate::demand::{Spread, rate_of_pieces};
+use crate::demand::{Spread, rate_of_pieces, span_on};
 use crate::keys::{FROM, REBUILD, SCRUB};
 use crate::limits::{DISKS_MAX, POOL_VOLUMES_MAX, SLOW_AFTER_MAX, SLOW_AFTER_MIN, SPARE_AFTER_MAX};
 use crate::plan::{
@@ -116,6 +116,7 @@ pub(crate) fn check<'a>(
         let name = names.add(table)?.to_owned();
         let mut volume = parse_volume(table, name, (&pooled, &pool), disks)?;
         volume.stream = pool_stream::check(table, disks, &volume)?;
+        volume.stream_parts = stream_parts::check(table, disks, &volume)?;
         volume.latency = latency::check_pool(table, disks, &volume)?;
         let known = Known { table, disks, bounds: &bounds };
         for index in Spread::of(&volume).disks() {
@@ -169,7 +170,8 @@ fn part(
         contract.stream = Some(pool_stream::part(table, (disk, worst), stream, &spread, index)?);
     }
     contract.latency = latency::part(table, (disk, index), volume)?;
-    Ok(DiskContract { disk: index, contract, declared })
+    let span = span_on(volume, index).expect("play comes to each disk within the stream's span");
+    Ok(DiskContract { disk: index, contract, declared, span })
 }
 
 /// The volume without its contracts.
@@ -230,6 +232,7 @@ fn parse_volume(
         priority,
         rate: None,
         stream: None,
+        stream_parts: Vec::new(),
         latency: None,
         write_buffer,
         source,

@@ -44,11 +44,19 @@ pub(crate) fn check(
 }
 
 /// The order in which the stream's client asks. One that asks in the volume's order comes to each
-/// disk with a part of the blocks only if they are striped: a mirror's reads may go to any copy.
+/// disk with a part of the blocks only if they are striped, or if `parts` say which disk has which:
+/// a mirror's reads may go to any copy.
 fn order(fields: &Table<'_>, layout: Layout) -> Result<StreamOrder, InputError> {
     let Some(value) = fields.value("order") else { return Ok(StreamOrder::Any) };
     match one_of(fields.value("order"), &ORDERS, StreamOrder::Any)? {
-        StreamOrder::Sequential if layout != Layout::Stripe => {
+        StreamOrder::Sequential if layout == Layout::Single && fields.value("parts").is_none() => {
+            let any = order_name(StreamOrder::Any);
+            Err(value.refuse(format_args!(
+                "\"{any}\", a stripe, or `parts` beside it: each disk of layout \"single\" may get \
+                 every block"
+            )))
+        }
+        StreamOrder::Sequential if !matches!(layout, Layout::Single | Layout::Stripe) => {
             let (any, layout) = (order_name(StreamOrder::Any), layout_name(layout));
             Err(value.refuse(format_args!(
                 "\"{any}\", or a stripe: each disk of layout \"{layout}\" may get every block"

@@ -36,6 +36,9 @@ pub(crate) fn check(
     if let Some(order) = fields.value("order") {
         return Err(order.refuse("no order: a volume on one disk has all of its blocks there"));
     }
+    if let Some(parts) = fields.value("parts") {
+        return Err(parts.refuse("no parts: a volume on one disk has all of its blocks there"));
+    }
     let on_disk = Extent::new(extent.start + Sectors(range.start.0), range.len);
     let Some(task) = task((disk, worst), requested, on_disk) else {
         return Err(too_seldom(&fields, requested));

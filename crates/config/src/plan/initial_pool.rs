@@ -89,7 +89,11 @@ impl PoolPlan {
                 None => (planned.zone, &planned.disks),
             };
             let (size, disks) = (planned.blocks(), self.numbers(to, disks));
-            Operation::Create(NewVolume { name, size, layout, zone, thin, seed, disks })
+            let volume = NewVolume { name, size, layout, zone, thin, seed, disks };
+            match planned.stream_parts.as_slice() {
+                [] => Operation::Create(volume),
+                parts => Operation::CreateInParts { volume, parts: parts.to_vec() },
+            }
         };
         let change = to.flow.change(operation);
         match settle(&mut to.flow) {

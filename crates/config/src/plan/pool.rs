@@ -144,6 +144,9 @@ pub struct PoolVolume {
     pub rate: Option<RateRequirement>,
     /// Its requested stream. The stream on one disk is in the contract of that disk.
     pub stream: Option<PoolStream>,
+    /// The number of its blocks on each of [`Self::disks`], if the stream has a span for each of
+    /// them; else empty.
+    pub stream_parts: Vec<Blocks>,
     /// Its requested latency. That of its pieces on one disk is in the contract of that disk.
     pub latency: Option<RequestedLatency>,
     /// The bound of its write buffer on each disk; zero: each of its writes is on the medium when
@@ -177,6 +180,8 @@ pub struct DiskContract {
     pub contract: Contract,
     /// The rate of pieces there that its reserve is derived from, if it is derived from one.
     pub declared: Option<RateContract>,
+    /// When the stream there is guaranteed, from the start of the daemon; not empty.
+    pub span: Span,
 }
 
 /// The stream of a pool's volume, as written in the config.
@@ -251,7 +256,7 @@ impl PoolPlan {
     pub fn best_effort_contracts(disks: &[DiskIndex]) -> Vec<DiskContract> {
         let best_effort = |&disk| {
             let (contract, declared) = (Contract::BEST_EFFORT, None);
-            DiskContract { disk, contract, declared }
+            DiskContract { disk, contract, declared, span: Span::ALWAYS }
         };
         disks.iter().map(best_effort).collect()
     }
@@ -268,9 +273,15 @@ impl PoolVolume {
         self.stream.is_some_and(|stream| stream.order == StreamOrder::Sequential)
     }
 
-    /// When its streams are guaranteed; always if it has none.
+    /// When its stream is guaranteed on some disk; always if it has none.
     pub fn span(&self) -> Span {
         self.stream.map_or(Span::ALWAYS, |stream| stream.span)
+    }
+
+    /// When its stream is guaranteed on a disk; always if it has none there.
+    pub fn span_on(&self, disk: DiskIndex) -> Span {
+        let part = self.parts.iter().find(|part| part.disk == disk);
+        part.map_or(Span::ALWAYS, |part| part.span)
     }
 
     /// Its contract on a disk; best effort if the config has none.

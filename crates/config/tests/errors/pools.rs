@@ -406,7 +406,14 @@ fn with_a_stream_in_an_order_that_its_layout_gains_nothing_from() {
     let stream = |order: &str| {
         format!("stream = {{ bandwidth = \"400KB/s\", block = \"1MiB\", order = \"{order}\" }}\n")
     };
-    for layout in ["single", "random", "mirror"] {
+    let lines = format!("layout = \"single\"\n{}", stream("sequential"));
+    assert_eq!(
+        under("spindle", &lines),
+        "plan.toml:2: [[pool.volume]] \"v\": stream: field `order`: found `sequential`, expected \
+         \"any\", a stripe, or `parts` beside it: each disk of layout \"single\" may get every \
+         block"
+    );
+    for layout in ["random", "mirror"] {
         let lines = format!("layout = \"{layout}\"\n{}", stream("sequential"));
         assert_eq!(
             under("spindle", &lines),

@@ -34,5 +34,6 @@ mod rebalance;
 mod scrub;
 mod snapshots;
 mod spares;
+mod stream_parts;
 pub(crate) mod stream_watch;
 pub(crate) mod volumes;

@@ -209,6 +209,12 @@ impl DaemonState {
         export: ExportId,
     ) -> Result<(), ChangeError> {
         self.routes.publish(export, self.pool_route(plan, found)?);
+        let planned = plan.pool.as_ref().and_then(|pool| pool.volume(&found.1.name));
+        let parts = planned.map_or(Ok(()), |planned| self.check_stream_parts(planned, found.1));
+        if let Err(error) = parts {
+            let name = &found.1.name;
+            eprintln!("volume {name}: what its stream asks of other disks is best effort: {error}");
+        }
         self.watch_order(plan, &found.1.name);
         Ok(())
     }
@@ -266,10 +272,14 @@ impl DaemonState {
         plan: &Plan,
         planned: &PoolVolume,
     ) -> Result<Operation, ChangeError> {
-        match &planned.source {
-            Some(source) => self.clone_operation(planned, source),
-            None => Ok(Operation::Create(self.new_volume(plan, planned)?)),
+        if let Some(source) = &planned.source {
+            return self.clone_operation(planned, source);
         }
+        let volume = self.new_volume(plan, planned)?;
+        Ok(match planned.stream_parts.as_slice() {
+            [] => Operation::Create(volume),
+            parts => Operation::CreateInParts { volume, parts: parts.to_vec() },
+        })
     }
 
     /// Refuses a volume for which the pool has no free space, or which it cannot make now.

@@ -69,7 +69,8 @@ impl NewVolumeBackend for NewPoolVolume<'_> {
         let fields = |one: &config::PoolVolume| {
             let placement = (one.disks.clone(), one.layout, one.zone, one.thin);
             let requested = (one.rate, one.latency, one.stream.map(|stream| stream.order));
-            (placement, one.parts.clone(), one.priority, one.span(), requested)
+            let parts = (one.parts.clone(), one.stream_parts.clone());
+            (placement, parts, one.priority, one.span(), requested)
         };
         let found = self.operator.state.pool_volume(self.name);
         let same_size = found.is_some_and(|(_, volume)| size(&volume) == asked.size);
@@ -161,6 +162,7 @@ impl VolumeBackend for PoolVolume<'_> {
             self.adopt(before, edit)?
         };
         let (index, new) = after.pool_volume(self.name)?;
+        self.operator.state.check_stream_parts(new, &self.volume)?;
         if edit.stream.is_some() {
             after.reject_expired_pool_span(index, self.operator.now())?;
         }

@@ -104,7 +104,7 @@ impl DiskScheduler {
         terms: &VolumeTerms,
         now: Instant,
     ) -> VolumeId {
-        let VolumeTerms { contract, span, declared, priority, write_buffer } = *terms;
+        let VolumeTerms { contract, span, declared, priority, write_buffer, .. } = *terms;
         let without_stream = Contract { stream: None, ..contract };
         let id = self.engine.add_volume(without_stream, now);
         let id = id.expect("the contract has passed admission");
@@ -118,6 +118,7 @@ impl DiskScheduler {
         }
         self.engine.set_priority(id, priority, now);
         self.volumes.add(id, export, declared);
+        self.volumes.set_spans(id, (span, terms.stream_span));
         id
     }
 
@@ -126,6 +127,7 @@ impl DiskScheduler {
         let VolumeTerms { contract, span, declared, priority, .. } = *terms;
         self.engine.set_priority(volume, priority, now);
         self.volumes.set_declared(volume, declared);
+        self.volumes.set_spans(volume, (span, terms.stream_span));
         let contract = self.schedule.schedule(volume, contract, span, now);
         self.change_contract(volume, contract, now);
         self.volumes.restart_demand(volume, &self.engine, now);

@@ -9,8 +9,10 @@ use units::Sectors;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VolumeTerms {
     pub(crate) contract: Contract,
-    /// The time span in which the contract's stream is in force.
+    /// The time span in which the contract's stream is in force on this disk.
     pub(crate) span: Span,
+    /// The time span in which it is in force on some disk.
+    pub(crate) stream_span: Span,
     /// The rate from which the reserve was derived, if it was derived from one.
     pub(crate) declared: Option<RateContract>,
     pub(crate) priority: Priority,
@@ -45,12 +47,13 @@ impl VolumeTerms {
     pub(crate) fn of(volume: &config::Volume) -> Self {
         let &config::Volume { contract, declared, priority, write_buffer, .. } = volume;
         let write_buffer = BufferTerms::of_client(write_buffer);
-        Self { contract, span: volume.span(), declared, priority, write_buffer }
+        let (span, stream_span) = (volume.span(), volume.span());
+        Self { contract, span, stream_span, declared, priority, write_buffer }
     }
 
     /// Terms without a time span, a declared rate or a priority.
     pub(crate) fn always(contract: Contract, write_buffer: BufferTerms) -> Self {
         let (span, declared, priority) = (Span::ALWAYS, None, Priority::Normal);
-        Self { contract, span, declared, priority, write_buffer }
+        Self { contract, span, stream_span: span, declared, priority, write_buffer }
     }
 }

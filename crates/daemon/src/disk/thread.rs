@@ -388,6 +388,9 @@ impl DiskThread {
         let DiskRequest { volume, operation, received, within, .. } = request;
         let traced = request.origin.traced();
         self.scheduler.volumes.record_arrival(volume, now);
+        if request.origin.is_client() {
+            self.scheduler.volumes.record_outside(volume, &operation, now);
+        }
         let slot = self.requests.insert(OpenRequest::new(request, now));
         let export = self.scheduler.volumes.export(volume);
         let export = export.expect("a request is for an attached volume");

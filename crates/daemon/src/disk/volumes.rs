@@ -5,11 +5,12 @@
 
 use std::sync::mpsc::SyncSender;
 
+use engine::stream::Span;
 use engine::{Engine, RateContract, SEQUENTIAL_WITHIN, VolumeId, VolumeUsage};
 use flight::RecordedEngine;
 use nbd::ExportId;
 use stats::{DemandSample, DemandWindow, Latency, Runs, WORTH_WINDOW};
-use units::{Extent, Instant, Sectors};
+use units::{Extent, Instant, Op, Operation, Sectors};
 
 use super::message::StatsDetail;
 use super::read_ahead::HostReadAhead;
@@ -37,6 +38,10 @@ struct Entry {
     runs: Runs,
     /// The rate from which its reserve was derived, if it was derived from one.
     declared: Option<RateContract>,
+    /// When its stream is in force on this disk, and when on some disk.
+    spans: (Span, Span),
+    /// What clients asked of this disk while the stream was in force on others only.
+    outside: Sectors,
     traffic: Traffic,
     /// What its requests have demanded recently.
     demand: DemandWindow,
@@ -98,6 +103,8 @@ impl VolumeTable {
             estimate_error: Latency::default(),
             runs: Runs::default(),
             declared,
+            spans: (Span::ALWAYS, Span::ALWAYS),
+            outside: Sectors::ZERO,
             traffic: Traffic::default(),
             demand: DemandWindow::default(),
             internal: Counted::default(),
@@ -144,6 +151,21 @@ impl VolumeTable {
     /// Replaces the rate from which the volume's reserve is derived.
     pub(crate) fn set_declared(&mut self, volume: VolumeId, declared: Option<RateContract>) {
         self.entry(volume).declared = declared;
+    }
+
+    /// Replaces the spans of the volume's stream: on this disk, and on some disk.
+    pub(crate) fn set_spans(&mut self, volume: VolumeId, spans: (Span, Span)) {
+        self.entry(volume).spans = spans;
+    }
+
+    /// Counts a client's read or write that comes outside of the disk's span, if it does.
+    pub(crate) fn record_outside(&mut self, volume: VolumeId, operation: &Operation, now: Instant) {
+        let entry = self.entry(volume);
+        let holds = |span: Span| span.start <= now && now < span.end;
+        let (here, somewhere) = (holds(entry.spans.0), holds(entry.spans.1));
+        if somewhere && !here && matches!(operation.op, Op::Read | Op::Write) {
+            entry.outside += operation.extent.len;
+        }
     }
 
     /// Records a client's request in the volume's sequential runs.
@@ -263,6 +285,8 @@ impl VolumeTable {
             let is_measured = contract.stream.is_none() && read_ahead.sectors == Sectors::ZERO;
             let is_measured = is_measured && !contract.reserve.is_none();
             let sample = if is_measured { demand(engine, volume, now) } else { None };
+            let mut kept = engine.deadline_stats(volume).unwrap_or_default();
+            kept.bytes.outside += entry.outside;
             let snapshot = VolumeSnapshot {
                 contract,
                 worth: sample.and_then(|now| entry.demand.worth(&now, contract.reserve)),
@@ -274,7 +298,7 @@ impl VolumeTable {
                 estimate_error,
                 runs: entry.runs,
                 declared: entry.declared,
-                kept: engine.deadline_stats(volume).unwrap_or_default(),
+                kept,
                 bounded: engine.latency_stats(volume),
                 read_ahead,
                 write_buffer: buffer.map_or_else(Default::default, |buffer| buffer.usage(volume)),
@@ -284,7 +308,8 @@ impl VolumeTable {
         let streams_only = detail == StatsDetail::Streams;
         let mut all = Vec::with_capacity(if streams_only { 0 } else { self.entries.len() });
         for (volume, entry) in self.attached() {
-            if !streams_only || engine.contract(volume).stream.is_some() {
+            let has_stream = engine.contract(volume).stream.is_some();
+            if !streams_only || has_stream || entry.spans.0 != entry.spans.1 {
                 all.push(snapshot(engine, (volume, entry)));
             }
         }

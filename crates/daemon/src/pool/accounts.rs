@@ -47,9 +47,10 @@ pub(crate) fn volume_terms(
     let Some(volume) = planned else {
         return VolumeTerms::always(Contract::BEST_EFFORT, write_buffer);
     };
-    let (contract, span) = (volume.contract(disk), volume.span());
+    let (contract, span) = (volume.contract(disk), volume.span_on(disk));
     let declared = volume.declared(disk);
-    VolumeTerms { contract, span, declared, priority: volume.priority, write_buffer }
+    let (stream_span, priority) = (volume.span(), volume.priority);
+    VolumeTerms { contract, span, stream_span, declared, priority, write_buffer }
 }
 
 impl PoolDisk {

@@ -65,7 +65,7 @@ impl SimulatedPool {
         let mut own = Vec::new();
         for (volume, id) in planned.volumes.iter().zip(&initial.volumes) {
             let terms = |disk| Terms {
-                span: volume.span(),
+                span: volume.span_on(disk),
                 priority: volume.priority,
                 ..Terms::always(volume.contract(disk), volume.write_buffer)
             };
@@ -199,6 +199,9 @@ impl Simulation {
         if let Purpose::Request(id, at) = purpose {
             let request = pool.requests.get_mut(&id).expect("a request with a piece");
             request.has_pieces = true;
+            if let Target::Pool(volume) = self.loads[request.load].target {
+                pool.volumes[volume].count_outside(index, &operation, self.now);
+            }
             let sector = request.operation.extent.start + at;
             written = match operation.op {
                 Op::Write => {

@@ -54,13 +54,19 @@ impl SimulatedPool {
     }
 
     /// The deadlines of a volume's stream, of the parts on its disks; what it was asked for out of
-    /// the volume's order counts where its disks have reserved for that order.
+    /// the volume's order counts where its disks have reserved for that order, and what came to a
+    /// disk outside of that disk's span.
     fn deadlines(
         &self,
         volume: &PoolVolume,
         parts: impl Iterator<Item = DeadlinesReport>,
     ) -> Option<DeadlinesReport> {
         let mut sum = parts.reduce(|one, other| one.merged(&other))?;
+        let outside = volume.outside.bytes().0;
+        if outside > 0 {
+            let none = || engine::StreamBytes::default().into();
+            sum.bytes.get_or_insert_with(none).outside += outside;
+        }
         let out_of_order = volume.id.map(|id| self.flow.out_of_order(id).bytes().0);
         if let Some(bytes) = &mut sum.bytes {
             bytes.out_of_order += out_of_order.unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use config::{LoadedVolume, PoolVolumeIndex};
+use engine::stream::Span;
 use stats::Latency;
 use units::{Bytes, Extent, Instant, Lba, Op, Operation, Sectors};
 use volume::DiskId;
@@ -38,6 +39,11 @@ pub(super) struct PoolVolume {
     pub(super) bytes: Bytes,
     pub(super) answered: u64,
     pub(super) dropped: u64,
+    /// When its stream is in force: on any disk, and on each.
+    span: Span,
+    spans: BTreeMap<usize, Span>,
+    /// What was asked of disks while the stream was in force on others only.
+    pub(super) outside: Sectors,
 }
 
 /// A client's request in progress.
@@ -195,6 +201,18 @@ impl PoolVolume {
             bytes: Bytes::ZERO,
             answered: 0,
             dropped: 0,
+            span: volume.span(),
+            spans: volume.parts.iter().map(|part| (part.disk.0, part.span)).collect(),
+            outside: Sectors::ZERO,
+        }
+    }
+
+    /// Counts a read or write of its client on a disk, if it is outside of the disk's span.
+    pub(super) fn count_outside(&mut self, disk: usize, operation: &Operation, now: Instant) {
+        let holds = |span: &Span| span.start <= now && now < span.end;
+        let is_counted = matches!(operation.op, Op::Read | Op::Write) && holds(&self.span);
+        if is_counted && self.spans.get(&disk).is_some_and(|span| !holds(span)) {
+            self.outside += operation.extent.len;
         }
     }
 }
