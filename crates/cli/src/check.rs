@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use config::limits::ERRORS_MAX;
-use config::{ConfigError, Plan, Purpose};
+use config::{ConfigError, DiskIndex, Plan, PoolVolume, Purpose};
 use console::{ExitStatus, eprintln, print, println, table};
+use engine::stream::Span;
 use serde::Serialize;
 use stats::SCHEMA;
-use units::{Bytes, Share};
+use units::{Bytes, Instant, Share};
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
@@ -26,6 +27,9 @@ struct Checked {
     ok: bool,
     errors: Vec<Shown>,
     disks: Vec<DiskShown>,
+    /// Of a config without errors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stream_parts: Vec<PartShown>,
 }
 
 /// One error.
@@ -53,20 +57,34 @@ struct DiskShown {
     available: String,
 }
 
+/// When a disk keeps the stream of a pool's volume, of a stream in parts.
+#[derive(Debug, Serialize)]
+struct PartShown {
+    volume: String,
+    disk: String,
+    size: String,
+    from_s: f64,
+    until_s: f64,
+}
+
 pub(crate) fn run(check: &Check, json: bool) -> anyhow::Result<ExitStatus> {
     let file = check.config.display().to_string();
     let purpose = if check.sim { Purpose::Simulation } else { Purpose::Serve };
     let checked = Plan::check_file(&check.config, purpose);
-    let (errors, disks) = match &checked {
-        Ok(plan) => (Vec::new(), disks(plan)),
-        Err(errors) => (errors.iter().map(shown).collect(), Vec::new()),
+    let (errors, disks, parts) = match &checked {
+        Ok(plan) => (Vec::new(), disks(plan), stream_parts(plan)),
+        Err(errors) => (errors.iter().map(shown).collect(), Vec::new(), Vec::new()),
     };
     let ok = errors.is_empty();
     if json {
-        let checked = Checked { schema: SCHEMA, file: file.clone(), ok, errors, disks };
+        let (file, stream_parts) = (file.clone(), parts);
+        let checked = Checked { schema: SCHEMA, file, ok, errors, disks, stream_parts };
         println!("{}", serde_json::to_string(&checked)?);
     } else if ok {
         print!("{}", table_of(&disks));
+        if !parts.is_empty() {
+            print!("\n{}", table_of_parts(&parts));
+        }
     } else {
         for error in &errors {
             eprintln!("{}", error.message);
@@ -133,6 +151,32 @@ fn table_of(disks: &[DiskShown]) -> String {
         ]
     };
     table::text(&head, &disks.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The disks of all streams in parts, in the file's order.
+fn stream_parts(plan: &Plan) -> Vec<PartShown> {
+    let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
+    let of = |volume: &PoolVolume| -> Vec<PartShown> {
+        let part = |(disk, size, span): (DiskIndex, Bytes, Span)| PartShown {
+            volume: volume.name.clone(),
+            disk: plan.disks[disk.0].name.clone(),
+            size: config::size_text(size),
+            from_s: seconds(span.start),
+            until_s: seconds(span.end),
+        };
+        volume.disks_of_parts().map(part).collect()
+    };
+    plan.pool.iter().flat_map(|pool| &pool.volumes).flat_map(of).collect()
+}
+
+fn table_of_parts(parts: &[PartShown]) -> String {
+    let row = |part: &PartShown| {
+        let PartShown { volume, disk, size, from_s, until_s } = part;
+        let times = [format!("{from_s:.3}"), format!("{until_s:.3}")];
+        [volume.clone(), disk.clone(), size.clone()].into_iter().chain(times).collect()
+    };
+    let head = ["stream", "disk", "part", "from s", "until s"];
+    table::text(&head, &parts.iter().map(row).collect::<Vec<_>>())
 }
 
 /// The config of a path that another command was given, if it has no errors.

@@ -77,6 +77,27 @@ fn check_says_everything_that_is_wrong() {
 }
 
 #[test]
+fn check_shows_when_each_disk_keeps_a_stream_in_parts() {
+    let scratch = Scratch::new();
+    let disk = |name| format!("[[disk]]\nname = \"{name}\"\ndrive = \"atlas-ii\"\n");
+    let film = "[pool]\ndisks = [\"d0\", \"d1\"]\n[[pool.volume]]\nname = \"film\"\nsize = \
+                \"30MiB\"\nstream = { bandwidth = \"1MiB/s\", block = \"1MiB\", order = \
+                \"sequential\", span = [\"0s\", \"1h\"], parts = [\"20MiB\", \"10MiB\"] }\n";
+    let file = scratch.write("plan.toml", format!("{}{}{film}", disk("d0"), disk("d1")));
+    let ran = spindle(scratch.path(), &["check", &file]);
+    let lines: Vec<Vec<&str>> =
+        ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    let shown = [
+        vec!["stream", "disk", "part", "from", "s", "until", "s"],
+        vec!["film", "d0", "20MiB", "0.000", "27.000"],
+        vec!["film", "d1", "10MiB", "16.000", "37.000"],
+    ];
+    assert!(lines.ends_with(&shown), "{ran:?}");
+    let checked = spindle(scratch.path(), &["check", &file, "--json"]).json();
+    assert_eq!(checked["stream_parts"][1]["from_s"], 16.0, "{checked}");
+}
+
+#[test]
 fn doctor_judges_the_machine_and_the_real_disks_of_a_config() {
     let scratch = Scratch::new();
     succeed("truncate", &["--size", "1GiB", "disk.img"], scratch.path());

@@ -4,9 +4,8 @@ use config::{DiskIndex, Plan, PoolVolume, StreamEdit, StreamOrder};
 use engine::DeadlineStats;
 use engine::stream::{RequestedStream, Span, Task};
 use serde::{Deserialize, Serialize};
-use units::Instant;
+use units::{Bytes, Instant};
 use utoipa::ToSchema;
-use volume::pool::Blocks;
 
 /// A stream: blocks that are released at a constant rate, each with the next release as deadline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -93,16 +92,13 @@ pub struct StreamPart {
 /// The parts of the stream of a pool's volume, if it has some.
 pub(super) fn stream_parts(plan: &Plan, volume: &PoolVolume) -> Vec<StreamPart> {
     let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
-    let part = |(disk, blocks): (&DiskIndex, &Blocks)| {
-        let span = volume.span_on(*disk);
-        StreamPart {
-            disk: plan.disks[disk.0].name.clone(),
-            size: config::size_text(blocks.sectors().bytes()),
-            from_s: seconds(span.start),
-            until_s: seconds(span.end),
-        }
+    let part = |(disk, size, span): (DiskIndex, Bytes, Span)| StreamPart {
+        disk: plan.disks[disk.0].name.clone(),
+        size: config::size_text(size),
+        from_s: seconds(span.start),
+        until_s: seconds(span.end),
     };
-    volume.disks.iter().zip(&volume.stream_parts).map(part).collect()
+    volume.disks_of_parts().map(part).collect()
 }
 
 /// The bytes of a stream since the daemon's start.
@@ -120,7 +116,7 @@ pub struct StreamBytes {
     pub out_of_order: u64,
     /// Asked for earlier than the bandwidth, one block, and the jitter of half a period allow.
     pub beyond_rate: u64,
-    /// Not of the stream: outside of its range, trims, and writes of zeroes.
+    /// Not of the stream: outside of its range or of a disk's span, trims, and writes of zeroes.
     pub outside: u64,
     /// Transferred by short commands because the client sends few requests at a time.
     pub not_gathered: u64,

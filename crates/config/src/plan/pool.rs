@@ -284,6 +284,13 @@ impl PoolVolume {
         part.map_or(Span::ALWAYS, |part| part.span)
     }
 
+    /// How much of it is on each of its disks, and when the disk keeps the stream, in the disks'
+    /// order; nothing if its stream has no parts.
+    pub fn disks_of_parts(&self) -> impl Iterator<Item = (DiskIndex, Bytes, Span)> + '_ {
+        let parts = self.disks.iter().zip(&self.stream_parts);
+        parts.map(|(disk, part)| (*disk, part.sectors().bytes(), self.span_on(*disk)))
+    }
+
     /// Its contract on a disk; best effort if the config has none.
     pub fn contract(&self, disk: DiskIndex) -> Contract {
         let part = self.parts.iter().find(|part| part.disk == disk);

@@ -58,6 +58,17 @@ zone = "fast"
 from = { zone = "slow", disks = ["p1"] }
 stream = { bandwidth = "100KB/s", block = "3MiB", span = ["0s", "2h"] }
 
+[[pool.volume]]
+name = "film"
+size = "64MiB"
+
+[pool.volume.stream]
+bandwidth = "100KB/s"
+block = "1MiB"
+order = "sequential"
+span = ["0s", "2h"]
+parts = ["24MiB", "40MiB"]
+
 [[change]]
 at = "10s"
 volume = "films"

@@ -142,7 +142,7 @@ fn counted(now: &StreamBytes, before: &StreamBytes) -> Option<String> {
     let counted = [
         ("beyond its bandwidth", since(|bytes| bytes.beyond_rate)),
         ("out of order", since(|bytes| bytes.out_of_order)),
-        ("outside of its range", since(|bytes| bytes.outside)),
+        ("outside of its range or of a disk's span", since(|bytes| bytes.outside)),
         ("answered late", since(|bytes| bytes.missed)),
     ];
     let some = counted.into_iter().filter(|(_, sectors)| *sectors > Sectors::ZERO);
