@@ -123,6 +123,16 @@ fn a_stream_stands_there_as_a_stream_and_a_disk_with_what_streams_leave() {
     served.stop();
 }
 
+#[test]
+fn a_disk_is_shown_with_the_bus_that_it_shares() {
+    let disks = POOL.replacen("drive = \"atlas-ii\"", "drive = \"atlas-ii\"\nbus = \"scsi\"", 1);
+    let bus = "[[bus]]\nname = \"scsi\"\nbandwidth = \"20MB/s\"\n\n";
+    let served = Served::start(&format!("{bus}{disks}"));
+    let shown = ["d0", "d1"].map(|name| disk(&served, name)["bus"].clone());
+    assert_eq!(shown, [json!("scsi"), Value::Null]);
+    served.stop();
+}
+
 const POOL: &str = r#"[[disk]]
 name = "d0"
 drive = "atlas-ii"

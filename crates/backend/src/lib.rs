@@ -28,7 +28,7 @@ mod memory;
 mod real;
 
 pub use disk::{Allocation, Completion, Disk, Failure, IoMethod, Job, ServiceTimes, Tag, Waker};
-pub use drive::Parts;
+pub use drive::{Parts, SharedBus};
 pub use emulated::EmulatedDisk;
 pub use emulated::store::{FileStore, FileStoreError, RAM_BYTES_MAX, RamStore, Store};
 pub use layers::health::{Health, HealthMonitor, HealthState};

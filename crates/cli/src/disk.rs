@@ -55,7 +55,9 @@ fn drive(disk: &Disk) -> String {
     let through = disk.access.as_ref().map(|access| format!(" ({access})"));
     let slowed = disk.slowed.as_ref().filter(|share| *share != "100%");
     let slowed = slowed.map(|share| format!(", slowed to {share}"));
-    format!("{}{}{}", disk.drive, through.unwrap_or_default(), slowed.unwrap_or_default())
+    let bus = disk.bus.as_ref().map(|bus| format!(", on bus {bus}"));
+    let parts = [through, slowed, bus].map(Option::unwrap_or_default);
+    format!("{}{}", disk.drive, parts.concat())
 }
 
 /// The memory of a read-ahead in use and its bound, the reads that it has answered, and what it has

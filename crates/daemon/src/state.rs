@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use config::DiskIndex;
+use config::{DiskIndex, SharedBuses};
 use host::Clock;
 use nbd::{Connections, ExportId};
 use units::Instant;
@@ -31,6 +31,8 @@ pub(crate) struct DaemonState {
     pub(crate) inboxes: Vec<Arc<Inbox>>,
     /// The disks' names, in the config's order.
     pub(crate) disks: Vec<String>,
+    /// The buses of emulated disks.
+    pub(crate) buses: SharedBuses,
     pub(crate) pool: Option<Arc<PoolService>>,
     /// The volumes that are block devices of this machine.
     pub(crate) block_devices: BlockDevices,

@@ -43,6 +43,9 @@ pub struct Disk {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required, value_type = String)]
     pub slowed: Option<String>,
+    /// The bus that it shares with other disks; absent if it has one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus: Option<String>,
     /// Its scheduling policy.
     pub policy: String,
     /// The largest number of commands in flight.
@@ -346,6 +349,7 @@ pub(super) fn all_disks(operator: &Operator) -> Vec<Disk> {
                 name: disk.name.clone(),
                 drive: disk.drive.name.clone(),
                 slowed: Some(disk.slowed.to_string()),
+                bus: disk.bus.as_ref().map(|bus| bus.name.clone()),
                 policy: disk.policy.to_string(),
                 depth: disk.depth,
                 depth_source: Some(disk.depth_source.to_string()),

@@ -42,6 +42,13 @@ impl EmulatedDisk {
         Self { device: self.device.slowed(share), ..self }
     }
 
+    /// The same disk, idle, behind `bus`: what it transfers waits for what the other disks on the
+    /// bus transfer, in the order in which the disks are called.
+    #[must_use]
+    pub fn on_bus(self, bus: drive::SharedBus) -> Self {
+        Self { device: self.device.on_bus(bus), ..self }
+    }
+
     fn transfer(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {
         let Operation { op, extent, fua } = job.operation;
         let moved = match op {

@@ -34,18 +34,27 @@ impl Bus {
     }
 }
 
-/// The buses of emulated or simulated disks, by name.
-#[derive(Debug, Default)]
+/// The buses of emulated or simulated disks, idle, by name.
+#[derive(Clone, Debug)]
 pub struct SharedBuses(Vec<(String, SharedBus)>);
 
 impl SharedBuses {
-    /// The bus of a disk that is on `bus`, the same for each of its disks.
-    pub fn shared(&mut self, bus: &Bus) -> SharedBus {
-        if let Some((_, shared)) = self.0.iter().find(|(name, _)| *name == bus.name) {
-            return shared.clone();
+    /// These buses, each once.
+    pub fn of<'a>(buses: impl Iterator<Item = &'a Bus>) -> Self {
+        let mut all = Self(Vec::new());
+        for bus in buses {
+            if all.shared(bus).is_none() {
+                all.0.push((bus.name.clone(), SharedBus::new(bus.spec())));
+            }
         }
-        let shared = SharedBus::new(bus.spec());
-        self.0.push((bus.name.clone(), shared.clone()));
-        shared
+        debug_assert!(all.0.iter().all(|(name, _)| !name.is_empty()), "a bus has a name");
+        all
+    }
+
+    /// The bus of a disk that is on `bus`, the same for each of its disks; `None` if it is none of
+    /// these.
+    pub fn shared(&self, bus: &Bus) -> Option<SharedBus> {
+        let found = self.0.iter().find(|(name, _)| *name == bus.name);
+        found.map(|(_, shared)| shared.clone())
     }
 }

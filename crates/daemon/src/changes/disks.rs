@@ -57,7 +57,10 @@ impl Operator {
         let (to, from) = sync_channel(1);
         // The receiver may have stopped waiting.
         let done = move |result| drop(to.try_send(result));
-        let reopen = Message::Reopen(ReopenRequest::new(reopening(&document, index), done));
+        let reopen = Message::Reopen(ReopenRequest::new(
+            reopening(&document, index, &self.state.buses),
+            done,
+        ));
         self.state.inbox(index).send(&mut vec![reopen]);
         match from.recv_timeout(REOPEN_MAX) {
             Ok(result) => result.map_err(|reason| refused(&reason)),

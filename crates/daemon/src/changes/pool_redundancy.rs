@@ -58,7 +58,7 @@ impl Operator {
             ));
         }
         let document = self.document();
-        let open = open::reopening(&document, index);
+        let open = open::reopening(&document, index, &self.state.buses);
         let open = move |old| {
             let mut device = open(old)?;
             check_identity(device.as_mut(), identity)?;

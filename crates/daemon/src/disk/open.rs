@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use backend::device::{WriteCacheState, WriteCacheUse};
 use backend::{
     Disk, EmulatedDisk, FaultRates, FileStore, MemoryDisk, NullDisk, OpenFn, RamStore,
-    RandomFaults, RealDisk, RealOptions,
+    RandomFaults, RealDisk, RealOptions, SharedBus, Store,
 };
-use config::{Backing, DiskIndex, Document, Plan, WriteBufferLog, WriteCache};
+use config::{Backing, DiskIndex, Document, Plan, SharedBuses, WriteBufferLog, WriteCache};
 
 use super::write_buffer_log::{LogFiles, Rewritten};
 
@@ -59,22 +59,35 @@ pub struct OpenedBackend {
     pub created_file: Option<PathBuf>,
 }
 
-/// Opens a disk's backend, without injected faults. The only `match` that opens backings.
+/// Opens a disk's backend, without injected faults and on no bus of others.
 ///
 /// # Errors
 /// See [`BackendError`].
 pub fn open_backend(plan: &Plan, disk: &config::Disk) -> Result<OpenedBackend, BackendError> {
+    open_on(plan, disk, None)
+}
+
+/// The same; an emulated disk transfers over `bus`. The only `match` that opens backings.
+fn open_on(
+    plan: &Plan,
+    disk: &config::Disk,
+    bus: Option<SharedBus>,
+) -> Result<OpenedBackend, BackendError> {
     let model = disk.served_model();
     let mut created_file = None;
+    let emulated = |model, store: Box<dyn Store>| {
+        let emulated = EmulatedDisk::new(model, store).slowed(disk.slowed);
+        Box::new(match bus {
+            Some(bus) => emulated.on_bus(bus),
+            None => emulated,
+        })
+    };
     let opened: Box<dyn Disk> = match &disk.backing {
-        Backing::Ram => {
-            let store = Box::<RamStore>::default();
-            Box::new(EmulatedDisk::new(model, store).slowed(disk.slowed))
-        }
+        Backing::Ram => emulated(model, Box::<RamStore>::default()),
         Backing::File(path) => {
             let store = open_file(plan, disk, path)?;
             created_file = store.is_new().then(|| path.clone());
-            Box::new(EmulatedDisk::new(model, Box::new(store)).slowed(disk.slowed))
+            emulated(model, Box::new(store))
         }
         Backing::Memory => Box::new(MemoryDisk::new(model.capacity())),
         Backing::Null => Box::new(NullDisk::new(model.capacity())),
@@ -101,9 +114,10 @@ pub(crate) fn with_found_cache(
 pub(crate) fn open(
     plan: &Plan,
     disk: &config::Disk,
+    buses: &SharedBuses,
     new: &mut NewFiles,
 ) -> Result<Box<dyn Disk>, BackendError> {
-    let opened = open_backend(plan, disk)?;
+    let opened = open_on(plan, disk, bus_of(disk, buses))?;
     new.0.extend(opened.created_file);
     Ok(match disk.faults {
         Some(faults) => with_faults(&disk.name, faults, opened.disk),
@@ -116,9 +130,10 @@ pub(crate) fn open(
 pub(crate) fn open_with_log(
     plan: &Plan,
     disk: &config::Disk,
+    buses: &SharedBuses,
     new: &mut NewFiles,
 ) -> Result<(Box<dyn Disk>, Option<LogFiles>), BackendError> {
-    let opened = open(plan, disk, new)?;
+    let opened = open(plan, disk, buses, new)?;
     let Some(path) = disk.backing.capabilities().path else { return Ok((opened, None)) };
     let files = match LogFiles::of(path, &disk.write_buffer_log) {
         Ok(Some(files)) => files,
@@ -145,26 +160,32 @@ pub(crate) fn open_with_log(
         disk.name
     );
     drop(opened);
-    Ok((open(plan, disk, new)?, Some(files)))
+    Ok((open(plan, disk, buses, new)?, Some(files)))
 }
 
 /// How a disk that has failed is opened again while it is served.
-pub(crate) fn reopening(document: &Document, index: DiskIndex) -> OpenFn {
+pub(crate) fn reopening(document: &Document, index: DiskIndex, buses: &SharedBuses) -> OpenFn {
     let Some(backing) = document.plan().disks[index.0].backing.reopened() else {
         return Box::new(|mut old| {
             old.reopen();
             Ok(old)
         });
     };
-    let document = document.clone();
+    let (document, buses) = (document.clone(), buses.clone());
     Box::new(move |old| {
         // The old disk's lock is released first.
         drop(old);
         let plan = document.plan();
         let disk = config::Disk { backing, ..plan.disks[index.0].clone() };
-        let opened = open_backend(plan, &disk).map_err(|error| error.to_string())?;
+        let bus = bus_of(&disk, &buses);
+        let opened = open_on(plan, &disk, bus).map_err(|error| error.to_string())?;
         Ok(opened.disk)
     })
+}
+
+/// The bus that an emulated disk transfers over.
+fn bus_of(disk: &config::Disk, buses: &SharedBuses) -> Option<SharedBus> {
+    disk.bus.as_ref().and_then(|bus| buses.shared(bus))
 }
 
 /// The disk with injected faults, and a warning about them.
@@ -297,6 +318,43 @@ io_uring = false
             };
             assert_eq!((before, after), expected, "disk {}", disk.name);
         }
+    }
+
+    /// When the last of these disks of the plan has read 1 MiB, all from the beginning on.
+    fn read_at_once(plan: &Plan, disks: &[usize]) -> Instant {
+        let buses = SharedBuses::of(plan.disks.iter().filter_map(|disk| disk.bus.as_ref()));
+        let mut new = NewFiles::default();
+        let open = |index: &usize| open(plan, &plan.disks[*index], &buses, &mut new);
+        let opened: Result<Vec<_>, _> = disks.iter().map(open).collect();
+        let mut opened = opened.expect("the backends open");
+        let operation = Operation::read(Extent::new(Lba(0), Sectors(2_048)));
+        for disk in &mut opened {
+            let job = Job { tag: Tag(1), operation, data: Vec::new(), no_hole: false };
+            disk.submit(job, Instant::ZERO);
+        }
+        let mut last = Instant::ZERO;
+        while let Some(now) = opened.iter().filter_map(|disk| disk.next_event()).min() {
+            let reaped = opened.iter_mut().filter_map(|disk| disk.reap(now)).count();
+            last = if reaped > 0 { now } else { last };
+        }
+        last
+    }
+
+    #[test]
+    fn emulated_disks_on_one_bus_share_its_bandwidth() {
+        let disk = |name: &str, bus: &str| {
+            format!("[[disk]]\nname = \"{name}\"\ndrive = \"atlas-ii\"\nbus = \"{bus}\"\n")
+        };
+        let bus = |name: &str| format!("[[bus]]\nname = \"{name}\"\nbandwidth = \"10MB/s\"\n");
+        let text = [bus("one"), bus("two"), disk("a", "one"), disk("b", "one"), disk("c", "two")];
+        let plan = Plan::parse(&text.concat(), "plan.toml", Path::new("/")).expect("sound");
+        // Two MiB cross a bus of 10 MB/s in no less.
+        let least = Instant::ZERO + Duration::from_micros(209_715);
+        let apart = read_at_once(&plan, &[0, 2]);
+        assert_eq!(apart, read_at_once(&plan, &[0]), "each has a bus of its own");
+        assert!(apart < least, "{apart}");
+        let together = read_at_once(&plan, &[0, 1]);
+        assert!(together >= least, "{together}");
     }
 
     #[test]

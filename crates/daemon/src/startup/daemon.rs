@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::{io, thread};
 
 use backend::{AbsentDisk, Disk, HealthMonitor, SlowDiskRule};
-use config::{DiskIndex, Document, Plan};
+use config::{DiskIndex, Document, Plan, SharedBuses};
 use host::Clock;
 use nbd::{Address, Server};
 use ublk::{DeviceId, UblkError};
@@ -98,7 +98,8 @@ impl Daemon {
         let server = listen(plan, addresses, thread_count())?;
         let recorder = start_recorder(plan)?;
         let mut new = NewFiles::default();
-        let mut disks = open_disks(plan, recorder.as_ref(), &mut new, clock.now())?;
+        let buses = SharedBuses::of(plan.disks.iter().filter_map(|disk| disk.bus.as_ref()));
+        let mut disks = open_disks((plan, &buses), recorder.as_ref(), &mut new, clock.now())?;
         let found = pool::find_pool(plan, &mut disks)?;
         let routes = Arc::new(attach_volumes(plan, &mut disks, clock.now()));
         let addresses = server.addresses().map_err(StartError::Listen)?;
@@ -124,6 +125,7 @@ impl Daemon {
             routes,
             inboxes,
             disks: names,
+            buses,
             pool,
             block_devices: BlockDevices::default(),
             maintenance,
@@ -231,14 +233,14 @@ fn start_recorder(plan: &Plan) -> Result<Option<Recorder>, StartError> {
 
 /// Opens the backends, and creates the engines.
 fn open_disks(
-    plan: &Plan,
+    (plan, buses): (&Plan, &SharedBuses),
     recorder: Option<&Recorder>,
     new: &mut NewFiles,
     now: Instant,
 ) -> Result<Vec<OpenedDisk>, StartError> {
     let mut disks = Vec::with_capacity(plan.disks.len());
     for (index, disk) in plan.disks.iter().enumerate() {
-        let (opened, log, absent) = match open::open_with_log(plan, disk, new) {
+        let (opened, log, absent) = match open::open_with_log(plan, disk, buses, new) {
             Ok((opened, log)) => (opened, log, None),
             Err(error) if pool::may_be_absent(plan, DiskIndex(index)) => {
                 let absent = AbsentDisk::new(disk.drive.model.capacity());

@@ -38,11 +38,11 @@ impl Disk {
     /// high priority occupy it.
     pub(super) fn all(plan: &Plan) -> Vec<Disk> {
         let pooled = plan.pool.as_ref().map_or(&[][..], |pool| &pool.disks);
-        let mut buses = SharedBuses::default();
+        let buses = SharedBuses::of(plan.disks.iter().filter_map(|disk| disk.bus.as_ref()));
         let all = (plan.seed..).zip(plan.disks.iter().enumerate());
         all.map(|(seed, (index, planned))| {
             let index = config::DiskIndex(index);
-            let bus = planned.bus.as_ref().map(|bus| buses.shared(bus));
+            let bus = planned.bus.as_ref().and_then(|bus| buses.shared(bus));
             let mut disk = Disk::new((planned, bus), seed, pooled.contains(&index));
             let own = plan.volumes.iter().filter(|volume| volume.disk == index);
             let own = own.map(|volume| (volume.priority, volume.contract));
