@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use api::StreamPart;
 use clap::Args;
 use config::limits::ERRORS_MAX;
-use config::{ConfigError, DiskIndex, Plan, PoolVolume, Purpose};
+use config::{ConfigError, Plan, PoolVolume, Purpose};
 use console::{ExitStatus, eprintln, print, println, table};
-use engine::stream::Span;
 use serde::Serialize;
 use stats::SCHEMA;
-use units::{Bytes, Instant, Share};
+use units::{Bytes, Share};
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
@@ -61,10 +61,8 @@ struct DiskShown {
 #[derive(Debug, Serialize)]
 struct PartShown {
     volume: String,
-    disk: String,
-    size: String,
-    from_s: f64,
-    until_s: f64,
+    #[serde(flatten)]
+    part: StreamPart,
 }
 
 pub(crate) fn run(check: &Check, json: bool) -> anyhow::Result<ExitStatus> {
@@ -155,23 +153,16 @@ fn table_of(disks: &[DiskShown]) -> String {
 
 /// The disks of all streams in parts, in the file's order.
 fn stream_parts(plan: &Plan) -> Vec<PartShown> {
-    let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
     let of = |volume: &PoolVolume| -> Vec<PartShown> {
-        let part = |(disk, size, span): (DiskIndex, Bytes, Span)| PartShown {
-            volume: volume.name.clone(),
-            disk: plan.disks[disk.0].name.clone(),
-            size: config::size_text(size),
-            from_s: seconds(span.start),
-            until_s: seconds(span.end),
-        };
-        volume.disks_of_parts().map(part).collect()
+        let parts = api::stream_parts(plan, volume).into_iter();
+        parts.map(|part| PartShown { volume: volume.name.clone(), part }).collect()
     };
     plan.pool.iter().flat_map(|pool| &pool.volumes).flat_map(of).collect()
 }
 
 fn table_of_parts(parts: &[PartShown]) -> String {
-    let row = |part: &PartShown| {
-        let PartShown { volume, disk, size, from_s, until_s } = part;
+    let row = |PartShown { volume, part }: &PartShown| {
+        let StreamPart { disk, size, from_s, until_s } = part;
         let times = [format!("{from_s:.3}"), format!("{until_s:.3}")];
         [volume.clone(), disk.clone(), size.clone()].into_iter().chain(times).collect()
     };

@@ -90,7 +90,7 @@ pub struct StreamPart {
 }
 
 /// The parts of the stream of a pool's volume, if it has some.
-pub(super) fn stream_parts(plan: &Plan, volume: &PoolVolume) -> Vec<StreamPart> {
+pub fn stream_parts(plan: &Plan, volume: &PoolVolume) -> Vec<StreamPart> {
     let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
     let part = |(disk, size, span): (DiskIndex, Bytes, Span)| StreamPart {
         disk: plan.disks[disk.0].name.clone(),

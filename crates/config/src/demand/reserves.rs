@@ -70,7 +70,7 @@ impl Plan {
         let own = own.map(|volume| (volume.contract, volume.span()));
         let pooled = self.pool.iter().flat_map(|pool| &pool.volumes);
         let pooled = pooled.map(|volume| (volume.contract(disk), volume.span_on(disk)));
-        let in_force = own.chain(pooled).filter(|(_, span)| span.start <= now && now < span.end);
+        let in_force = own.chain(pooled).filter(|(_, span)| span.contains(now));
         let streams = in_force.filter_map(|(contract, _)| contract.stream);
         streams
             .fold(Share::NONE, |sum, stream| sum.checked_add(stream.share()).unwrap_or(Share::ALL))

@@ -40,10 +40,10 @@ pub struct SharedBuses(Vec<(String, SharedBus)>);
 
 impl SharedBuses {
     /// These buses, each once.
-    pub fn of<'a>(buses: impl Iterator<Item = &'a Bus>) -> Self {
+    pub(super) fn of<'a>(buses: impl Iterator<Item = &'a Bus>) -> Self {
         let mut all = Self(Vec::new());
         for bus in buses {
-            if all.shared(bus).is_none() {
+            if all.shared(Some(bus)).is_none() {
                 all.0.push((bus.name.clone(), SharedBus::new(bus.spec())));
             }
         }
@@ -51,10 +51,11 @@ impl SharedBuses {
         all
     }
 
-    /// The bus of a disk that is on `bus`, the same for each of its disks; `None` if it is none of
-    /// these.
-    pub fn shared(&self, bus: &Bus) -> Option<SharedBus> {
-        let found = self.0.iter().find(|(name, _)| *name == bus.name);
+    /// The bus of a disk that is on `bus`, the same for each of its disks; `None` if it is on none
+    /// of these.
+    pub fn shared(&self, bus: Option<&Bus>) -> Option<SharedBus> {
+        let name = &bus?.name;
+        let found = self.0.iter().find(|(one, _)| one == name);
         found.map(|(_, shared)| shared.clone())
     }
 }

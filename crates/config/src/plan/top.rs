@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use units::Duration;
 
+use super::bus::SharedBuses;
 use super::disk::Disk;
 use super::log::Log;
 use super::nbd::Nbd;
@@ -39,4 +40,11 @@ pub struct Plan {
     pub changes: Vec<PoolChange>,
     /// The workloads, in the file's order.
     pub workloads: Vec<Workload>,
+}
+
+impl Plan {
+    /// The buses that its disks share, idle: for one simulation, or one daemon.
+    pub fn shared_buses(&self) -> SharedBuses {
+        SharedBuses::of(self.disks.iter().filter_map(|disk| disk.bus.as_ref()))
+    }
 }

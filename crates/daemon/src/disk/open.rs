@@ -117,7 +117,7 @@ pub(crate) fn open(
     buses: &SharedBuses,
     new: &mut NewFiles,
 ) -> Result<Box<dyn Disk>, BackendError> {
-    let opened = open_on(plan, disk, bus_of(disk, buses))?;
+    let opened = open_on(plan, disk, buses.shared(disk.bus.as_ref()))?;
     new.0.extend(opened.created_file);
     Ok(match disk.faults {
         Some(faults) => with_faults(&disk.name, faults, opened.disk),
@@ -177,15 +177,10 @@ pub(crate) fn reopening(document: &Document, index: DiskIndex, buses: &SharedBus
         drop(old);
         let plan = document.plan();
         let disk = config::Disk { backing, ..plan.disks[index.0].clone() };
-        let bus = bus_of(&disk, &buses);
+        let bus = buses.shared(disk.bus.as_ref());
         let opened = open_on(plan, &disk, bus).map_err(|error| error.to_string())?;
         Ok(opened.disk)
     })
-}
-
-/// The bus that an emulated disk transfers over.
-fn bus_of(disk: &config::Disk, buses: &SharedBuses) -> Option<SharedBus> {
-    disk.bus.as_ref().and_then(|bus| buses.shared(bus))
 }
 
 /// The disk with injected faults, and a warning about them.
@@ -322,7 +317,7 @@ io_uring = false
 
     /// When the last of these disks of the plan has read 1 MiB, all from the beginning on.
     fn read_at_once(plan: &Plan, disks: &[usize]) -> Instant {
-        let buses = SharedBuses::of(plan.disks.iter().filter_map(|disk| disk.bus.as_ref()));
+        let buses = plan.shared_buses();
         let mut new = NewFiles::default();
         let open = |index: &usize| open(plan, &plan.disks[*index], &buses, &mut new);
         let opened: Result<Vec<_>, _> = disks.iter().map(open).collect();

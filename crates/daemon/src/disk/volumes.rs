@@ -161,8 +161,7 @@ impl VolumeTable {
     /// Counts a client's read or write that comes outside of the disk's span, if it does.
     pub(crate) fn record_outside(&mut self, volume: VolumeId, operation: &Operation, now: Instant) {
         let entry = self.entry(volume);
-        let holds = |span: Span| span.start <= now && now < span.end;
-        let (here, somewhere) = (holds(entry.spans.0), holds(entry.spans.1));
+        let (here, somewhere) = (entry.spans.0.contains(now), entry.spans.1.contains(now));
         if somewhere && !here && matches!(operation.op, Op::Read | Op::Write) {
             entry.outside += operation.extent.len;
         }

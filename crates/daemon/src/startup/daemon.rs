@@ -98,7 +98,7 @@ impl Daemon {
         let server = listen(plan, addresses, thread_count())?;
         let recorder = start_recorder(plan)?;
         let mut new = NewFiles::default();
-        let buses = SharedBuses::of(plan.disks.iter().filter_map(|disk| disk.bus.as_ref()));
+        let buses = plan.shared_buses();
         let mut disks = open_disks((plan, &buses), recorder.as_ref(), &mut new, clock.now())?;
         let found = pool::find_pool(plan, &mut disks)?;
         let routes = Arc::new(attach_volumes(plan, &mut disks, clock.now()));

@@ -53,8 +53,7 @@ impl ContractSchedule {
         let mut own = self.due.iter().filter(|entry| entry.volume == volume);
         debug_assert!(own.clone().count() <= 2, "a span has two ends");
         debug_assert!(own.all(|entry| entry.at > now), "a scheduled change is in the future");
-        let holds = span.start <= now && now < span.end;
-        Contract { stream: Some(stream).filter(|_| holds), ..contract }
+        Contract { stream: Some(stream).filter(|_| span.contains(now)), ..contract }
     }
 
     /// Removes the entries of a volume.

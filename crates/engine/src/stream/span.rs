@@ -20,6 +20,12 @@ impl Span {
         self.start < other.end && other.start < self.end
     }
 
+    /// Whether it has begun at `now`, and has not ended.
+    pub fn contains(&self, now: Instant) -> bool {
+        debug_assert!(now < Instant::FAR_FUTURE, "a span that stays ends at no instant");
+        self.start <= now && now < self.end
+    }
+
     /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.start >= self.end

@@ -33,6 +33,7 @@ const POLICIES: [PolicyName; 4] =
 const BEST_EFFORT: usize = 0;
 /// The time from the daemon's start to the first request, in which every client opens its export.
 const LEAD: Duration = Duration::from_secs(2);
+
 /// One load under one policy, to be run.
 struct Run {
     load_mb_per_s: f64,

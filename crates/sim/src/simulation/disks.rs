@@ -1,6 +1,6 @@
 //! The disks and the volumes of a simulation, as they begin.
 
-use config::{Plan, SharedBuses};
+use config::Plan;
 use drive::{AnyDevice, SharedBus};
 use engine::stream::Span;
 use engine::{Contract, ContractSchedule, Priority, WriteBufferSettings};
@@ -38,11 +38,11 @@ impl Disk {
     /// high priority occupy it.
     pub(super) fn all(plan: &Plan) -> Vec<Disk> {
         let pooled = plan.pool.as_ref().map_or(&[][..], |pool| &pool.disks);
-        let buses = SharedBuses::of(plan.disks.iter().filter_map(|disk| disk.bus.as_ref()));
+        let buses = plan.shared_buses();
         let all = (plan.seed..).zip(plan.disks.iter().enumerate());
         all.map(|(seed, (index, planned))| {
             let index = config::DiskIndex(index);
-            let bus = planned.bus.as_ref().and_then(|bus| buses.shared(bus));
+            let bus = buses.shared(planned.bus.as_ref());
             let mut disk = Disk::new((planned, bus), seed, pooled.contains(&index));
             let own = plan.volumes.iter().filter(|volume| volume.disk == index);
             let own = own.map(|volume| (volume.priority, volume.contract));

@@ -209,9 +209,8 @@ impl PoolVolume {
 
     /// Counts a read or write of its client on a disk, if it is outside of the disk's span.
     pub(super) fn count_outside(&mut self, disk: usize, operation: &Operation, now: Instant) {
-        let holds = |span: &Span| span.start <= now && now < span.end;
-        let is_counted = matches!(operation.op, Op::Read | Op::Write) && holds(&self.span);
-        if is_counted && self.spans.get(&disk).is_some_and(|span| !holds(span)) {
+        let is_counted = matches!(operation.op, Op::Read | Op::Write) && self.span.contains(now);
+        if is_counted && self.spans.get(&disk).is_some_and(|span| !span.contains(now)) {
             self.outside += operation.extent.len;
         }
     }

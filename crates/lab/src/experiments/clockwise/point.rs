@@ -144,6 +144,11 @@ pub(crate) struct OneDisk {
     pub(crate) plan: Plan,
 }
 
+/// `count` of `loads`, evenly spread up to the last one, which is one of them.
+pub(super) fn evenly<T>(loads: &[T], count: usize) -> impl Iterator<Item = &T> {
+    (1..=count).map(move |one| &loads[(loads.len() * one).div_ceil(count) - 1])
+}
+
 impl OneDisk {
     /// `count` loads, evenly spread up to the highest admitted one. Best effort is from the busiest
     /// minutes of the day, as many as `length` needs, as in RTAS 2000's figure 4.
@@ -151,9 +156,8 @@ impl OneDisk {
         let profile = super::settings::profile();
         let best_effort = BestEffort::of_the_busiest(length);
         let loads = Allocation::new(Layout::Rotation, &profile, SEED).loads();
-        let nth = |one: usize| (loads.len() * one).div_ceil(count) - 1;
-        let load = |one| Load::new(loads[nth(one)].clone(), &best_effort);
-        (1..=count).map(load).map(|load| Self::first_of(load, length)).collect()
+        let chosen = evenly(&loads, count).map(|load| Load::new(load.clone(), &best_effort));
+        chosen.map(|load| Self::first_of(load, length)).collect()
     }
 
     fn first_of(Load { plan, mb_per_s }: Load, length: Duration) -> Self {

@@ -14,7 +14,7 @@ use units::Duration;
 use super::super::check::Check;
 use super::super::experiment::{Experiment, Findings, Series};
 use super::angles::{ANGLES, RELATIVE_DIFFERENCE_MAX, simulate_from_angles};
-use super::point::BestEffort;
+use super::point::{BestEffort, evenly};
 use super::pool::Admitted;
 use super::pool_fig3::{
     DELTA_L, EDF, LST, POLICIES, Point, checks_of_policies, count, plot, points, table,
@@ -45,9 +45,9 @@ impl OnPool {
     pub(crate) fn loads(count: usize, length: Duration) -> Vec<Self> {
         let best_effort = BestEffort::of_the_busiest(length);
         let loads = Admitted::striped(&Self::POLICIES);
-        let nth = |one: usize| (loads.len() * one).div_ceil(count) - 1;
-        let load = |one| Self { load: loads[nth(one)].clone(), best_effort: best_effort.clone() };
-        (1..=count).map(load).collect()
+        let chosen = evenly(&loads, count);
+        let load = |load: &Admitted| Self { load: load.clone(), best_effort: best_effort.clone() };
+        chosen.map(load).collect()
     }
 
     /// The total rate of the streams, in MB/s of 1,024 · 1,024 bytes.

@@ -485,15 +485,26 @@ impl Pool {
     }
 }
 
-/// Allocates blocks for these rows.
+/// Allocates blocks for these rows of columns.
 fn lay(
     allocators: &mut BTreeMap<DiskId, BlockAllocator>,
     volume: &Volume,
     rows: Vec<(usize, Range<u32>)>,
 ) -> Result<Vec<(usize, Mapping)>, Refusal> {
-    let count: u32 = rows.iter().map(|(_, rows)| rows.end - rows.start).sum();
-    let mut placed: Vec<(usize, Mapping)> = Vec::new();
-    for (column, rows) in rows {
+    let columns = volume.columns.len();
+    debug_assert!(rows.iter().all(|(column, _)| *column < columns), "rows of its columns");
+    lay_each(allocators, rows.into_iter().map(|(column, rows)| (volume, column, rows)))
+}
+
+/// Allocates blocks for rows of columns, each as if the volume were the one beside it. If there are
+/// too few, none is held.
+fn lay_each<'a>(
+    allocators: &mut BTreeMap<DiskId, BlockAllocator>,
+    rows: impl Iterator<Item = (&'a Volume, usize, Range<u32>)>,
+) -> Result<Vec<(usize, Mapping)>, Refusal> {
+    let (mut placed, mut count): (Vec<(usize, Mapping)>, u32) = (Vec::new(), 0);
+    for (volume, column, rows) in rows {
+        count += rows.end - rows.start;
         match place(allocators, volume, column, rows) {
             Ok(runs) => placed.extend(runs.into_iter().map(|run| (column, run))),
             Err(refusal) => {
@@ -525,21 +536,15 @@ fn lay_parts(
     volume: &Volume,
     parts: &[Blocks],
 ) -> Result<Vec<(usize, Mapping)>, Refusal> {
-    let mut placed: Vec<(usize, Mapping)> = Vec::new();
-    let mut row = 0;
-    for (disk, part) in volume.disks.iter().zip(parts) {
-        let there = Volume { disks: vec![*disk], ..volume.clone() };
-        match lay(allocators, &there, vec![(0, row..row + part.0)]) {
-            Ok(runs) => placed.extend(runs),
-            Err(refusal) => {
-                let holds: Vec<_> = placed.iter().map(|(_, run)| run.place).collect();
-                release_blocks(allocators, &holds);
-                return Err(refusal);
-            }
-        }
-        row += part.0;
-    }
-    assert_eq!(row, volume.size.0, "the parts are the whole volume");
+    let on = |disk: &DiskId| Volume { disks: vec![*disk], ..volume.clone() };
+    let alone: Vec<Volume> = volume.disks.iter().map(on).collect();
+    let mut end = 0;
+    let rows = parts.iter().map(|part| {
+        end += part.0;
+        end - part.0..end
+    });
+    let placed = lay_each(allocators, alone.iter().zip(rows).map(|(disk, rows)| (disk, 0, rows)))?;
+    assert_eq!(end, volume.size.0, "the parts are the whole volume");
     Ok(placed)
 }
 
