@@ -48,33 +48,39 @@ fn mean(figures: impl ExactSizeIterator<Item = u32>) -> f64 {
     figures.map(f64::from).sum::<f64>() / count
 }
 
-/// The shares of the disk's time that the client's volume and the scrub had, in windows of two
+/// The samples in a second, and in a window of two.
+const RATE: u32 = 20;
+const WINDOW: usize = 40;
+
+/// The shares of the disk's time that the client's volume and the scrub had, in every window of two
 /// seconds.
 fn shares(text: &str) -> Vec<(f64, f64)> {
     let mut simulation = simulation(text);
     simulation.run_until(second(1));
     simulation.start_scrub();
-    let spent = (2..12).map(|nth| {
-        simulation.run_until(second(2 * nth));
-        let (report, seconds) = (simulation.report(), f64::from(2 * nth));
+    let spent = (4 * RATE..24 * RATE).map(|nth| {
+        let step = Duration::from_millis(1_000 / u64::from(RATE));
+        simulation.run_until(Instant::ZERO + step * u64::from(nth));
+        let (report, seconds) = (simulation.report(), f64::from(nth) / f64::from(RATE));
         let pool = report.pool.as_ref().expect("there is one");
         let part = pool.parts.iter().find(|part| part.name == "scrub on d0").expect("it is there");
         (report.volumes[0].disk_time_share * seconds, part.disk_time_share * seconds)
     });
     let spent: Vec<(f64, f64)> = spent.collect();
-    let window = |two: &[(f64, f64)]| ((two[1].0 - two[0].0) / 2.0, (two[1].1 - two[0].1) / 2.0);
-    spent.windows(2).map(window).collect()
+    let window = |two: &[(f64, f64)]| {
+        let ((client, scrub), (client_then, scrub_then)) = (two[0], two[WINDOW]);
+        ((client_then - client) / 2.0, (scrub_then - scrub) / 2.0)
+    };
+    spent.windows(WINDOW + 1).map(window).collect()
 }
 
 #[test]
 fn a_scrub_leaves_its_neighbour_its_reserve_and_has_its_own() {
     let reserved = VOLUME.replace("size", "reserve = \"60%\"\nsize");
     let shares = shares(&format!("scrub = {{ reserve = \"20%\" }}\n{reserved}{RANDOM}"));
-    let count = f64::from(u32::try_from(shares.len()).expect("few"));
-    let client = shares.iter().map(|(client, _)| client).sum::<f64>() / count;
-    println!("{client}: {shares:?}");
-    assert!(client >= 0.58, "the client has {client} of the disk's time in 18 seconds");
-    for (_, scrub) in shares {
+    println!("{shares:.3?}");
+    for (client, scrub) in shares {
+        assert!(client >= 0.58, "the client has {client} of the disk's time in two seconds");
         assert!(scrub >= 0.18, "the scrub has {scrub} of the disk's time in two seconds");
     }
 }

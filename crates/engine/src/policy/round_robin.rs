@@ -39,6 +39,13 @@ impl RoundRobin {
         self.last[volume.0 as usize] = None;
     }
 
+    /// The number of `volume`'s last quantum.
+    pub(crate) fn last(&self, volume: VolumeId) -> Option<u64> {
+        let last = self.last[volume.0 as usize];
+        debug_assert!(last <= Some(self.quanta), "quanta are counted up");
+        last
+    }
+
     /// Notes that a quantum of `volume` begins.
     pub(crate) fn started(&mut self, volume: VolumeId) {
         self.quanta += 1;

@@ -243,6 +243,15 @@ impl ShareAccount {
         }
     }
 
+    /// Gives a debited estimate back to the reserve, which does not pay for slack; the limit pays.
+    pub(super) fn settle_unpaid(&mut self, (estimate, actual): (DiskTime, DiskTime), now: Instant) {
+        debug_assert!(actual >= DiskTime::ZERO, "a service time is not negative: {actual}");
+        self.reserve.take(-estimate, now);
+        if let Some(limit) = &mut self.limit {
+            limit.take(actual - estimate, now);
+        }
+    }
+
     /// Counts disk time towards the recent usage.
     pub(super) fn spend(&mut self, amount: DiskTime, now: Instant, clock: &DecayClock) {
         self.usage.spend((amount, self.weight), now, clock);

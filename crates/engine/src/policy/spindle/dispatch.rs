@@ -1,13 +1,17 @@
-//! What changes when a command that the selector named goes to the drive.
+//! What changes when a command that the selector named goes to the drive, and when it is paid.
 
 use core::hint::cold_path;
 
-use units::Instant;
+use units::{DiskTime, Instant};
 
 use super::positioning::Distance;
 use super::{Spindle, State};
+use crate::VolumeId;
 use crate::limits::DEPTH_MAX;
 use crate::policy::interface::{Dispatch, DispatchRecord};
+
+/// The time whose share is the deepest debt that slack leaves a shallow volume.
+const SLACK_DEBT: DiskTime = DiskTime::from_millis(100);
 
 impl Spindle {
     /// The head that [`Self::select`] named goes to the drive.
@@ -68,5 +72,30 @@ impl Spindle {
             self.place(volume, now);
         }
         DispatchRecord { class, at: now, joins, ..DispatchRecord::new(estimate, from_slack) }
+    }
+
+    /// Counts `amount` as spent by `volume`, of which `estimate` was debited.
+    pub(super) fn settle(
+        &mut self,
+        volume: VolumeId,
+        (slack, joins): (bool, bool),
+        debited: (DiskTime, DiskTime),
+        now: Instant,
+    ) {
+        let (estimate, amount) = debited;
+        let is_unpaid = slack && self.has_rounds(volume);
+        let entry = &mut self.volumes[volume.0 as usize];
+        entry.account.spend(amount, now, &self.orders.clock);
+        if is_unpaid {
+            entry.account.settle_unpaid((estimate, amount), now);
+        } else {
+            let slack_debt = slack.then(|| entry.account.reserved_of(SLACK_DEBT));
+            entry.account.settle(slack_debt, (estimate, amount), now);
+        }
+        if let Some(quantum) = &mut self.quantum
+            && (quantum.volume == volume || joins)
+        {
+            quantum.spent += amount;
+        }
     }
 }

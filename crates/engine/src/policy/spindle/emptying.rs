@@ -18,13 +18,13 @@
 
 use units::DiskTime;
 
-use super::quantum::Quantum;
+use super::Spindle;
+use super::quantum::{Quantum, ROUND};
 use super::volume::Depth;
-use super::{DEEP_QUANTUM_MAX, Spindle};
 use crate::VolumeId;
 
-/// Emptying the drive takes long where it costs more than this part of [`DEEP_QUANTUM_MAX`].
-const DRAIN_PARTS: i64 = 32;
+/// Emptying the drive takes long where it costs more than this part of a [`ROUND`].
+const DRAIN_PARTS: i64 = 64;
 /// The drive begins to be emptied earlier by this part of the time that it takes. If that is less
 /// than expected, some more commands go; if it is more, the quantum would be exceeded.
 const EARLY_PARTS: i64 = 24;
@@ -38,7 +38,7 @@ impl Spindle {
         let entry = &self.volumes[volume.0 as usize];
         let cost = entry.drains.cost(entry.depth_max(self.queue_depth)).as_nanos();
         debug_assert!(cost >= 0, "emptying the drive gives no disk time");
-        DiskTime::from_nanos(cost * DRAIN_PARTS) > DEEP_QUANTUM_MAX
+        DiskTime::from_nanos(cost * DRAIN_PARTS) > ROUND
     }
 
     /// The drive is emptied of `volume`'s commands for another volume.

@@ -51,7 +51,9 @@ impl Spindle {
         if depth != Depth::Deep || !self.positions() || !self.guard.is_vacuous() {
             return Candidates::default();
         }
-        let from_slack = !entry.account.has_reserve() || self.orders.due(now).is_none();
+        let current = self.quantum_of(volume).map(|quantum| quantum.from_slack);
+        let is_slack = current.unwrap_or_else(|| self.begins_slack(volume, now));
+        let from_slack = !entry.account.has_reserve() || is_slack;
         let members = self.members(volume, from_slack);
         if members.count() < 2 {
             return Candidates::default();

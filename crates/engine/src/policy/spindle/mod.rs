@@ -13,10 +13,10 @@
 //!   with what the switch costs there and back. Then it is served at the next command boundary,
 //!   and the quantum that it interrupts goes on after it.
 //!
-//! A quantum of a deep volume that follows on one of its own, as no other was due, ends when
-//! another deep volume is due: four fifths and a fifth of a disk alternate with the same regularity
-//! as two halves. Where positioning is predicted, the last requests of a quantum are those that fit
-//! in it.
+//! Deep volumes alternate in rounds of one length, in one order ([`rounds`]), so that each window
+//! of two seconds has their shares. A quantum of a deep volume that follows on one of its own, as
+//! no other was due, ends when another deep volume is. Where positioning is predicted, the last
+//! requests of a quantum are those that fit in it.
 //!
 //! The current quantum waits for its client if that gives the volume a higher rate than leaving and
 //! coming back ([`learned::ThinkTime::best_wait`]): the idle time is charged to the volume.
@@ -50,8 +50,8 @@ use self::holds::Holds;
 use self::learned::WaitTerms;
 use self::places::Places;
 use self::positioning::{Distance, PositioningCosts};
-use self::quantum::{After, End, Joint, Quantum, Switch};
-use self::switches::{Prepaid, RETURNS_SPREAD, SwitchLedger};
+use self::quantum::{End, Joint, Quantum, Rounds, Switch};
+use self::switches::{Prepaid, SwitchLedger};
 use self::volume::{Depth, Volume};
 use super::deadline::WorstCase;
 use super::indexed_heap::IndexedHeap;
@@ -82,17 +82,12 @@ mod places;
 mod positioning;
 mod quantum;
 mod region;
+mod rounds;
 mod scheduler;
 mod stream;
 mod switches;
 mod volume;
 
-/// The longest quantum of a deep volume on its reserve while another one waits, so that two halves
-/// of a disk alternate in rounds of two thirds of a second, of which two seconds hold three. A
-/// quarter of a second costs two sequential readers on hgst-7k8 another 1.5 % of their throughput;
-/// half a second makes their 99th percentile half a second.
-const DEEP_QUANTUM_MAX: DiskTime = DiskTime::from_millis(333);
-const _: () = assert!(DEEP_QUANTUM_MAX.as_nanos() * 2 == RETURNS_SPREAD * 1_000_000);
 /// The number of volumes that are looked at for one whose bucket pays for its quantum.
 const VERIFIED: u32 = 2;
 /// The number of due volumes whose distances, or whose deadlines, are compared: the root of the
@@ -152,6 +147,7 @@ pub(crate) struct Spindle {
     reorders: bool,
     /// A real-time block was served since the current quantum's last command.
     displaced: bool,
+    rounds: Rounds,
 }
 
 impl Spindle {
@@ -190,6 +186,7 @@ impl Spindle {
             worst: WorstCase::Bound(settings.deadlines.worst),
             reorders: settings.chooser != ChooserName::Arrival,
             displaced: false,
+            rounds: Rounds::default(),
         }
     }
 
@@ -388,15 +385,7 @@ impl Spindle {
                 let meanwhile = self.holds.of_others(quantum.volume);
                 entry.shallow_quantum().max(entry.account.earned_beside(meanwhile))
             }
-            Depth::Deep => {
-                let least = DiskTime::from_nanos(slack.as_nanos() / 2);
-                let cap = entry.account.reserve_cap();
-                // Where emptying the drive costs much, quanta are as long as the period's worth.
-                let empties_long = self.empties_long(quantum.volume);
-                let is_short = self.has_deep_rival(quantum.volume) && !empties_long;
-                let most = if is_short { DEEP_QUANTUM_MAX } else { cap };
-                cap.min(most).max(least) - entry.overrun
-            }
+            Depth::Deep => self.deep_length(quantum.volume),
         }
     }
 
@@ -452,24 +441,6 @@ impl Spindle {
         quantum.spent + inside + DiskTime::from_nanos(last.as_nanos() / 2) >= self.length(quantum)
     }
 
-    /// The time until another deep volume is due for which `quantum` ends, beside what its volume
-    /// has in the drive: of those with early deadlines.
-    fn until_other(&self, quantum: Quantum, now: Instant) -> Option<DiskTime> {
-        if quantum.after == After::Other {
-            return None;
-        }
-        debug_assert_eq!(quantum.depth, Depth::Deep, "shallow quanta have a length of their own");
-        let is_other = |volume: VolumeId| {
-            volume != quantum.volume && !self.volumes[volume.0 as usize].is_shallow()
-        };
-        let others = self.orders.deadlines.early(COMPARED).filter(|(_, volume)| is_other(*volume));
-        let deadline = others.map(|(deadline, _)| deadline).min()?;
-        let time = deadline.0.saturating_sub(SignedInstant::at(now).0);
-        debug_assert!((quantum.volume.0 as usize) < self.volumes.len(), "the volume exists");
-        let entry = &self.volumes[quantum.volume.0 as usize];
-        Some(DiskTime::from_nanos(time) - entry.drains.drain(entry.running, self.estimates.random))
-    }
-
     /// Whether a quantum on the reserve has run the bucket into debt, so that it ends if another
     /// volume is due. One out of the slack may run it down.
     fn is_in_debt(&mut self, quantum: Quantum, now: Instant) -> bool {
@@ -477,7 +448,8 @@ impl Spindle {
         let level = account.reserve_level(now);
         let is_low = match quantum.depth {
             Depth::Shallow => level < DiskTime::ZERO,
-            Depth::Deep => level <= -account.reserve_cap(),
+            // As long as the longest quantum that a reserve pays for.
+            Depth::Deep => level <= -account.reserve_cap() - account.reserve_cap(),
         };
         !quantum.from_slack && account.has_reserve() && is_low
     }
@@ -515,6 +487,7 @@ impl Spindle {
     fn end_quantum(&mut self, end: End, now: Instant) {
         let Some(quantum) = self.quantum.take() else { return };
         let volume = quantum.volume;
+        self.rounds.after_slack = quantum.from_slack;
         let (length, is_over) = (self.length(&quantum), quantum.ends || self.is_over(&quantum));
         let entry = self.volume(volume);
         if is_over && quantum.depth == Depth::Deep {
@@ -537,11 +510,13 @@ impl Spindle {
         assert!(self.quantum.is_none(), "a quantum that has ended is over");
     }
 
-    /// Whether what `volume` takes now is slack: no volume is due, or none was when its quantum
-    /// began.
+    /// Whether what `volume` takes now is slack: none was due when its quantum began, or, if that
+    /// is not a deep volume's, none is now.
     fn is_slack(&self, volume: VolumeId, now: Instant) -> bool {
-        self.quantum_of(volume).is_some_and(|quantum| quantum.from_slack)
-            || self.orders.due(now).is_none()
+        let quantum = self.quantum_of(volume);
+        let is_deep = quantum.is_some_and(|quantum| quantum.depth == Depth::Deep);
+        quantum.is_some_and(|quantum| quantum.from_slack)
+            || !(is_deep && self.positions()) && self.orders.due(now).is_none()
     }
 
     fn scale_back(&mut self, now: Instant) {

@@ -18,8 +18,6 @@ use crate::request::DeadlineStats;
 use crate::stream::Granularity;
 use crate::{Contract, LatencyStats, ServiceDemand, Settings, VolumeId};
 
-/// The time whose share is the deepest debt that slack leaves.
-const SLACK_DEBT: DiskTime = DiskTime::from_millis(100);
 /// A command of a sequential run that exceeds the mean by more than this was positioned.
 const RUN_SEEK: DiskTime = DiskTime::from_micros(2_500);
 
@@ -55,7 +53,8 @@ impl Spindle {
             }
         }
         let due = if self.positions() {
-            self.round_robin.next(&mut self.orders.deadlines, self.period, now)
+            let next = self.next_deep(now);
+            next.or_else(|| self.round_robin.next(&mut self.orders.deadlines, self.period, now))
         } else {
             self.orders.due(now)
         };
@@ -69,19 +68,24 @@ impl Spindle {
             self.interrupt(before, now);
         }
         let resumed = self.interrupted.take_if(|quantum| quantum.volume == volume);
-        let from_slack = self.orders.due(now).is_none();
+        let from_slack = self.begins_slack(volume, now);
         let entry = &self.volumes[volume.0 as usize];
         let depth = if entry.is_shallow() { Depth::Shallow } else { Depth::Deep };
         let mut quantum = resumed.unwrap_or(Quantum::new(volume, depth, from_slack));
         let is_again = self.last_served == Some(volume) && resumed.is_none();
-        if is_again && depth == Depth::Deep {
+        // After slack it has its turn, as if another volume had had the slack.
+        let has_turn = self.rounds.after_slack && self.positions();
+        if is_again && depth == Depth::Deep && !has_turn {
             quantum.after = After::Own;
+        }
+        if depth == Depth::Deep {
+            self.note_round(volume, now);
         }
         if quantum.depth == Depth::Deep && resumed.is_none() {
             // Another deep volume was chosen: the interrupted one has its turn in the usual order.
             self.interrupted = None;
         }
-        if resumed.is_none() {
+        if resumed.is_none() && !quantum.from_slack {
             self.round_robin.started(volume);
         }
         self.quantum = Some(quantum);
@@ -220,26 +224,6 @@ impl Spindle {
             charged = charged - cost + self.ledger.share_return(cost);
         }
         charged
-    }
-
-    /// Counts `amount` as spent by `volume`, of which `estimate` was debited.
-    fn settle(
-        &mut self,
-        volume: VolumeId,
-        (slack, joins): (bool, bool),
-        debited: (DiskTime, DiskTime),
-        now: Instant,
-    ) {
-        let (estimate, amount) = debited;
-        let entry = &mut self.volumes[volume.0 as usize];
-        entry.account.spend(amount, now, &self.orders.clock);
-        let slack_debt = slack.then(|| entry.account.reserved_of(SLACK_DEBT));
-        entry.account.settle(slack_debt, (estimate, amount), now);
-        if let Some(quantum) = &mut self.quantum
-            && (quantum.volume == volume || joins)
-        {
-            quantum.spent += amount;
-        }
     }
 
     /// The selector: the volume that goes next, as far as shares are concerned.
@@ -594,5 +578,3 @@ impl Policy for Spindle {
         }
     }
 }
-
-const _: () = assert!(RUN_SEEK.as_nanos() < SLACK_DEBT.as_nanos());

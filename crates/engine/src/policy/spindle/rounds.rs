@@ -1,0 +1,139 @@
+//! The rounds in which deep volumes alternate.
+//!
+//! A share is looked at over some seconds. A quantum is a large part of that: of two seconds 40 %
+//! of hgst-7k8 in quanta of 333 ms are two or three of them, 33 or 50 %. So the quanta of all deep
+//! volumes come in rounds of one length, of which two seconds hold a whole number, and in the same
+//! order:
+//!
+//! ```text
+//!            ├────────── round: 666 ms ──────────┤
+//!  40 %      ▓▓▓▓▓▓▓▓▓▓▓▓▓▓                       ▓▓▓▓▓▓▓▓▓▓▓▓▓▓
+//!  30 %                    ▒▒▒▒▒▒▒▒▒▒▒                          ▒▒▒▒▒▒▒▒▒▒▒
+//!  20 %                               ░░░░░░░                              ░░░░░░░
+//!  slack                                     ····                                 ····
+//! ```
+//!
+//! - A quantum on a reserve is what the reserve earns in a round. If that is less than
+//!   [`Spindle::least_deep`], the volume has one in several rounds.
+//! - Slack is not paid by a reserve: a volume that had some is due when it would be without. A
+//!   quantum out of the slack ends when a deep volume is due, its own included.
+//! - What is left of a round is not worth the switches of another quantum if it is short: the next
+//!   volume is served a little before it is due, and has as much less to wait for in a later round.
+//! - Volumes that are due at about the same time go in the order in which they went before.
+//!
+//! Where emptying the drive's queue costs much ([`super::emptying`]) a round is as long as the
+//! period.
+
+use units::{DiskTime, Instant};
+
+use super::quantum::{After, Quantum, ROUND};
+use super::volume::Depth;
+use super::{COMPARED, Spindle};
+use crate::VolumeId;
+use crate::accounting::bucket::SignedInstant;
+
+/// The time in which a volume with a small reserve has one quantum.
+const SEVERAL_ROUNDS: DiskTime = DiskTime::from_millis(2_000);
+/// If a volume is due, those that are due within this part of a period from now are so at about the
+/// same time, and go in their order; unless it is due for longer than another part of a period.
+const SOON_DIVISOR: u64 = 10;
+const TIE_DIVISOR: u64 = 2;
+
+impl Spindle {
+    /// The least length of a deep volume's quantum on its reserve.
+    fn least_deep(&self) -> DiskTime {
+        debug_assert!(self.positions(), "rounds are of disks whose heads move");
+        DiskTime::from_nanos(self.batch_max.as_nanos() / 4)
+    }
+
+    /// Whether `volume` has rounds, so that its reserve does not pay for slack.
+    pub(super) fn has_rounds(&self, volume: VolumeId) -> bool {
+        debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
+        self.positions() && !self.volumes[volume.0 as usize].is_shallow()
+    }
+
+    /// The length of a quantum of a deep `volume` on its reserve.
+    pub(super) fn deep_length(&self, volume: VolumeId) -> DiskTime {
+        let entry = &self.volumes[volume.0 as usize];
+        debug_assert!(entry.account.has_reserve(), "a quantum on a reserve is paid");
+        let period = DiskTime::from(self.period);
+        let round = if self.has_deep_rival(volume) { self.rounds.length } else { period };
+        let round = round.min(period);
+        let least = self.least_deep();
+        let mut length = entry.account.reserved_of(round);
+        if length < least {
+            let several = (period + period).min(SEVERAL_ROUNDS).max(round);
+            length = entry.account.reserved_of(several).max(least);
+        }
+        debug_assert!(length >= least, "a quantum is worth its switches: {length}");
+        length - entry.overrun
+    }
+
+    /// A quantum of a deep `volume` begins: how long rounds are from now on.
+    pub(super) fn note_round(&mut self, volume: VolumeId, now: Instant) {
+        let period = DiskTime::from(self.period);
+        if self.has_deep_rival(volume) && self.empties_long(volume) {
+            self.rounds.long_until = now + self.period + self.period;
+        }
+        self.rounds.length = if now < self.rounds.long_until { period } else { ROUND };
+        debug_assert!(self.rounds.length > DiskTime::ZERO, "a round takes time");
+    }
+
+    /// The time by which `moment` is ahead of `now`; negative if it has passed.
+    fn ahead(moment: SignedInstant, now: Instant) -> DiskTime {
+        DiskTime::from_nanos(moment.0.saturating_sub(SignedInstant::at(now).0))
+    }
+
+    /// The deep volumes with early deadlines.
+    fn early_deep(&self) -> impl Iterator<Item = (SignedInstant, VolumeId)> + '_ {
+        let is_deep = |volume: VolumeId| !self.volumes[volume.0 as usize].is_shallow();
+        debug_assert!(self.shallow.len() <= self.orders.deadlines.len(), "shallow ones are listed");
+        self.orders.deadlines.early(COMPARED).filter(move |(_, volume)| is_deep(*volume))
+    }
+
+    /// The deep volume that goes next on its reserve, if one is due, or is before a quantum out of
+    /// the slack would be worth its switches: of those that are due at about the same time, the one
+    /// that was served least recently.
+    pub(super) fn next_deep(&self, now: Instant) -> Option<VolumeId> {
+        let earliest = self.early_deep().map(|(moment, _)| moment).min()?;
+        let part = |divisor: u64| DiskTime::from(self.period / divisor);
+        let shortest = DiskTime::from_nanos(self.least_deep().as_nanos() / 2);
+        let first = Self::ahead(earliest, now);
+        if first > shortest {
+            return None;
+        }
+        let latest = part(SOON_DIVISOR).max(shortest).min(first + part(TIE_DIVISOR));
+        debug_assert!(latest >= first, "the earliest is one of them");
+        let ties = self.early_deep().filter(|(moment, _)| Self::ahead(*moment, now) <= latest);
+        let next =
+            ties.map(|(_, volume)| volume).min_by_key(|volume| self.round_robin.last(*volume));
+        debug_assert!(next.is_some(), "the earliest is one of them");
+        next
+    }
+
+    /// Whether a quantum of `volume` that begins now is slack: no volume is due, or soon enough.
+    pub(super) fn begins_slack(&self, volume: VolumeId, now: Instant) -> bool {
+        debug_assert!(self.volumes[volume.0 as usize].head.is_some(), "a quantum has a request");
+        let is_deep = self.has_rounds(volume);
+        self.orders.due(now).is_none() && !(is_deep && self.next_deep(now) == Some(volume))
+    }
+
+    /// The time until a deep volume is due for which `quantum` ends, beside what its volume has in
+    /// the drive: of those with early deadlines. Slack is what no volume is due for.
+    pub(super) fn until_other(&self, quantum: Quantum, now: Instant) -> Option<DiskTime> {
+        let is_slack = quantum.from_slack && quantum.depth == Depth::Deep && self.positions();
+        if quantum.after == After::Other && !is_slack {
+            return None;
+        }
+        debug_assert_eq!(quantum.depth, Depth::Deep, "shallow quanta have a length of their own");
+        let is_other = |volume: VolumeId| is_slack || volume != quantum.volume;
+        let others = self.early_deep().filter(|(_, volume)| is_other(*volume));
+        let deadline = others.map(|(deadline, _)| deadline).min()?;
+        let entry = &self.volumes[quantum.volume.0 as usize];
+        let drain = entry.drains.drain(entry.running, self.estimates.random);
+        debug_assert!(drain >= DiskTime::ZERO, "a drain takes time");
+        Some(Self::ahead(deadline, now) - drain)
+    }
+}
+
+const _: () = assert!(SOON_DIVISOR > TIE_DIVISOR && SEVERAL_ROUNDS.as_nanos() > ROUND.as_nanos());
