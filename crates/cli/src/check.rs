@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use api::StreamPart;
 use clap::Args;
 use config::limits::ERRORS_MAX;
-use config::{ConfigError, Plan, PoolVolume, Purpose};
+use config::{ConfigError, DiskIndex, Plan, PoolVolume, Purpose};
 use console::{ExitStatus, eprintln, print, println, table};
 use serde::Serialize;
 use stats::SCHEMA;
@@ -30,6 +30,9 @@ struct Checked {
     /// Of a config without errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stream_parts: Vec<PartShown>,
+    /// What a new pool would refuse and one that is there may have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 /// One error.
@@ -74,14 +77,18 @@ pub(crate) fn run(check: &Check, json: bool) -> anyhow::Result<ExitStatus> {
         Err(errors) => (errors.iter().map(shown).collect(), Vec::new(), Vec::new()),
     };
     let ok = errors.is_empty();
+    let warnings: Vec<String> = checked.iter().filter_map(not_created).collect();
     if json {
         let (file, stream_parts) = (file.clone(), parts);
-        let checked = Checked { schema: SCHEMA, file, ok, errors, disks, stream_parts };
+        let checked = Checked { schema: SCHEMA, file, ok, errors, disks, stream_parts, warnings };
         println!("{}", serde_json::to_string(&checked)?);
     } else if ok {
         print!("{}", table_of(&disks));
         if !parts.is_empty() {
             print!("\n{}", table_of_parts(&parts));
+        }
+        for warning in &warnings {
+            eprintln!("warning: {warning}");
         }
     } else {
         for error in &errors {
@@ -93,6 +100,14 @@ pub(crate) fn run(check: &Check, json: bool) -> anyhow::Result<ExitStatus> {
     }
     let count = checked.map_or_else(|errors| errors.len(), |_| 0);
     Err(console::bad_input(summary(&file, count)))
+}
+
+/// Why a new pool would not have the volumes of the plan. A pool that is there may have them, and
+/// is served: a mirror, for example, whose copies were placed before its disks had domains.
+fn not_created(plan: &Plan) -> Option<String> {
+    let refused = plan.pool.as_ref()?.create(&plan.disks).err()?;
+    let volume = refused.volume.map_or_else(String::new, |name| format!(" volume \"{name}\""));
+    Some(format!("line {}: a new pool refuses{volume}: {}", refused.line, refused.reason))
 }
 
 fn summary(file: &str, count: usize) -> String {
@@ -117,17 +132,23 @@ fn shown(error: &ConfigError) -> Shown {
 
 fn disks(plan: &Plan) -> Vec<DiskShown> {
     let disk = |(index, disk): (usize, &config::Disk)| {
-        let volumes = plan.volumes.iter().filter(|volume| volume.disk.0 == index);
-        let reserves = volumes.clone().map(|volume| volume.contract.reserve);
-        let reserved = reserves.fold(Share::NONE, |sum, reserve| {
-            sum.checked_add(reserve).expect("the reserves of a checked config fit the disk")
-        });
+        let own = plan.volumes.iter().filter(|volume| volume.disk.0 == index);
+        let pool = plan.pool.iter().filter(|pool| pool.disks.contains(&DiskIndex(index)));
+        let pooled = pool.clone().flat_map(|pool| &pool.volumes);
+        let pooled = pooled.filter(|volume| volume.parts.iter().any(|part| part.disk.0 == index));
+        let reserves = own.clone().map(|volume| volume.contract.reserve);
+        let of_pool = pooled.clone().map(|volume| volume.contract(DiskIndex(index)).reserve);
+        let of_pool_itself = pool.flat_map(|pool| pool.own_contracts(disk));
+        let of_pool_itself = of_pool_itself.map(|(_, contract)| contract.reserve);
+        let reserves = reserves.chain(of_pool).chain(of_pool_itself);
+        let reserved = reserves
+            .fold(Share::NONE, |sum, reserve| sum.checked_add(reserve).unwrap_or(Share::ALL));
         DiskShown {
             name: disk.name.clone(),
             drive: disk.drive.name.clone(),
             policy: disk.policy.to_string(),
             size_bytes: disk.drive.model.capacity().bytes().0,
-            volumes: volumes.count(),
+            volumes: own.count() + pooled.count(),
             reserved: reserved.to_string(),
             available: Share::ALL.saturating_sub(reserved).to_string(),
         }

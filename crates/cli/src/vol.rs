@@ -293,8 +293,20 @@ fn stream_bytes(bytes: &StreamBytes) -> String {
     )
 }
 
+/// When each disk keeps a stream in parts.
+fn spans(volume: &Volume) -> String {
+    let parts = volume.stream.iter().flat_map(|stream| &stream.parts);
+    let span = |StreamPart { disk, from_s, until_s, .. }: &StreamPart| {
+        format!("{disk} {from_s:.0}-{until_s:.0} s")
+    };
+    let spans: Vec<String> = parts.map(span).collect();
+    if spans.is_empty() { "-".to_owned() } else { spans.join(", ") }
+}
+
 fn volumes(volumes: &[Volume]) -> String {
-    let head = [
+    // Few pools have streams in parts.
+    let has_spans = volumes.iter().any(|volume| spans(volume) != "-");
+    let mut head = vec![
         "volume",
         "disk",
         "size",
@@ -310,8 +322,11 @@ fn volumes(volumes: &[Volume]) -> String {
         "disk time",
         "requests",
     ];
+    if has_spans {
+        head.push("spans");
+    }
     let row = |volume: &Volume| {
-        vec![
+        let mut row = vec![
             volume.name.clone(),
             volume.disk.clone(),
             volume.size.clone(),
@@ -329,7 +344,9 @@ fn volumes(volumes: &[Volume]) -> String {
             volume.clients(),
             format!("{:.3} s", volume.disk_time_s),
             volume.requests.to_string(),
-        ]
+        ];
+        row.extend(has_spans.then(|| spans(volume)));
+        row
     };
     table::text(&head, &volumes.iter().map(row).collect::<Vec<_>>())
 }

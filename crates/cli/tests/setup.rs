@@ -95,6 +95,10 @@ fn check_shows_when_each_disk_keeps_a_stream_in_parts() {
     assert!(lines.ends_with(&shown), "{ran:?}");
     let checked = spindle(scratch.path(), &["check", &file, "--json"]).json();
     assert_eq!(checked["stream_parts"][1]["from_s"], 16.0, "{checked}");
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let listed = spindle(scratch.path(), &["vol", "ls"]);
+    assert!(listed.stdout.contains("  d0 0-27 s, d1 16-37 s"), "{listed:?}");
+    server.stop();
 }
 
 #[test]
@@ -114,4 +118,29 @@ fn doctor_judges_the_machine_and_the_real_disks_of_a_config() {
     let missing = scratch.write("bad.toml", "[[disk]]\nname = \"d0\"\n");
     let refused = spindle(scratch.path(), &["doctor", &missing]);
     assert!(refused.refusal().contains("field `drive`"), "{refused:?}");
+}
+
+#[test]
+fn check_counts_what_a_pool_has_of_its_disks_and_warns_of_copies_in_one_domain() {
+    let scratch = Scratch::new();
+    let disk = |name: &str, domain: &str| {
+        format!("[[disk]]\nname = \"{name}\"\ndrive = \"atlas-ii\"\ndomain = \"{domain}\"\n")
+    };
+    let pool = "[pool]\ndisks = [\"d0\", \"d1\"]\nmetadata_share = \"1%\"\n\
+                relocation_share = \"5%\"\n[[pool.volume]]\nname = \"m\"\nsize = \"30MiB\"\n\
+                layout = \"mirror\"\nreserve = \"20%\"\n";
+    let plan = |other| format!("{}{}{pool}", disk("d0", "shelf"), disk("d1", other));
+    let file = scratch.write("plan.toml", plan("other"));
+    let checked = spindle(scratch.path(), &["check", &file, "--json"]).json();
+    for disk in checked["disks"].as_array().expect("a list") {
+        assert_eq!((&disk["volumes"], &disk["reserved"]), (&1.into(), &"26%".into()), "{checked}");
+    }
+    assert!(checked.get("warnings").is_none(), "{checked}");
+    // A pool that is there is served, so that it is no error.
+    scratch.write("plan.toml", plan("shelf"));
+    let ran = spindle(scratch.path(), &["check", &file]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("warning: line ") && ran.stderr.contains("\"m\""), "{ran:?}");
+    let checked = spindle(scratch.path(), &["check", &file, "--json"]).json();
+    assert_eq!(checked["warnings"].as_array().expect("a list").len(), 1, "{checked}");
 }

@@ -6,7 +6,7 @@ use config::{DiskIndex, Plan};
 use spindle_sim::Simulation;
 use units::{Duration, Instant};
 
-const DISKS: &str = "duration = \"24s\"\n[[disk]]\nname = \"d0\"\ndrive = \"hgst-7k8\"\n\
+const DISKS: &str = "duration = \"170s\"\n[[disk]]\nname = \"d0\"\ndrive = \"hgst-7k8\"\n\
                      [[disk]]\nname = \"d1\"\ndrive = \"hgst-7k8\"\n\
                      [[disk]]\nname = \"d2\"\ndrive = \"hgst-7k8\"\n\
                      [pool]\ndisks = [\"d0\", \"d1\", \"d2\"]\n";
@@ -162,4 +162,82 @@ fn a_rebuild_beside_idle_neighbours_runs_at_nine_tenths_of_the_sequential_rate()
     let (sequential, rebuilt) = (sequential(), rebuilt(&format!("{MIRROR}{IDLE}")));
     println!("{rebuilt} of {sequential} MiB/s: {}", rebuilt / sequential);
     assert!(rebuilt / sequential >= 0.9, "{}", rebuilt / sequential);
+}
+
+/// Volumes with reserves of 40 and 30 % and a stream on each disk that a rebuild reads or writes.
+fn busy_neighbours() -> String {
+    let volume = |name: &str, (disk, rest): (&str, &str), contract: &str| {
+        format!(
+            "[[pool.volume]]\nname = \"{name}-{disk}\"\nsize = \"256MiB\"\n{rest}\n{contract}\n"
+        )
+    };
+    let load = |name: &str, disk: &str, rest: &str| {
+        format!("[[workload]]\nvolume = \"{name}-{disk}\"\nop = \"read\"\naccess = {rest}\n")
+    };
+    let random = "\"random\"\nblock = \"4KiB\"\noutstanding = 32";
+    let stream = "stream = { bandwidth = \"1MB/s\", block = \"1MB\" }";
+    // What is on the disk that is replaced has another copy.
+    let copied = ("d1", "layout = \"mirror\"\ndisks = [\"d1\", \"d2\"]");
+    let of_disk = |disk: (&str, &str)| {
+        let volumes = [
+            volume("forty", disk, "reserve = \"40%\""),
+            volume("thirty", disk, "reserve = \"30%\""),
+            volume("stream", disk, stream),
+        ];
+        let loads = [
+            load("forty", disk.0, random),
+            load("thirty", disk.0, random),
+            load("stream", disk.0, "\"stream\""),
+        ];
+        [volumes.concat(), loads.concat()].concat()
+    };
+    [of_disk(("d0", "disks = [\"d0\"]")), of_disk(copied)].concat()
+}
+
+/// The share of the written disk's time that a rebuild of a large mirror has, beside `rest`, and
+/// its blocks a second: from one record to another, some 30 s later.
+fn floor(limit: &str, rest: &str) -> (f64, f64) {
+    let rebuild = format!("\"20%\"{limit} }}");
+    let mirror = MIRROR.replace("4GiB", "64GiB").replace("\"20%\" }", &rebuild);
+    let mut simulation =
+        Simulation::new(&plan(&format!("relocation_share = \"1%\"\n{mirror}{rest}")));
+    simulation.run_until(Instant::ZERO + Duration::from_secs(1));
+    simulation.replace_disk(DiskIndex(1));
+    let mut recorded_after = |seconds: u64| {
+        let mut now = Instant::ZERO + Duration::from_secs(seconds);
+        simulation.run_until(now);
+        let before = simulation.stale_blocks();
+        while simulation.stale_blocks() == before {
+            now += Duration::from_millis(10);
+            simulation.run_until(now);
+        }
+        let report = simulation.report();
+        let kept = report.volumes.iter().filter_map(|one| one.deadlines.as_ref());
+        assert_eq!(kept.map(|kept| kept.missed).sum::<u64>(), 0, "no block of a stream is late");
+        let pool = report.pool.as_ref().expect("there is one");
+        let part = pool.parts.iter().find(|part| part.name == "rebuild on d1");
+        let seconds = now.since(Instant::ZERO).as_secs_f64();
+        let spent = part.expect("it is there").disk_time_share * seconds;
+        (seconds, spent, u32::try_from(simulation.stale_blocks()).expect("few"))
+    };
+    // The copies of the neighbours are equal by then.
+    let (before, after) = (recorded_after(40), recorded_after(70));
+    assert!(after.2 > 0, "it is still rebuilding");
+    let seconds = after.0 - before.0;
+    ((after.1 - before.1) / seconds, f64::from(before.2 - after.2) / seconds)
+}
+
+/// It has the floor's time, whatever its neighbours do, and makes as much equal in it.
+#[test]
+fn a_rebuild_has_the_time_of_its_floor_within_a_twentieth() {
+    let limit = ", limit = \"20%\"";
+    let (alone, beside) = (floor(limit, IDLE), floor(limit, &busy_neighbours()));
+    let slack = floor("", &busy_neighbours());
+    println!("{alone:.4?} alone, {beside:.4?} beside others, {slack:.4?} with slack");
+    for (share, _) in [alone, beside] {
+        assert!((0.19..=0.21).contains(&share), "{share} of a floor and limit of a fifth");
+    }
+    assert!(slack.0 >= 0.19, "{} of a floor of a fifth", slack.0);
+    let kept = beside.1 / alone.1;
+    assert!((0.95..=1.05).contains(&kept), "{kept} of its speed alone");
 }

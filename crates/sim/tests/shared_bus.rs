@@ -145,6 +145,8 @@ fn a_bus_that_is_not_there_or_of_no_use_is_refused_with_its_line() {
     let refused = |text: &str| parse(text).expect_err("it is refused");
     assert!(refused(&disk("a")).contains("there is none"));
     assert!(refused(&(table.to_owned() + &disk("b"))).contains("one of the buses \"a\""));
+    let unused = refused(&(table.to_owned() + &disk("a").replace("bus = \"a\"\n", "")));
+    assert!(unused.contains("bus.toml:2") && unused.contains("the bus of a disk"), "{unused}");
     let slow = table.replace("10MB", "10kB") + &disk("a");
     assert!(refused(&slow).contains("bus.toml:3"), "{}", refused(&slow));
     let null = table.to_owned()

@@ -50,6 +50,19 @@ pub(crate) fn check<'a>(
     Ok(Buses { names, buses })
 }
 
+/// Refuses a bus that is on no disk: `bus` may be missing where its disks are described.
+pub(crate) fn refuse_unused(
+    tables: &[Table<'_>],
+    Buses { buses, .. }: &Buses<'_>,
+) -> Result<(), InputError> {
+    debug_assert_eq!(tables.len(), buses.len(), "one of each table");
+    let Some((table, bus)) = tables.iter().zip(buses).find(|(_, bus)| bus.disks == 0) else {
+        return Ok(());
+    };
+    let name = table.require("name", "a name")?;
+    Err(name.refuse(format_args!("the bus of a disk: `bus = \"{}\"` of a [[disk]]", bus.name)))
+}
+
 impl Buses<'_> {
     /// The bus that a disk's table names, if it names one.
     pub(crate) fn of(&self, disk: &Table<'_>) -> Result<Option<Bus>, InputError> {

@@ -85,6 +85,7 @@ impl Plan {
         let bus_tables = top.tables("bus", &keys::BUS, DISKS_MAX)?;
         let buses = bus::check(&bus_tables, &disk_tables)?;
         let mut disks = disk::check(&disk_tables, &buses, (base_dir, known))?;
+        bus::refuse_unused(&bus_tables, &buses)?;
         write_buffer::divide(&top, &disk_tables, &mut disks)?;
         pool::check_spares(&disk_tables, pool_table.as_ref())?;
         let pool = pool_table.as_ref().map(|table| pool::head(table, &disks)).transpose()?;

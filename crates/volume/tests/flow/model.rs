@@ -108,10 +108,15 @@ impl Cell {
         }
     }
 
-    /// A flush has failed: what copies have lost may be lost.
-    pub(crate) fn fail_flush(&mut self) {
-        for version in self.versions.iter_mut().filter(|one| one.is_suspect()) {
-            version.certainty = Certainty::Unsure;
+    /// A flush that was submitted at `since` has failed: what copies have lost may be lost, and so
+    /// may be all that was answered before it and was not durable, whether it is known that a copy
+    /// has lost it or not.
+    pub(crate) fn fail_flush(&mut self, since: u64) {
+        for version in self.versions.iter_mut().filter(|one| !one.durable) {
+            let is_told = version.answered.is_some_and(|answered| answered < since);
+            if version.is_suspect() || is_told {
+                version.certainty = Certainty::Unsure;
+            }
         }
     }
 

@@ -124,3 +124,41 @@ fn a_block_that_cannot_be_read_holds_back_no_other() {
     world.drain();
     assert!(world.flow.pool().is_redundant());
 }
+
+/// What would be lost with one more disk is made equal first, whatever the order of the volumes.
+#[test]
+fn blocks_with_one_whole_copy_are_made_equal_before_those_with_two() {
+    let mut world = World::new(1, 3);
+    for (name, copies) in [("three", 3), ("two", 2)] {
+        let layout = Layout::Mirror(Copies::new(copies).unwrap());
+        let disks = (0..u32::from(copies)).map(DiskId).collect();
+        let (name, size, zone) = (name.to_owned(), Blocks(12), Zone::Any);
+        let volume = NewVolume { name, size, layout, zone, thin: false, seed: 1, disks };
+        world.change(Operation::Create(volume));
+        world.drain();
+    }
+    let [three, two] =
+        ["three", "two"].map(|name| world.flow.pool().state().named(name).unwrap().0);
+    assert!(three < two, "the safer one comes first among the volumes");
+    world.dead.insert(1);
+    write(&mut world, three, 0, 12);
+    write(&mut world, two, 0, 12);
+    world.drain();
+    world.dead.clear();
+    world.flow.pause_resync(true);
+    world.change(Operation::TakeBack { disk: DiskId(1) });
+    world.drain();
+    world.flow.pause_resync(false);
+    world.listen();
+    let lacking = |world: &World, id| {
+        let pool = world.flow.pool();
+        pool.shortfall(pool.state().volume(id).unwrap()).copies
+    };
+    assert_eq!((lacking(&world, three), lacking(&world, two)), (12, 12));
+    while lacking(&world, two) > 0 {
+        assert_eq!(lacking(&world, three), 12, "it has two whole copies");
+        assert!(world.step(), "it goes on");
+    }
+    world.drain();
+    assert!(world.flow.pool().is_redundant());
+}

@@ -329,7 +329,9 @@ impl World {
                 }
             }
             Op::Flush => {
-                self.volumes.get_mut(&volume).into_iter().flatten().for_each(Cell::fail_flush);
+                for cell in self.volumes.get_mut(&volume).into_iter().flatten() {
+                    cell.fail_flush(submitted);
+                }
             }
             Op::Read | Op::Seek => {}
             Op::Write | Op::Trim | Op::WriteZeroes => {

@@ -12,9 +12,24 @@ pub(crate) const RESYNCS_MAX: usize = 2;
 /// The short operations that follow one for which something waited.
 pub(crate) const RESYNC_SHORTS_MAX: u32 = 8;
 
+/// What a pass makes equal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ResyncStage {
+    /// Blocks of which one whole copy is left at most: another loss would take them.
+    #[default]
+    Endangered,
+    /// All others.
+    Rest,
+}
+
 /// A pass over the mirrors of a pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resync {
+    /// What it makes equal now.
+    pub(crate) stage: ResyncStage,
+    /// Whether the pass begins again when the operations in progress have ended: another disk may
+    /// have lost blocks that it had put off.
+    pub(crate) begins_again: bool,
     /// The next block to examine.
     pub(crate) cursor: Option<(PoolVolumeId, VolumeBlock)>,
     /// Operations in progress.

@@ -1,8 +1,10 @@
 //! Resynchronisation: blocks whose copies differ, or may, are made equal, a few at a time.
 //!
 //! What is to be done is not stored here: the pool knows which copies are stale, unreadable or
-//! unsynced. A pass goes over all mirrors; one that found nothing, or only what cannot be mended
-//! now, is followed by the next when a disk has come back or another copy fell behind.
+//! unsynced. A pass goes over all mirrors twice: first for blocks of which one whole copy is left
+//! at most, then for all others. It begins again when a disk is lost. One that found nothing, or
+//! only what cannot be mended now, is followed by the next when a disk has come back or another
+//! copy fell behind.
 //!
 //! An operation copies all of its blocks, then flushes the disks that it wrote to, once, and then
 //! one record says that they are equal. Writes to its blocks wait meanwhile. The first that waits
@@ -13,7 +15,7 @@ use crate::location::DiskId;
 use crate::pool::flow::change::{PendingChange, Stage};
 use crate::pool::flow::core::Flow;
 use crate::pool::flow::request::blocks;
-use crate::pool::flow::resync::{RESYNC_SHORTS_MAX, RESYNCS_MAX};
+use crate::pool::flow::resync::{RESYNC_SHORTS_MAX, RESYNCS_MAX, ResyncStage};
 use crate::pool::flow::run_mirrors::RETRIES_MAX;
 use crate::pool::flow::values::{ChangeId, ChangeOutcome, ResyncProgress};
 use crate::pool::limits::{RESYNC_BLOCKS_MAX, RESYNC_SHORT_BLOCKS};
@@ -61,6 +63,7 @@ impl Flow {
     pub(crate) fn issue_resyncs(&mut self) -> bool {
         if self.resync.epoch != self.pool.redundancy.epoch {
             self.resync.epoch = self.pool.redundancy.epoch;
+            self.resync.begins_again = true;
             self.resync.wake();
         }
         let idle = self.resync_paused || self.resync.resting || self.pool.is_poisoned();
@@ -71,12 +74,24 @@ impl Flow {
             self.resync.resting = self.resync.running == 0;
             return false;
         }
+        if self.resync.begins_again {
+            if self.resync.running > 0 {
+                return false;
+            }
+            self.resync.begins_again = false;
+            self.begin_stage(ResyncStage::Endangered);
+        }
         let mut progressed = false;
         while self.resync.running < RESYNCS_MAX {
             let Some((volume, first)) = self.next_unequal() else {
-                if self.resync.running == 0 {
-                    progressed |= self.finish_resync_pass();
+                if self.resync.running > 0 {
+                    break;
                 }
+                if self.resync.stage == ResyncStage::Endangered {
+                    self.begin_stage(ResyncStage::Rest);
+                    continue;
+                }
+                progressed |= self.finish_resync_pass();
                 break;
             };
             let longest = self.resync.blocks_max(volume, first);
@@ -156,6 +171,13 @@ impl Flow {
         }
     }
 
+    /// The pass goes over the mirrors from the front.
+    fn begin_stage(&mut self, stage: ResyncStage) {
+        assert_eq!(self.resync.running, 0, "what is in progress is not made equal twice");
+        (self.resync.stage, self.resync.cursor) = (stage, None);
+        self.resync.singly.clear();
+    }
+
     /// The next blocks of this pass.
     fn next_unequal(&self) -> Option<(PoolVolumeId, VolumeBlock)> {
         let start = (PoolVolumeId(0), VolumeBlock(0));
@@ -164,15 +186,19 @@ impl Flow {
         let volumes = self.pool.state().volumes.range(from..).map(|(id, _)| *id);
         volumes.into_iter().find_map(|id| {
             let block = if id == from { block } else { VolumeBlock(0) };
-            Some((id, self.pool.next_unequal(id, block)?))
+            let next = match self.resync.stage {
+                ResyncStage::Endangered => self.pool.next_endangered(id, block),
+                ResyncStage::Rest => self.pool.next_unequal(id, block),
+            };
+            Some((id, next?))
         })
     }
 
     /// Ends a pass. Returns whether something follows at once.
     fn finish_resync_pass(&mut self) -> bool {
         assert_eq!(self.resync.running, 0, "a pass ends with its last operation");
-        let began = self.resync.cursor.take().is_some();
-        self.resync.singly.clear();
+        let began = self.resync.cursor.is_some();
+        self.begin_stage(ResyncStage::Endangered);
         assert!(self.resync.cursor.is_none(), "the next pass begins at the front");
         if self.resync.failures > 0 {
             self.resync.tries += 1;

@@ -249,17 +249,95 @@ impl Pool {
         let count = volume.size.0.saturating_sub(from.0);
         let columns = (0..volume.columns.len()).filter_map(|column| {
             let rows = volume.rows(column, from.0, count);
-            let mut runs = volume.columns[column].within(rows.start, rows.end - rows.start);
-            let row = runs.find_map(|run| {
-                let first = self.first_unequal(run.place)?;
-                Some(run.row + (first - run.place.block))
-            })?;
+            let row = self.first_lacking(volume, column, rows, true)?;
             Some(volume.block(column, row))
         });
         let first = columns.min();
         debug_assert!(first.is_none_or(|first| from <= first), "a pass goes forward");
         debug_assert!(first.is_none_or(|first| first.0 < volume.size.0), "within the volume");
         first
+    }
+
+    /// The first block of a mirror from `from` on that is to be made equal, and of which one whole
+    /// copy is left at most.
+    pub(crate) fn next_endangered(
+        &self,
+        id: PoolVolumeId,
+        from: VolumeBlock,
+    ) -> Option<VolumeBlock> {
+        let volume = self.state.volume(id).filter(|volume| volume.layout.is_mirror())?;
+        let (copies, columns) = (volume.columns.len(), volume.width() as usize);
+        if copies == 2 * columns {
+            // A block with a copy that lacks it has one other.
+            return self.next_unequal(id, from);
+        }
+        let count = volume.size.0.saturating_sub(from.0);
+        let of_column = |column: usize| {
+            let rows = volume.rows(column, from.0, count);
+            let row = self.first_endangered(volume, column, rows)?;
+            Some(volume.block(column, row))
+        };
+        let first = (0..copies).filter_map(of_column).min();
+        debug_assert!(first.is_none_or(|first| from <= first), "a pass goes forward");
+        first
+    }
+
+    /// Asserts of small mirrors that the first endangered block is the first of which two copies
+    /// lack it.
+    pub(crate) fn check_endangered(&self) {
+        const SMALL: u32 = 64;
+        let mirrors = self.state.volumes().filter(|(_, volume)| volume.layout.is_mirror());
+        for (id, volume) in mirrors.filter(|(_, volume)| volume.size.0 <= SMALL) {
+            let is_lacking = |place: &BlockExtent| {
+                !self.is_live(place.disk) || self.first_unequal(*place).is_some()
+            };
+            let mut blocks = (0..volume.size.0).map(VolumeBlock);
+            let first = blocks.find(|block| {
+                let lacking: Vec<_> = volume.copies(*block).filter(is_lacking).collect();
+                let is_mendable = lacking.iter().any(|place| self.is_live(place.disk));
+                is_mendable && (lacking.len() >= 2 || volume.layout.copies() == 2)
+            });
+            let found = self.next_endangered(id, VolumeBlock(0));
+            assert!(found == first, "{id:?}: {found:?} is found, and {first:?} is the first");
+        }
+    }
+
+    /// The first of these rows in which a copy is to be made equal and another is not whole. Each
+    /// of the two is looked up from where the other one is, so that runs are passed as a whole.
+    fn first_endangered(&self, volume: &Volume, column: usize, rows: Range<u32>) -> Option<u32> {
+        let mut row = rows.start;
+        loop {
+            row = self.first_lacking(volume, column, row..rows.end, true)?;
+            let others = volume.copies_of(column).filter(|other| *other != column);
+            let lacking = |other| self.first_lacking(volume, other, row..rows.end, false);
+            let next = others.filter_map(lacking).min()?;
+            debug_assert!(rows.contains(&next), "one of the rows");
+            if next == row {
+                return Some(row);
+            }
+            row = next;
+        }
+    }
+
+    /// The first of these rows in which a copy is not whole; with `is_live`, in which it can be
+    /// made equal.
+    fn first_lacking(
+        &self,
+        volume: &Volume,
+        column: usize,
+        rows: Range<u32>,
+        is_live: bool,
+    ) -> Option<u32> {
+        let mut runs = volume.columns[column].within(rows.start, rows.end - rows.start);
+        let row = runs.find_map(|run| {
+            if !is_live && !self.is_live(run.place.disk) {
+                return Some(run.row);
+            }
+            let first = self.first_unequal(run.place)?;
+            Some(run.row + (first - run.place.block))
+        });
+        debug_assert!(row.is_none_or(|row| rows.contains(&row)), "one of the rows");
+        row
     }
 
     /// The first block of a place that is to be brought up to date.

@@ -552,5 +552,6 @@ impl Pool {
             assert!(self.allocators[&id] == expected, "the expected of disk {} are right", id.0);
         }
         assert!(self.allocators.len() == self.state.disks.len(), "a space each");
+        self.check_endangered();
     }
 }
