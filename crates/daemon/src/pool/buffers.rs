@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use backend::Failure;
 use nbd::{ClientRequestId, Errno, Transport};
-use units::{Op, Operation, Sectors};
+use units::{Extent, Op, Operation, Sectors};
 use volume::pool::flow::{CopyId, PoolRequestId};
+use volume::pool::sums::{SUM_SECTORS, Sum, whole_sums};
 
 use crate::slots::Slots;
 
@@ -16,6 +17,8 @@ pub(super) struct BufferedRequest {
     operation: Operation,
     /// The bytes to write, or those read so far.
     data: Vec<u8>,
+    /// The checksums of the whole 4 KiB that it writes, if they were computed.
+    sums: Option<Vec<Sum>>,
     /// Whether its bytes are written more than once: to each copy, and again without a disk that
     /// failed.
     is_mirrored: bool,
@@ -45,12 +48,16 @@ pub(super) struct Buffers {
 
 impl Buffers {
     /// Takes a client's request to a volume that is a mirror, or is none.
-    pub(super) fn insert(&mut self, request: nbd::Request, is_mirrored: bool) -> PoolRequestId {
+    pub(super) fn insert(
+        &mut self,
+        (request, sums): (nbd::Request, Option<Vec<Sum>>),
+        is_mirrored: bool,
+    ) -> PoolRequestId {
         let nbd::Request { id, operation, mut data, .. } = request;
         if operation.op == Op::Read {
             data.clear();
         }
-        let request = BufferedRequest { id, operation, data, is_mirrored };
+        let request = BufferedRequest { id, operation, data, sums, is_mirrored };
         PoolRequestId(self.requests.insert(request))
     }
 
@@ -73,6 +80,29 @@ impl Buffers {
         }
         let start = at.bytes_usize();
         request.data[start..start + len.bytes_usize()].to_vec()
+    }
+
+    /// The checksums of the whole 4 KiB of a piece that writes to this extent of a disk, if they
+    /// were computed. Blocks begin at whole 4 KiB of volumes and of disks.
+    pub(super) fn sums(
+        &mut self,
+        id: PoolRequestId,
+        at: Sectors,
+        extent: Extent,
+    ) -> Option<Vec<Sum>> {
+        let request = self.requests.get_mut(id.0);
+        let start = request.operation.extent.start + at;
+        if start.0 % SUM_SECTORS != extent.start.0 % SUM_SECTORS {
+            return None;
+        }
+        if extent.len == request.operation.extent.len && !request.is_mirrored {
+            return request.sums.take();
+        }
+        let sums = request.sums.as_ref()?;
+        let part = whole_sums(Extent::new(start, extent.len));
+        let first = whole_sums(request.operation.extent).start;
+        let index = |sum: u64| usize::try_from(sum - first).expect("a request is in memory");
+        Some(sums.get(index(part.start)..index(part.end))?.to_vec())
     }
 
     /// Stores what a piece of a request has read. Of one that failed nothing is stored: what the

@@ -2,6 +2,7 @@
 
 use backend::Failure;
 use checksum::crc64;
+use crc_fast::CrcAlgorithm;
 use units::Extent;
 use volume::pool::flow::{Digest, PieceId};
 use volume::pool::sums::{SUM_SECTORS, Sum, whole_sums};
@@ -35,7 +36,8 @@ impl ReadData {
 
 /// The checksum of 4 KiB: CRC-32C.
 pub(crate) fn sum_of(bytes: &[u8]) -> Sum {
-    Sum::of(crc32c::crc32c(bytes))
+    let crc = crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes);
+    Sum::of(u32::try_from(crc).expect("it has 32 bits"))
 }
 
 /// The checksums of the whole 4 KiB of an extent, of which these are the bytes.

@@ -19,11 +19,12 @@ use volume::pool::flow::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PieceId, PoolRequestId,
     Work,
 };
-use volume::pool::{DiskUid, Domains, Layout, Operation, Pool, PoolVolumeId, UnixTime};
+use volume::pool::sums::Sum;
+use volume::pool::{DiskUid, Layout, Operation, Pool, PoolVolumeId, UnixTime};
 
 use super::accounts::{PoolDisk, PoolVolumeAccounts};
 use super::buffers::Buffers;
-use super::piece::{PieceDone, ReadData, ReadUse};
+use super::piece::{PieceDone, ReadData, ReadUse, sums_of};
 use super::resync_trend::{ResyncTrend, Trends};
 use super::sums::{Issue, PoolSums, SumsUse};
 use super::view::{SpareViews, ViewParts, bytes, scrub_left};
@@ -31,6 +32,8 @@ use crate::disk::inbox::Inbox;
 use crate::disk::message::Message;
 use crate::disk::request::{DiskRequest, Origin};
 use crate::stop_signal::StopSignal;
+
+mod members;
 
 /// The use of a piece's result.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +56,8 @@ pub(crate) struct PoolService {
     idle: Condvar,
     /// The end of maintenance.
     maintenance: StopSignal,
+    /// Whether one of its disks has a checksum area.
+    has_sums: bool,
     /// The inboxes of the daemon's disks.
     inboxes: Vec<Arc<Inbox>>,
     handle: Handle,
@@ -89,6 +94,7 @@ impl PoolService {
         inboxes: Vec<Arc<Inbox>>,
         handle: Handle,
     ) -> Self {
+        let has_sums = pool.state().disks().any(|(_, disk)| disk.has_sums);
         let inner = Inner {
             flow: Flow::new(pool),
             disks,
@@ -109,6 +115,7 @@ impl PoolService {
             inner: Mutex::new(inner),
             idle: Condvar::new(),
             maintenance: StopSignal::default(),
+            has_sums,
             inboxes,
             handle,
         }
@@ -161,15 +168,30 @@ impl PoolService {
         if requests.is_empty() {
             return;
         }
+        let mut sums = self.sums_of_writes(requests).into_iter();
         let mut inner = self.inner();
         for (volume, request) in requests.drain(..) {
+            let sums = sums.next().flatten();
             let (operation, no_hole) = (request.operation, request.no_hole);
             let found = inner.flow.pool().state().volume(volume);
             let is_mirrored = found.is_some_and(|volume| volume.layout.is_mirror());
-            let id = inner.buffers.insert(request, is_mirrored);
+            let id = inner.buffers.insert((request, sums), is_mirrored);
             inner.flow.submit(id, volume, operation, no_hole);
         }
         self.advance(&mut inner);
+    }
+
+    /// The checksums of what each request writes, of a pool that has some. They are computed before
+    /// the pool's lock is taken.
+    fn sums_of_writes(&self, requests: &[(PoolVolumeId, nbd::Request)]) -> Vec<Option<Vec<Sum>>> {
+        if !self.has_sums {
+            return Vec::new();
+        }
+        let writes = |request: &nbd::Request| request.operation.op == Op::Write;
+        let sums = |request: &nbd::Request| {
+            writes(request).then(|| sums_of(request.operation.extent, &request.data))
+        };
+        requests.iter().map(|(_, request)| sums(request)).collect()
     }
 
     /// Takes completed pieces; leaves the vector empty.
@@ -321,95 +343,6 @@ impl PoolService {
         self.inner().accounts.clone()
     }
 
-    /// Tells the pool which of its disks fail together, and of one that is about to join.
-    pub(crate) fn set_domains(
-        &self,
-        disks: &[config::Disk],
-        joining: Option<(DiskUid, DiskIndex)>,
-    ) {
-        let numbers = config::domain_numbers(disks);
-        let mut inner = self.inner();
-        let state = inner.flow.pool().state();
-        let there = inner.disks.iter();
-        let there = there.filter_map(|(id, member)| Some((state.disk(*id)?.uid, member.disk)));
-        let number = |(uid, disk): (DiskUid, DiskIndex)| Some((uid, numbers[disk.0]?));
-        let domains = Domains::new(there.chain(joining).filter_map(number));
-        inner.flow.set_domains(domains);
-    }
-
-    /// Prepares for a disk that is being added, to which the pool will give a number.
-    pub(crate) fn begin_join(&self, uid: DiskUid, disk: PoolDisk) {
-        let previous = self.inner().joining.replace((uid, disk));
-        assert!(previous.is_none(), "disks are added one at a time");
-    }
-
-    /// Ends the addition of a disk. Returns whether it is in the pool.
-    pub(crate) fn end_join(&self) -> bool {
-        let mut inner = self.inner();
-        let (uid, disk) = inner.joining.take().expect("a disk is being added");
-        let number = {
-            let mut disks = inner.flow.pool().state().disks();
-            disks.find(|(_, disk)| disk.uid == uid).map(|(id, _)| id)
-        };
-        inner.disks.extend(number.map(|number| (number, disk)));
-        number.is_some()
-    }
-
-    /// A disk of the pool, or one that was missing, is there from now on.
-    pub(crate) fn insert_disk(&self, number: DiskId, disk: PoolDisk) {
-        self.inner().disks.insert(number, disk);
-    }
-
-    /// Whether the disk is one of the pool's that it can do without.
-    pub(crate) fn can_spare(&self, disk: DiskIndex) -> bool {
-        let inner = self.inner();
-        let number = inner.disks.iter().find(|(_, one)| one.disk == disk).map(|(id, _)| *id);
-        number.is_some_and(|number| inner.flow.can_spare(number))
-    }
-
-    /// A disk has failed, whether or not it has work: the pool goes on without it if it can.
-    pub(crate) fn disk_failed(&self, disk: DiskIndex) {
-        let mut inner = self.inner();
-        if let Some(number) = inner.number_of(disk) {
-            inner.flow.fail(number);
-            self.advance(&mut inner);
-        }
-    }
-
-    /// A disk has failed to write what its buffer had answered of a mirror, which has this number
-    /// there. The pool is told before it takes what the disk has done since.
-    pub(crate) fn copy_lost(&self, disk: DiskIndex, account: VolumeId) {
-        let mut inner = self.inner();
-        let Some(number) = inner.number_of(disk) else { return };
-        let is_own = |accounts: &PoolVolumeAccounts| accounts.by_disk.get(&disk) == Some(&account);
-        let volume = inner.accounts.iter().find(|(_, accounts)| is_own(accounts));
-        match volume.map(|(id, _)| *id) {
-            Some(volume) => inner.flow.lose(number, volume),
-            // The volume has been removed: what is lost is of no account.
-            None => inner.flow.fail(number),
-        };
-        self.advance(&mut inner);
-    }
-
-    /// What a disk had answered before it failed may be lost: so are its checksums.
-    pub(crate) fn reset_sums(&self, disk: DiskId) {
-        let mut inner = self.inner();
-        inner.sums.reset(disk);
-        self.advance(&mut inner);
-    }
-
-    /// Forgets a disk that has left.
-    pub(crate) fn remove_disk(&self, disk: DiskId) -> Option<PoolDisk> {
-        let mut inner = self.inner();
-        inner.sums.remove(disk);
-        inner.disks.remove(&disk)
-    }
-
-    /// The pool's disks.
-    pub(crate) fn disks(&self) -> BTreeMap<DiskId, PoolDisk> {
-        self.inner().disks.clone()
-    }
-
     /// Stops relocation, resynchronisation and the scrub, and waits until no request and no change
     /// is in progress. Mirrors whose copies are equal are marked as such.
     pub(crate) fn quiesce(&self) {
@@ -451,11 +384,12 @@ impl Inner {
         let place = self.place_of(disk);
         let nowhere = Extent::new(Lba(0), Sectors::ZERO);
         let plain = |op, extent, fua| units::Operation { op, extent, fua };
-        let (mut data, mut keep, mut client) = (Vec::new(), false, None);
+        let (mut data, mut sums, mut keep, mut client) = (Vec::new(), None, false, None);
         let (mut read_data, sums_use) = (ReadUse::Kept, SumsUse::of(&work));
         let (operation, purpose) = match work {
             Work::Request { request, op, extent, at, fua, no_hole } => {
                 if op == Op::Write {
+                    sums = self.buffers.sums(request, at, extent);
                     data = self.buffers.payload(request, at, extent.len);
                 }
                 (keep, client) = (no_hole, Some(self.buffers.transport(request)));
@@ -492,7 +426,11 @@ impl Inner {
         let state = self.flow.pool().state();
         let there = state.disk(disk).filter(|there| there.has_sums);
         if let Some((there, sums_use)) = there.zip(sums_use) {
-            self.sums.submit((disk, there, state.pool), (place, request), sums_use);
+            let disk = (disk, there, state.pool);
+            let now = self.sums.submit(disk, (place, request), (sums_use, sums));
+            if let Some(request) = now {
+                self.carry_out(Issue::Send(place, request));
+            }
         } else {
             self.carry_out(Issue::Send(place, request));
         }

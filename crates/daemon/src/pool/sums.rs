@@ -8,8 +8,8 @@ use units::{Extent, Lba, Op, Operation, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{PieceId, Work};
 use volume::pool::sums::{
-    Access, DiskSums, Ledger, PageOwner, SUM_SECTORS, SumsAction, SumsArea, SumsOutput, SumsStatus,
-    SumsStepId, Verdict, touched_sums, whole_sums,
+    Access, DiskSums, Ledger, PageOwner, SUM_SECTORS, Sum, SumsAction, SumsArea, SumsOutput,
+    SumsSerial, SumsStatus, SumsStepId, Verdict, touched_sums, whole_sums,
 };
 use volume::pool::{Blocks, Disk, PoolUid};
 
@@ -50,6 +50,7 @@ impl SumsUse {
 #[derive(Clone, Copy, Debug)]
 struct Issued {
     disk: DiskId,
+    serial: SumsSerial,
     /// What was asked for of what is read: whole 4 KiB are.
     wanted: Option<(Sectors, Sectors)>,
 }
@@ -101,13 +102,14 @@ impl PoolSums {
         Self { found, ..Self::default() }
     }
 
-    /// Takes a piece at a disk that has checksums: it goes when [`Self::poll`] says so.
+    /// Takes a piece at a disk that has checksums, with those of what it writes if they are
+    /// computed. Returns what is to be sent now; else it goes when [`Self::poll`] says so.
     pub(super) fn submit(
         &mut self,
         (id, disk, member): (DiskId, &Disk, PoolUid),
         (place, mut request): (PoolDisk, DiskRequest),
-        sums_use: SumsUse,
-    ) {
+        (sums_use, sums): (SumsUse, Option<Vec<Sum>>),
+    ) -> Option<DiskRequest> {
         let Origin::Pool { piece, client, read_data } = request.origin else {
             unreachable!("a piece of the pool")
         };
@@ -133,16 +135,20 @@ impl PoolSums {
                 request.origin = Origin::Pool { piece, client, read_data };
                 Access::Read
             }
-            SumsUse::Write => Access::Write(sums_of(extent, &request.data)),
+            SumsUse::Write => Access::Write(sums.unwrap_or_else(|| sums_of(extent, &request.data))),
             SumsUse::WriteZeroes => {
                 let zero = sum_of(&[0; 4_096]);
                 Access::Write(whole_sums(extent).map(|_| zero).collect())
             }
             SumsUse::Erase => Access::Erase,
         };
+        let submitted = own.sums.submit(piece, extent, access);
+        self.issued.insert(piece, Issued { disk: id, serial: submitted.serial, wanted });
+        if submitted.goes {
+            return Some(request);
+        }
         own.waiting.insert(piece, request);
-        self.issued.insert(piece, Issued { disk: id, wanted });
-        own.sums.submit(piece, extent, access);
+        None
     }
 
     /// What is to be done now.
@@ -189,13 +195,13 @@ impl PoolSums {
             }
             return None;
         }
-        let Some(Issued { disk, wanted }) = self.issued.remove(&done.piece) else {
+        let Some(Issued { disk, serial, wanted }) = self.issued.remove(&done.piece) else {
             return Some(done);
         };
         let PieceDone { piece, mut result, digest, sums } = done;
         if let Some(own) = self.disks.get_mut(&disk) {
             let end = if result.is_ok() { Ok(sums.as_slice()) } else { Err(()) };
-            if own.sums.done(piece, end) == Verdict::Wrong {
+            if own.sums.done(serial, end) == Verdict::Wrong {
                 result = Err(Failure::Io);
             }
         }
@@ -265,6 +271,9 @@ impl SumsOfDisk {
             SumsAction::Read(extent) => vec![(own, Operation::read(extent), Vec::new())],
             SumsAction::Write(extent, bytes) => {
                 vec![(own, Operation::write(extent), bytes.to_vec())]
+            }
+            SumsAction::WriteDurably(extent, bytes) => {
+                vec![(own, Operation::write(extent).with_fua(), bytes.to_vec())]
             }
             SumsAction::Flush => vec![(own, Operation::flush(), Vec::new())],
             // What a volume's buffer has is flushed by that volume alone.

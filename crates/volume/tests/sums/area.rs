@@ -44,17 +44,22 @@ fn made() -> (Disk, SumsArea) {
     for (slot, bytes) in (0..).zip(Ledger::new(owner, area).first()) {
         disk.write(area.ledger(slot), &bytes);
     }
-    sums.submit(1, whole(2_000, 1), Access::Write(vec![Sum(77)]));
+    let submitted = sums.submit(1, whole(2_000, 1), Access::Write(vec![Sum(77)]));
+    assert!(!submitted.goes, "its region is closed");
     sums.close();
     while let Some(output) = sums.poll() {
         match output {
-            SumsOutput::Go(piece) => drop(sums.done(piece, Ok(&[]))),
+            SumsOutput::Go(_) => drop(sums.done(submitted.serial, Ok(&[]))),
             SumsOutput::Refuse(_) => panic!("the disk writes"),
             SumsOutput::Step(step, action) => {
                 let mut read = Vec::new();
                 match action {
                     SumsAction::Read(extent) => read = disk.read_now(extent),
                     SumsAction::Write(extent, bytes) => disk.write(extent, &bytes),
+                    SumsAction::WriteDurably(extent, bytes) => {
+                        disk.write(extent, &bytes);
+                        disk.flush();
+                    }
                     SumsAction::Flush | SumsAction::FlushData => disk.flush(),
                 }
                 sums.step_done(step, Ok(&read));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rng::SeededRng;
 use spindle_volume::pool::sums::{
-    Access, DiskSums, Ledger, PageOwner, Sum, SumsAction, SumsArea, SumsOutput, SumsStepId,
-    Verdict, whole_sums,
+    Access, DiskSums, Ledger, PageOwner, Sum, SumsAction, SumsArea, SumsLimits, SumsOutput,
+    SumsSerial, SumsStepId, Verdict, whole_sums,
 };
 use spindle_volume::pool::{Blocks, DiskUid, PoolUid};
 use units::{Extent, Lba, Sectors};
@@ -49,8 +49,8 @@ pub(crate) struct World {
     limit: usize,
     durable: BTreeMap<u64, Cell>,
     buffer: Vec<(u64, Cell)>,
-    waiting: BTreeMap<u64, Piece>,
-    flying: Vec<(u64, Piece)>,
+    waiting: BTreeMap<u64, (SumsSerial, Piece)>,
+    flying: Vec<(SumsSerial, Piece)>,
     steps: Vec<(SumsStepId, SumsAction)>,
     numbers: u64,
     /// What a read of each 4 KiB is to return.
@@ -62,6 +62,8 @@ pub(crate) struct World {
     pub(crate) wrong: u64,
     pub(crate) refused: u64,
     pub(crate) reads: u64,
+    /// The 4 KiB that were told to be wrong before the disk was opened last.
+    told: u64,
 }
 
 fn sum(data: u64) -> Sum {
@@ -82,7 +84,7 @@ impl World {
         for (slot, bytes) in (0..).zip(ledger.first()) {
             put(&mut durable, area.ledger(slot), &bytes.into());
         }
-        let sums = DiskSums::with_limit(area, ledger, limit);
+        let sums = DiskSums::with_limits(area, ledger, limits(limit));
         let (numbers, wrong, refused, reads) = (0, 0, 0, 0);
         Self {
             sums,
@@ -102,6 +104,7 @@ impl World {
             wrong,
             refused,
             reads,
+            told: 0,
         }
     }
 
@@ -157,8 +160,12 @@ impl World {
     fn submit(&mut self, piece: Piece, access: Access) {
         self.numbers += 1;
         let id = self.numbers;
-        self.sums.submit(id, piece.extent, access);
-        self.waiting.insert(id, piece);
+        let submitted = self.sums.submit(id, piece.extent, access);
+        if submitted.goes {
+            self.flying.push((submitted.serial, piece));
+        } else {
+            self.waiting.insert(id, (submitted.serial, piece));
+        }
         self.poll();
     }
 
@@ -166,8 +173,7 @@ impl World {
         while let Some(output) = self.sums.poll() {
             match output {
                 SumsOutput::Go(id) => {
-                    let piece = self.waiting.remove(&id).expect("a piece goes once");
-                    self.flying.push((id, piece));
+                    self.flying.push(self.waiting.remove(&id).expect("a piece goes once"));
                 }
                 SumsOutput::Refuse(_) => panic!("this disk writes its ledger"),
                 SumsOutput::Step(id, action) => self.steps.push((id, action)),
@@ -194,7 +200,7 @@ impl World {
         true
     }
 
-    fn complete(&mut self, id: u64, piece: &Piece) {
+    fn complete(&mut self, id: SumsSerial, piece: &Piece) {
         if piece.is_read {
             return self.complete_read(id, piece);
         }
@@ -221,7 +227,7 @@ impl World {
     }
 
     /// What is read is what was written, or it is refused where that is known.
-    fn complete_read(&mut self, id: u64, piece: &Piece) {
+    fn complete_read(&mut self, id: SumsSerial, piece: &Piece) {
         let places = whole_sums(piece.extent);
         let found: Vec<u64> = places.clone().map(|place| self.data(place)).collect();
         let differs = |(place, data): (u64, &u64)| {
@@ -250,6 +256,10 @@ impl World {
                 let cells = (0..).map(|at| Cell::Own(bytes.clone(), at));
                 self.buffer.extend(touched(*extent).zip(cells));
             }
+            SumsAction::WriteDurably(extent, bytes) => {
+                self.buffer.retain(|(at, _)| !touched(*extent).contains(at));
+                put(&mut self.durable, *extent, bytes);
+            }
             SumsAction::Flush | SumsAction::FlushData => self.flush(),
         }
         Vec::new()
@@ -257,6 +267,11 @@ impl World {
 
     fn flush(&mut self) {
         self.durable.extend(self.buffer.drain(..));
+    }
+
+    /// The pieces that wait for the checksums.
+    pub(crate) fn waiting_len(&self) -> usize {
+        self.waiting.len()
     }
 
     pub(crate) fn settle(&mut self) {
@@ -283,8 +298,11 @@ impl World {
             }
         }
         for (_, action) in core::mem::take(&mut self.steps) {
-            if let SumsAction::Write(..) = action {
-                self.perform(&action);
+            // One that is to be durable need not be yet.
+            if let SumsAction::Write(extent, bytes) | SumsAction::WriteDurably(extent, bytes) =
+                action
+            {
+                self.perform(&SumsAction::Write(extent, bytes));
             }
         }
         for (place, cell) in core::mem::take(&mut self.buffer) {
@@ -299,16 +317,27 @@ impl World {
         self.open();
     }
 
+    /// The 4 KiB that were told to be wrong.
+    pub(crate) fn told(&self) -> u64 {
+        self.told + self.sums.status().wrong
+    }
+
     /// The disk is opened again.
     pub(crate) fn open(&mut self) {
+        self.told = self.told();
         let slots = [0, 1].map(|slot| {
             let bytes = self.perform(&SumsAction::Read(self.area.ledger(slot)));
             Ledger::decode(&bytes, slot, (self.owner.pool, self.owner.disk), self.area).ok()
         });
         let ledger = Ledger::newest(slots).expect("a slot is whole");
-        self.sums = DiskSums::with_limit(self.area, ledger, self.limit);
+        self.sums = DiskSums::with_limits(self.area, ledger, limits(self.limit));
         self.poll();
     }
+}
+
+/// Two pieces in order are a run.
+const fn limits(resident_max: usize) -> SumsLimits {
+    SumsLimits { resident_max, run_min: 8 }
 }
 
 fn put(cells: &mut BTreeMap<u64, Cell>, extent: Extent, bytes: &Arc<[u8]>) {

@@ -5,12 +5,30 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use crate::pool::sums::area::SumsArea;
 use crate::pool::sums::format::{Ledger, PageOwner};
 use crate::pool::sums::order::SumsOrder;
+use crate::pool::sums::runs::Runs;
 use crate::pool::sums::transaction::Transaction;
 use crate::pool::sums::values::{Sum, SumsAction, SumsOutput, SumsStatus, SumsStepId};
 
 /// The limit on regions in memory, 64 MiB of checksums: of 64 GiB of a disk. It is passed only
 /// while more are in use at once.
 pub const RESIDENT_MAX: usize = 256;
+
+/// The limits of the checksums of a disk.
+#[derive(Clone, Copy, Debug)]
+pub struct SumsLimits {
+    /// Regions in memory.
+    pub resident_max: usize,
+    /// What pieces in order cover before the regions in front of them are read and opened, in 4
+    /// KiB.
+    pub run_min: u64,
+}
+
+impl Default for SumsLimits {
+    /// [`RESIDENT_MAX`], and 32 MiB: a region is opened in less time than its last part is written.
+    fn default() -> Self {
+        Self { resident_max: RESIDENT_MAX, run_min: 8_192 }
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -32,7 +50,7 @@ pub(crate) struct Region {
     pub(crate) sums: Option<Box<[Sum]>>,
     /// Pieces that are not done.
     pub(crate) pins: usize,
-    /// A write waits until it is open.
+    /// It is to be opened: a write waits for it, or will need it soon.
     pub(crate) is_wanted: bool,
     /// When it was used last, counted in pieces.
     pub(crate) used: u64,
@@ -40,8 +58,8 @@ pub(crate) struct Region {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StepOf {
-    /// The page of a region is read.
-    Load(u32),
+    /// The pages of regions that follow each other are read.
+    Load { first: u32, count: u32 },
     /// A part of the transaction in progress.
     Transaction,
 }
@@ -54,6 +72,9 @@ pub struct DiskSums<P> {
     pub(crate) resident_max: usize,
     pub(crate) regions: BTreeMap<u32, Region>,
     pub(crate) order: SumsOrder<P>,
+    /// The regions that are open.
+    pub(crate) open: usize,
+    pub(crate) runs: Runs,
     pub(crate) steps: BTreeMap<SumsStepId, StepOf>,
     pub(crate) step_numbers: u64,
     pub(crate) uses: u64,
@@ -70,24 +91,28 @@ impl<P: Copy + Ord> DiskSums<P> {
     /// # Panics
     /// If the ledger is of another area.
     pub fn new(area: SumsArea, ledger: Ledger) -> Self {
-        Self::with_limit(area, ledger, RESIDENT_MAX)
+        Self::with_limits(area, ledger, SumsLimits::default())
     }
 
-    /// The same with another limit than [`RESIDENT_MAX`], for tests.
+    /// The same with other limits, for tests.
     ///
     /// # Panics
     /// If the ledger is of another area.
-    pub fn with_limit(area: SumsArea, ledger: Ledger, resident_max: usize) -> Self {
+    pub fn with_limits(area: SumsArea, ledger: Ledger, limits: SumsLimits) -> Self {
+        let resident_max = limits.resident_max;
         assert_eq!(ledger.open.len(), area.regions() as usize, "the ledger is of the area");
         assert!(resident_max > 0, "a piece needs a region");
         let open = ledger.open.iter().zip(0..).filter(|(open, _)| **open);
         let open = open.map(|(_, region)| (region, Region::new(Stage::Open)));
+        let regions: BTreeMap<u32, Region> = open.collect();
         Self {
             area,
-            regions: open.collect(),
+            open: regions.len(),
+            regions,
             ledger,
             resident_max,
             order: SumsOrder::new(),
+            runs: Runs::new(limits.run_min, resident_max),
             steps: BTreeMap::new(),
             step_numbers: 0,
             uses: 0,
@@ -134,12 +159,15 @@ impl<P: Copy + Ord> DiskSums<P> {
                 self.regions.insert(number, unknown);
             }
         }
+        self.open = self.open_regions().count();
         self.dirty = true;
     }
 
     /// Closes every region when no piece uses it: after that what a crash leaves is known.
     pub fn close(&mut self) {
         self.is_closing = true;
+        let idle = self.regions.values_mut().filter(|region| region.pins == 0);
+        idle.for_each(|region| region.is_wanted = false);
         self.dirty = true;
     }
 
@@ -150,14 +178,13 @@ impl<P: Copy + Ord> DiskSums<P> {
 
     /// Whether nothing is in progress, and, after [`Self::close`], every region is closed.
     pub fn is_idle(&self) -> bool {
-        let is_closed =
-            !self.is_closing || self.status.is_broken || self.open_regions().next().is_none();
+        let is_closed = !self.is_closing || self.status.is_broken || self.open == 0;
         self.is_quiet() && is_closed && self.transaction.is_none()
     }
 
     /// How they are.
     pub fn status(&self) -> SumsStatus {
-        SumsStatus { open: self.open_regions().count(), ..self.status }
+        SumsStatus { open: self.open, ..self.status }
     }
 
     /// What the area belongs to.
@@ -197,12 +224,14 @@ impl<P: Copy + Ord> DiskSums<P> {
     /// If they differ.
     pub fn invariants(&self) {
         let open: BTreeSet<u32> = self.open_regions().collect();
+        assert_eq!(open.len(), self.open, "they are counted");
         for (number, region) in &self.regions {
             let of = |(_, piece): &&(P, crate::pool::sums::order::SumsPiece)| {
                 self.area.touched(piece.extent).contains(number)
             };
             assert_eq!(self.order.pieces.values().filter(of).count(), region.pins, "pins");
-            assert!(!region.is_wanted || region.stage == Stage::Clean, "it is to be opened");
+            let is_closed = matches!(region.stage, Stage::Clean | Stage::Loading);
+            assert!(!region.is_wanted || is_closed, "it is to be opened");
         }
         for (_, piece) in self.order.pieces.values().filter(|(_, piece)| piece.is_issued) {
             let touched = self.area.touched(piece.extent);

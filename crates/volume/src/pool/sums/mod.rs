@@ -22,6 +22,7 @@
 //! |---|---|
 //! | a read | the page of its region is read, unless it is in memory |
 //! | a write to a closed region | the same, then the ledger with its region open is durable |
+//! | a piece in order | the same for the regions in front of it, several together |
 //! | a region is closed | the data is flushed, its page is written and flushed, then the ledger |
 
 mod area;
@@ -31,6 +32,7 @@ mod machine;
 mod order;
 mod run_pieces;
 mod run_transactions;
+mod runs;
 mod transaction;
 mod values;
 
@@ -41,5 +43,7 @@ pub use area::{
 pub(crate) use find::check_sums;
 pub use find::{FoundSums, find_sums};
 pub use format::{LEDGER_FIELDS, Ledger, PAGE_FIELDS, PageOwner};
-pub use machine::{DiskSums, RESIDENT_MAX};
-pub use values::{Access, Sum, SumsAction, SumsOutput, SumsStatus, SumsStepId, Verdict};
+pub use machine::{DiskSums, RESIDENT_MAX, SumsLimits};
+pub use values::{
+    Access, Submitted, Sum, SumsAction, SumsOutput, SumsSerial, SumsStatus, SumsStepId, Verdict,
+};

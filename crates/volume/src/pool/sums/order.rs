@@ -2,6 +2,8 @@
 //!
 //! A piece waits while an older one that touches the same 4 KiB is not done and one of the two
 //! writes. So a checksum is that of the last write, whichever way a disk orders its queue.
+//!
+//! Invariant: `waiting` pieces are not issued.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +11,7 @@ use std::ops::Range;
 use units::Extent;
 
 use crate::pool::sums::area::touched_sums;
-use crate::pool::sums::values::Access;
+use crate::pool::sums::values::{Access, SumsSerial};
 
 /// A piece that is not done.
 #[derive(Clone, Debug)]
@@ -40,45 +42,64 @@ impl SumsPiece {
 /// The pieces that are not done, by their order of arrival.
 #[derive(Clone, Debug)]
 pub(crate) struct SumsOrder<P> {
-    pub(crate) pieces: BTreeMap<u64, (P, SumsPiece)>,
-    by_id: BTreeMap<P, u64>,
+    pub(crate) pieces: BTreeMap<SumsSerial, (P, SumsPiece)>,
     serials: u64,
+    /// Those that are not issued.
+    waiting: usize,
 }
 
-impl<P: Copy + Ord> SumsOrder<P> {
+impl<P: Copy> SumsOrder<P> {
     pub(crate) const fn new() -> Self {
-        Self { pieces: BTreeMap::new(), by_id: BTreeMap::new(), serials: 0 }
+        Self { pieces: BTreeMap::new(), serials: 0, waiting: 0 }
     }
 
-    pub(crate) fn insert(&mut self, id: P, piece: SumsPiece) -> u64 {
-        let serial = self.serials;
+    /// Takes a piece, which waits.
+    pub(crate) fn insert(&mut self, id: P, (extent, access): (Extent, Access)) -> SumsSerial {
+        let serial = SumsSerial(self.serials);
         self.serials += 1;
+        self.waiting += 1;
+        let piece = SumsPiece { extent, access, is_issued: false };
         let other = self.pieces.insert(serial, (id, piece));
         assert!(other.is_none(), "pieces are numbered in order of arrival");
-        let before = self.by_id.insert(id, serial);
-        assert!(before.is_none(), "a piece is submitted once");
-        assert_eq!(self.pieces.len(), self.by_id.len(), "each has a name");
+        debug_assert!(self.waiting <= self.pieces.len(), "each that waits is listed");
         serial
     }
 
-    pub(crate) fn remove(&mut self, id: P) -> SumsPiece {
-        let serial = self.by_id.remove(&id).expect("a piece ends once");
-        let (_, piece) = self.pieces.remove(&serial).expect("it is listed");
-        assert_eq!(self.pieces.len(), self.by_id.len(), "each has a name");
+    /// A piece waits no longer.
+    pub(crate) fn issue(&mut self, serial: SumsSerial) {
+        let (_, piece) = self.pieces.get_mut(&serial).expect("it is listed");
+        assert!(!piece.is_issued, "a piece is issued once");
+        piece.is_issued = true;
+        assert!(self.waiting > 0, "a piece that waits was counted");
+        self.waiting -= 1;
+    }
+
+    pub(crate) fn remove(&mut self, serial: SumsSerial) -> SumsPiece {
+        let (_, piece) = self.pieces.remove(&serial).expect("a piece ends once");
+        self.waiting -= usize::from(!piece.is_issued);
+        assert!(self.waiting <= self.pieces.len(), "each that waits is listed");
         piece
     }
 
+    pub(crate) fn has_waiting(&self) -> bool {
+        debug_assert!(self.waiting <= self.pieces.len(), "each that waits is listed");
+        self.waiting > 0
+    }
+
     /// Whether no older piece conflicts with this one.
-    pub(crate) fn is_first(&self, serial: u64) -> bool {
+    pub(crate) fn is_first(&self, serial: SumsSerial) -> bool {
         let (_, own) = &self.pieces[&serial];
         debug_assert!(!own.is_issued, "it waits");
         !self.pieces.range(..serial).any(|(_, (_, other))| own.conflicts_with(other))
     }
 
-    pub(crate) fn waiting(&self) -> Vec<u64> {
+    pub(crate) fn waiting(&self) -> Vec<SumsSerial> {
+        if self.waiting == 0 {
+            return Vec::new();
+        }
         let waits = self.pieces.iter().filter(|(_, (_, piece))| !piece.is_issued);
-        let waiting: Vec<u64> = waits.map(|(serial, _)| *serial).collect();
-        debug_assert!(waiting.len() <= self.pieces.len(), "some of them");
+        let waiting: Vec<SumsSerial> = waits.map(|(serial, _)| *serial).collect();
+        debug_assert_eq!(waiting.len(), self.waiting, "they are counted");
         waiting
     }
 
@@ -98,7 +119,7 @@ mod tests {
         let mut order = SumsOrder::new();
         let piece = |start, access| {
             let extent = Extent::new(Lba(start), Sectors(1));
-            SumsPiece { extent, access, is_issued: false }
+            (extent, access)
         };
         let write = order.insert(1, piece(0, Access::Erase));
         let same = order.insert(2, piece(7, Access::Read));
@@ -106,7 +127,8 @@ mod tests {
         let other = order.insert(4, piece(8, Access::Read));
         let firsts = [write, same, again, other].map(|serial| order.is_first(serial));
         assert_eq!(firsts, [true, false, false, true]);
-        order.remove(1);
+        order.issue(write);
+        order.remove(write);
         assert!(order.is_first(same) && order.is_first(again), "reads do not wait for reads");
     }
 }

@@ -1,24 +1,43 @@
 //! Pieces at one disk: each waits for its turn and for the checksums of its regions, and leaves its
 //! own when it is done.
 
+use core::ops::Range;
+
 use units::Extent;
 
-use crate::pool::sums::area::{SUMS_OF_REGION, place_of, whole_sums};
+use crate::pool::sums::area::{PAGE_BYTES, SUMS_OF_REGION, place_of, whole_sums};
 use crate::pool::sums::machine::{DiskSums, Region, Stage, StepOf};
 use crate::pool::sums::order::SumsPiece;
-use crate::pool::sums::values::{Access, Sum, SumsAction, SumsOutput, Verdict};
+use crate::pool::sums::values::{
+    Access, Submitted, Sum, SumsAction, SumsOutput, SumsSerial, Verdict,
+};
+
+/// What becomes of a piece now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PieceStep {
+    Waits,
+    Goes,
+    Refused,
+}
+
+/// The whole 4 KiB of an extent.
+fn count_of(extent: Extent) -> usize {
+    let whole = whole_sums(extent);
+    debug_assert!(whole.start <= whole.end, "a range");
+    usize::try_from(whole.end - whole.start).expect("a piece is in memory")
+}
 
 impl<P: Copy + Ord> DiskSums<P> {
-    /// Takes a piece: it may be issued at [`SumsOutput::Go`].
+    /// Takes a piece.
     ///
     /// # Panics
-    /// If it lies beyond the data of the disk, was submitted before, or brings another number of
-    /// checksums than it has whole 4 KiB.
-    pub fn submit(&mut self, id: P, extent: Extent, access: Access) {
+    /// If it lies beyond the data of the disk, or brings another number of checksums than it has
+    /// whole 4 KiB.
+    pub fn submit(&mut self, id: P, extent: Extent, access: Access) -> Submitted {
         assert!(!extent.is_empty(), "a piece has sectors");
         assert!(extent.end() <= self.area.extent().start, "a piece lies in front of the area");
         if let Access::Write(sums) = &access {
-            assert_eq!(whole_sums(extent).count(), sums.len(), "one checksum for each 4 KiB");
+            assert_eq!(count_of(extent), sums.len(), "one checksum for each 4 KiB");
         }
         self.uses += 1;
         for region in self.regions_of(extent) {
@@ -27,9 +46,18 @@ impl<P: Copy + Ord> DiskSums<P> {
                 region.used = self.uses;
             }
         }
-        let serial = self.order.insert(id, SumsPiece { extent, access, is_issued: false });
-        self.advance_piece(serial);
-        self.dirty |= self.order.pieces.get(&serial).is_some_and(|(_, piece)| !piece.is_issued);
+        let (moves_data, writes) = (access != Access::Erase, access != Access::Read);
+        let serial = self.order.insert(id, (extent, access));
+        let step = self.advance_piece(serial);
+        if moves_data {
+            let ahead = self.runs.note((extent, writes), self.uses, self.area);
+            self.prepare(ahead, writes);
+        }
+        self.dirty |= step == PieceStep::Waits;
+        if step == PieceStep::Refused {
+            self.outputs.push_back(SumsOutput::Refuse(id));
+        }
+        Submitted { serial, goes: step == PieceStep::Goes }
     }
 
     /// A piece that was issued has ended: a read with the checksums of the whole 4 KiB of its
@@ -37,8 +65,8 @@ impl<P: Copy + Ord> DiskSums<P> {
     ///
     /// # Panics
     /// If it was not issued, or brings another number of checksums than it has whole 4 KiB.
-    pub fn done(&mut self, id: P, end: Result<&[Sum], ()>) -> Verdict {
-        let piece = self.order.remove(id);
+    pub fn done(&mut self, serial: SumsSerial, end: Result<&[Sum], ()>) -> Verdict {
+        let piece = self.order.remove(serial);
         assert!(piece.is_issued, "a piece ends after it was issued");
         let verdict = match (&piece.access, end) {
             (Access::Read, Ok(sums)) => self.compare(piece.extent, sums),
@@ -56,11 +84,13 @@ impl<P: Copy + Ord> DiskSums<P> {
             }
         };
         self.unpin(piece.extent);
-        self.dirty = true;
+        // Whatever else could be done now has begun before.
+        let has_too_many = self.has_too_many_open() || self.regions.len() > self.resident_max;
+        self.dirty |= self.order.has_waiting() || has_too_many || self.is_closing;
         verdict
     }
 
-    fn regions_of(&self, extent: Extent) -> core::ops::Range<u32> {
+    fn regions_of(&self, extent: Extent) -> Range<u32> {
         let touched = self.area.touched(extent);
         debug_assert!(!touched.is_empty(), "a piece touches a region");
         touched
@@ -75,7 +105,7 @@ impl<P: Copy + Ord> DiskSums<P> {
     }
 
     fn compare(&mut self, extent: Extent, sums: &[Sum]) -> Verdict {
-        assert_eq!(whole_sums(extent).count(), sums.len(), "one checksum for each 4 KiB");
+        assert_eq!(count_of(extent), sums.len(), "one checksum for each 4 KiB");
         let mut verdict = Verdict::Right;
         for (place, found) in whole_sums(extent).zip(sums) {
             let expected = self.sum(place);
@@ -138,17 +168,22 @@ impl<P: Copy + Ord> DiskSums<P> {
     /// Issues the pieces that can be.
     pub(crate) fn advance_pieces(&mut self) {
         for serial in self.order.waiting() {
-            self.advance_piece(serial);
+            let id = self.order.pieces[&serial].0;
+            match self.advance_piece(serial) {
+                PieceStep::Waits => {}
+                PieceStep::Goes => self.outputs.push_back(SumsOutput::Go(id)),
+                PieceStep::Refused => self.outputs.push_back(SumsOutput::Refuse(id)),
+            }
         }
     }
 
     /// Issues a piece, or begins what it waits for.
-    fn advance_piece(&mut self, serial: u64) {
+    fn advance_piece(&mut self, serial: SumsSerial) -> PieceStep {
         if !self.order.is_first(serial) {
-            return;
+            return PieceStep::Waits;
         }
-        let (id, piece) = &self.order.pieces[&serial];
-        let (id, extent, writes) = (*id, piece.extent, piece.writes());
+        let (_, piece) = &self.order.pieces[&serial];
+        let (extent, writes) = (piece.extent, piece.writes());
         let erases = piece.access == Access::Erase;
         assert!(!piece.is_issued, "it waits");
         assert!(writes || !erases, "what erases writes");
@@ -168,15 +203,57 @@ impl<P: Copy + Ord> DiskSums<P> {
             }
             is_ready &= is_able;
         }
+        assert!(!is_ready || !is_refused, "one of the two");
         if is_ready {
-            self.order.pieces.get_mut(&serial).expect("it waits").1.is_issued = true;
-            self.outputs.push_back(SumsOutput::Go(id));
-        } else if is_refused {
-            self.order.remove(id);
+            self.order.issue(serial);
+            return PieceStep::Goes;
+        }
+        if is_refused {
+            self.order.remove(serial);
             self.unpin(extent);
-            self.outputs.push_back(SumsOutput::Refuse(id));
+            self.dirty = true;
+            return PieceStep::Refused;
+        }
+        PieceStep::Waits
+    }
+
+    /// Reads the pages of regions that no piece needs yet, those that follow each other with one
+    /// command, and has them opened if they will be written.
+    fn prepare(&mut self, numbers: Range<u32>, will_be_written: bool) {
+        if self.is_closing || self.status.is_broken {
+            return;
+        }
+        assert!(numbers.end <= self.area.regions(), "regions of the disk");
+        let mut absent: Vec<Range<u32>> = Vec::new();
+        for number in numbers {
+            if !self.regions.contains_key(&number) {
+                self.insert_region(number, Stage::Loading);
+                match absent.last_mut() {
+                    Some(run) if run.end == number => run.end += 1,
+                    _ => absent.push(number..number + 1),
+                }
+            }
+            let uses = self.uses;
+            let region = self.regions.get_mut(&number).expect("it is there");
+            assert!(region.used <= uses, "it was used before");
+            region.used = uses;
+            let is_closed = matches!(region.stage, Stage::Clean | Stage::Loading);
+            region.is_wanted |= will_be_written && is_closed;
             self.dirty = true;
         }
+        for run in absent {
+            self.load(run);
+        }
+    }
+
+    /// Reads the pages of regions.
+    fn load(&mut self, numbers: Range<u32>) {
+        assert!(numbers.start < numbers.end, "some regions");
+        let (first, count) = (numbers.start, numbers.end - numbers.start);
+        let from = self.area.page(first).start;
+        let len = from.distance(self.area.page(numbers.end - 1).end());
+        assert_eq!(len.bytes_usize(), count as usize * PAGE_BYTES, "pages follow each other");
+        self.step(StepOf::Load { first, count }, SumsAction::Read(Extent::new(from, len)));
     }
 
     /// The stage of a region, which is read if it is to be.
@@ -186,16 +263,21 @@ impl<P: Copy + Ord> DiskSums<P> {
             return region.stage;
         }
         let stage = if needs_page { Stage::Loading } else { Stage::Clean };
+        self.insert_region(number, stage);
+        if stage == Stage::Loading {
+            self.load(number..number + 1);
+        }
+        assert!(self.regions[&number].pins > 0, "a piece needs it");
+        stage
+    }
+
+    /// Keeps a region from here on.
+    fn insert_region(&mut self, number: u32, stage: Stage) {
         let area = self.area;
         let pieces = self.order.pieces.values();
         let pins = pieces.filter(|(_, piece)| area.touched(piece.extent).contains(&number));
         let region = Region { pins: pins.count(), used: self.uses, ..Region::new(stage) };
-        assert!(region.pins > 0, "a piece needs it");
         let before = self.regions.insert(number, region);
         assert!(before.is_none(), "it was not there");
-        if needs_page {
-            self.step(StepOf::Load(number), SumsAction::Read(self.area.page(number)));
-        }
-        stage
     }
 }

@@ -5,7 +5,7 @@ use units::Sectors;
 
 use crate::pool::format::structures::DecodeError;
 use crate::pool::limits::UNIT_BYTES;
-use crate::pool::sums::area::SUM_SECTORS;
+use crate::pool::sums::area::{PAGE_BYTES, SUM_SECTORS};
 use crate::pool::sums::format::{decode_page, encode_page};
 use crate::pool::sums::machine::{DiskSums, Stage, StepOf};
 use crate::pool::sums::transaction::{Phase, Transaction};
@@ -22,17 +22,11 @@ impl<P: Copy + Ord> DiskSums<P> {
     pub fn step_done(&mut self, id: SumsStepId, end: Result<&[u8], ()>) {
         self.dirty = true;
         match self.steps.remove(&id).expect("a step ends once") {
-            StepOf::Load(number) => {
-                let owner = self.ledger.owner;
-                let damaged = Err(DecodeError::Damaged);
-                let page = end.map_or(damaged, |bytes| decode_page(bytes, &owner, number));
-                // One that was never written, or in an earlier area, is no damage.
-                let is_damaged = page == Err(DecodeError::Damaged);
-                self.status.pages_damaged += u64::from(is_damaged);
-                let region = self.regions.get_mut(&number).expect("it is being read");
-                assert!(region.stage == Stage::Loading, "it is being read");
-                region.stage = Stage::Clean;
-                region.sums = page.ok();
+            StepOf::Load { first, count } => {
+                for (nth, number) in (first..first + count).enumerate() {
+                    let part = nth * PAGE_BYTES..(nth + 1) * PAGE_BYTES;
+                    self.page_read(number, end.ok().and_then(|bytes| bytes.get(part)));
+                }
             }
             StepOf::Transaction => {
                 let transaction = self.transaction.as_mut().expect("it has a step");
@@ -41,6 +35,21 @@ impl<P: Copy + Ord> DiskSums<P> {
                 transaction.has_failed |= end.is_err();
             }
         }
+    }
+
+    /// The page of a region has been read, or could not be.
+    fn page_read(&mut self, number: u32, bytes: Option<&[u8]>) {
+        let damaged = Err(DecodeError::Damaged);
+        let owner = self.ledger.owner;
+        let page = bytes.map_or(damaged, |bytes| decode_page(bytes, &owner, number));
+        // One that was never written, or in an earlier area, is no damage.
+        let is_damaged = page == Err(DecodeError::Damaged);
+        self.status.pages_damaged += u64::from(is_damaged);
+        let region = self.regions.get_mut(&number).expect("it is being read");
+        assert!(region.stage == Stage::Loading, "it is being read");
+        region.stage = Stage::Clean;
+        region.sums = page.ok();
+        debug_assert!(!is_damaged || region.sums.is_none(), "nothing is taken from it");
     }
 
     /// Begins the next transaction, or the next phase of the one in progress.
@@ -53,7 +62,7 @@ impl<P: Copy + Ord> DiskSums<P> {
         if transaction.steps > 0 {
             return;
         }
-        if transaction.has_failed || transaction.phase == Phase::LedgerFlush {
+        if transaction.has_failed || transaction.phase == Phase::Ledger {
             self.end_transaction();
             self.begin_transaction();
             return;
@@ -61,8 +70,7 @@ impl<P: Copy + Ord> DiskSums<P> {
         let next = match transaction.phase {
             Phase::Data => Phase::Pages,
             Phase::Pages => Phase::PagesFlush,
-            Phase::PagesFlush => Phase::Ledger,
-            Phase::Ledger | Phase::LedgerFlush => Phase::LedgerFlush,
+            Phase::PagesFlush | Phase::Ledger => Phase::Ledger,
         };
         self.begin_phase(next);
     }
@@ -71,9 +79,7 @@ impl<P: Copy + Ord> DiskSums<P> {
         if self.status.is_broken {
             return;
         }
-        let wanted = |stage, is_wanted| stage == Stage::Clean && is_wanted;
-        let wanted = self.regions.iter().filter(|(_, one)| wanted(one.stage, one.is_wanted));
-        let wanted: Vec<u32> = wanted.map(|(number, _)| *number).collect();
+        let wanted = self.regions_to_open();
         let (opens, regions) =
             if wanted.is_empty() { (false, self.regions_to_close()) } else { (true, wanted) };
         if regions.is_empty() {
@@ -89,24 +95,44 @@ impl<P: Copy + Ord> DiskSums<P> {
         self.begin_phase(phase);
     }
 
+    /// The regions that are opened next: those that are wanted and whose pages are read. While
+    /// others are being read, those that no piece waits for wait for them.
+    fn regions_to_open(&self) -> Vec<u32> {
+        let wanted = || self.regions.iter().filter(|(_, region)| region.is_wanted);
+        let is_loading = wanted().any(|(_, region)| region.stage == Stage::Loading);
+        let has_pieces = wanted().any(|(_, one)| one.stage == Stage::Clean && one.pins > 0);
+        if is_loading && !has_pieces {
+            return Vec::new();
+        }
+        let loaded = wanted().filter(|(_, region)| region.stage == Stage::Clean);
+        let loaded: Vec<u32> = loaded.map(|(number, _)| *number).collect();
+        debug_assert!(is_loading || loaded.len() == wanted().count(), "nothing else waits");
+        loaded
+    }
+
     /// The regions that are closed next: all, to end; else, above the limit, those that were not
     /// used for longest, half of the limit together.
     fn regions_to_close(&self) -> Vec<u32> {
-        let open = self.open_regions().count();
+        if !self.is_closing && !self.has_too_many_open() {
+            return Vec::new();
+        }
+        let open = self.open;
         let idle = |number: &u32| self.regions[number].pins == 0;
         let mut idle: Vec<u32> = self.open_regions().filter(idle).collect();
         if self.is_closing {
             idle.truncate(CLOSED_TOGETHER_MAX);
             return idle;
         }
-        // Room is left for regions that are only read.
-        if open <= self.resident_max * 3 / 4 {
-            return Vec::new();
-        }
         debug_assert!(idle.len() <= open, "some of them");
         idle.sort_by_key(|number| self.regions[number].used);
         idle.truncate(CLOSED_TOGETHER_MAX.min(self.resident_max / 4).max(1));
         idle
+    }
+
+    /// Whether regions are to be closed: room is left for those that are only read.
+    pub(crate) fn has_too_many_open(&self) -> bool {
+        debug_assert!(self.open <= self.regions.len(), "an open region is in memory");
+        self.open > self.resident_max * 3 / 4
     }
 
     fn begin_phase(&mut self, phase: Phase) {
@@ -117,7 +143,7 @@ impl<P: Copy + Ord> DiskSums<P> {
         let (opens, regions) = (transaction.opens, transaction.regions.clone());
         let actions = match phase {
             Phase::Data => vec![SumsAction::FlushData],
-            Phase::PagesFlush | Phase::LedgerFlush => vec![SumsAction::Flush],
+            Phase::PagesFlush => vec![SumsAction::Flush],
             Phase::Pages => regions.iter().map(|number| self.write_page(*number)).collect(),
             Phase::Ledger => {
                 for number in &regions {
@@ -150,7 +176,7 @@ impl<P: Copy + Ord> DiskSums<P> {
         let bytes = self.ledger.encode(slot);
         let place = self.area.ledger(slot);
         assert_eq!(bytes.len(), place.len.bytes_usize(), "a slot is written whole");
-        SumsAction::Write(place, bytes.into())
+        SumsAction::WriteDurably(place, bytes.into())
     }
 
     /// The transaction is durable, or has failed: then nothing says what the disk has, so that no
@@ -159,6 +185,9 @@ impl<P: Copy + Ord> DiskSums<P> {
         let ended = self.transaction.take().expect("one is in progress");
         assert_eq!(ended.steps, 0, "its last phase has ended");
         self.status.is_broken |= ended.has_failed;
+        if self.status.is_broken {
+            self.regions.values_mut().for_each(|region| region.is_wanted = false);
+        }
         for number in ended.regions {
             let region = self.regions.get_mut(&number).expect("it is in use");
             region.is_wanted = false;
@@ -170,6 +199,7 @@ impl<P: Copy + Ord> DiskSums<P> {
                 self.ledger.open[number as usize] = true;
             }
         }
+        self.open = self.open_regions().count();
         self.dirty = true;
     }
 }

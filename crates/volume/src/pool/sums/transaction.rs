@@ -8,10 +8,8 @@ pub(crate) enum Phase {
     Pages,
     /// The pages are flushed.
     PagesFlush,
-    /// The ledger is written.
+    /// The ledger is written durably.
     Ledger,
-    /// The ledger is flushed.
-    LedgerFlush,
 }
 
 /// Regions are opened, or closed.

@@ -31,6 +31,20 @@ pub enum Access {
     Erase,
 }
 
+/// Names a piece that was submitted. Numbers are never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SumsSerial(pub u64);
+
+/// What becomes of a piece that was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Its name.
+    pub serial: SumsSerial,
+    /// Whether it is to be issued now. Else [`SumsOutput::Go`] says when, or
+    /// [`SumsOutput::Refuse`] that it is not.
+    pub goes: bool,
+}
+
 /// A step of the checksums' own. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SumsStepId(pub u64);
@@ -42,6 +56,8 @@ pub enum SumsAction {
     Read(Extent),
     /// Write them.
     Write(Extent, Arc<[u8]>),
+    /// Write them, durably before it ends: what else was written need not be.
+    WriteDurably(Extent, Arc<[u8]>),
     /// Make all data durable that pieces have written to the disk.
     FlushData,
     /// Make durable what [`Self::Write`] has written.
