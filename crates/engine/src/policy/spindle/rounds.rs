@@ -21,8 +21,8 @@
 //!   volume is served a little before it is due, and has as much less to wait for in a later round.
 //! - Volumes that are due at about the same time go in the order in which they went before.
 //!
-//! Where emptying the drive's queue costs much ([`super::emptying`]) a round is as long as the
-//! period.
+//! Where emptying the drive's queue costs much ([`super::emptying`]), or a volume's quanta would be
+//! short, a round is as long as the period: two seconds hold two.
 
 use units::{DiskTime, Instant};
 
@@ -34,6 +34,9 @@ use crate::accounting::bucket::SignedInstant;
 
 /// The time in which a volume with a small reserve has one quantum.
 const SEVERAL_ROUNDS: DiskTime = DiskTime::from_millis(2_000);
+/// Quanta shorter than this cost much positioning: those of 20 % of deskstar-34gxp, of 133 ms, had
+/// 0.941 of what it gets alone beside 80 %; 0.959 with 200 ms.
+const SHORT_QUANTUM: DiskTime = DiskTime::from_millis(150);
 /// If a volume is due, those that are due within this part of a period from now are so at about the
 /// same time, and go in their order; unless it is due for longer than another part of a period.
 const SOON_DIVISOR: u64 = 10;
@@ -72,7 +75,9 @@ impl Spindle {
     /// A quantum of a deep `volume` begins: how long rounds are from now on.
     pub(super) fn note_round(&mut self, volume: VolumeId, now: Instant) {
         let period = DiskTime::from(self.period);
-        if self.has_deep_rival(volume) && self.empties_long(volume) {
+        let account = &self.volumes[volume.0 as usize].account;
+        let is_short = account.has_reserve() && account.reserved_of(ROUND) < SHORT_QUANTUM;
+        if self.has_deep_rival(volume) && (is_short || self.empties_long(volume)) {
             self.rounds.long_until = now + self.period + self.period;
         }
         self.rounds.length = if now < self.rounds.long_until { period } else { ROUND };
