@@ -86,6 +86,9 @@ pub(crate) struct LayoutArgs {
     /// Allocate blocks at their first write.
     #[arg(long, conflicts_with = "disk")]
     thin: bool,
+    /// Keep no checksums of its data in a pool that has them.
+    #[arg(long, conflicts_with = "disk")]
+    no_checksums: bool,
 }
 
 #[derive(Debug, Args)]
@@ -157,13 +160,14 @@ pub(crate) struct Rm {
 impl LayoutArgs {
     /// The volume with this placement in the pool.
     pub(crate) fn place(&self, volume: VolumeSpec) -> VolumeSpec {
-        let Self { disks, layout, copies, zone, thin } = self;
+        let Self { disks, layout, copies, zone, thin, no_checksums } = self;
         VolumeSpec {
             disks: disks.clone(),
             layout: layout.clone(),
             copies: *copies,
             zone: zone.clone(),
             thin: thin.then_some(true),
+            checksums: no_checksums.then_some(false),
             ..volume
         }
     }

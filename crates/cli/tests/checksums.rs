@@ -127,6 +127,54 @@ fn without_another_copy_the_read_fails_and_the_rest_is_readable() {
     server.stop();
 }
 
+/// Creates and fills a volume of 4 MiB on the second disk.
+fn filled(server: &Server, name: &str, byte: u8, options: &[&str], scratch: &Scratch) {
+    let create = ["vol", "create", name, "--size", "4MiB", "--disks", "d1"];
+    held(scratch, &[&create[..], options].concat());
+    pattern(server, name, &format!("write -P {byte} 0 4M"), scratch);
+    pattern(server, name, &format!("read -P {byte} 0 4M"), scratch);
+}
+
+#[test]
+fn a_volume_without_checksums_is_read_as_it_is_on_blocks_that_had_some() {
+    let scratch = created(false);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    filled(&server, "x", 9, &[], &scratch);
+    held(&scratch, &["vol", "rm", "x"]);
+    filled(&server, "plain", 8, &["--no-checksums"], &scratch);
+    pattern(&server, "plain", "write -P 8 512 4k", &scratch);
+    let pool = held(&scratch, &["pool", "status", "--json"]).json()["pool"].clone();
+    for one in pool["volumes"].as_array().expect("a list") {
+        assert_eq!(one["checksums"], one["name"] != "plain", "{one}");
+    }
+    held(&scratch, &["pool", "scrub", "--wait"]);
+    assert_eq!(checksums(&scratch, "d1")["wrong"], 0);
+    server.stop();
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+    assert_eq!(corrupt(&scratch, "d1.img", 8), 64);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let read = |name: &str| {
+        let mut command = client("qemu-io");
+        command.args(["-r", "-f", "raw", "-c", "read 0 4M", &server.uri(name)]);
+        let ran = run(command, scratch.path());
+        ran.stdout + &ran.stderr
+    };
+    assert!(read("plain").contains("read 4194304/4194304"), "what the disk has");
+    assert_eq!(checksums(&scratch, "d1")["wrong"], 0);
+    // Where its blocks go next, checksums are kept again.
+    held(&scratch, &["vol", "rm", "plain"]);
+    filled(&server, "y", 5, &[], &scratch);
+    server.stop();
+    assert_eq!(corrupt(&scratch, "d1.img", 5), 64);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let mut command = client("qemu-io");
+    command.args(["-r", "-f", "raw", "-c", "read 0 4M", &server.uri("y")]);
+    let ran = run(command, scratch.path());
+    assert!((ran.stdout + &ran.stderr).contains("Input/output error"), "it is refused");
+    assert_eq!(checksums(&scratch, "d1")["wrong"], 64);
+    server.stop();
+}
+
 #[test]
 fn a_kill_makes_nothing_refused() {
     let scratch = created(false);

@@ -111,13 +111,14 @@ fn a_new_volume_names_the_current_disks_of_the_pool() {
         layout: Some("stripe".to_owned()),
         zone: Some("slow".to_owned()),
         thin: Some(true),
+        checksums: Some(false),
         ..PoolVolumeEdit::default()
     };
     let after = before.create_pool_volume("music", &edit).expect("it fits");
     assert_eq!(names(&after), ["films", "cam", "music"]);
     let expected = format!(
         "{TEXT}\n[[pool.volume]]\nname = \"music\"\ndisks = [\"d0\", \"d1\"]\nlayout = \
-         \"stripe\"\nzone = \"slow\"\nthin = true\n\
+         \"stripe\"\nzone = \"slow\"\nthin = true\nchecksums = false\n\
          size = \"3GiB\"\nreserve = \"20%\"\nweight = 2\n"
     );
     assert_eq!(after.text(), expected);

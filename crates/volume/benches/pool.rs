@@ -89,7 +89,8 @@ fn pool(volumes: u32, extents: u32) -> (Pool, Vec<Memory>) {
     for number in 0..volumes {
         let (name, size, seed) = (format!("v{number}"), Blocks(extents), u64::from(number));
         let (layout, zone, thin, disks_of) = (Layout::Random, Zone::Any, false, on.clone());
-        let volume = NewVolume { name, size, layout, zone, thin, seed, disks: disks_of };
+        let volume =
+            NewVolume { name, size, layout, zone, thin, has_sums: true, seed, disks: disks_of };
         pool.begin(&Operation::Create(volume)).expect("there is room");
         settle(&mut pool, &mut disks);
     }

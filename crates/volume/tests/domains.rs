@@ -29,6 +29,7 @@ fn mirror(copies: u8, disks: &[u32]) -> Operation {
         layout: Layout::Mirror(Copies::new(copies).expect("two or three")),
         zone: Zone::Any,
         thin: false,
+        has_sums: true,
         seed: 7,
         disks: disks.iter().map(|disk| DiskId(*disk)).collect(),
     })

@@ -37,7 +37,7 @@ fn golden(members: usize, operations: u32) -> (Vec<Disk>, State) {
     let on: Vec<_> = pool.state().disks().map(|(id, _)| id).collect();
     let (name, size) = ("films".to_owned(), Blocks(9));
     let (layout, zone, thin, seed) = (Layout::Stripe, Zone::Any, true, 0);
-    let create = NewVolume { name, size, layout, zone, thin, seed, disks: on };
+    let create = NewVolume { name, size, layout, zone, thin, has_sums: true, seed, disks: on };
     pool.begin(&Operation::Create(create)).unwrap();
     settle(&mut pool, &mut disks);
     for n in 1..=operations {

@@ -20,7 +20,7 @@ const OTHER: u8 = 200;
 fn plan(name: &str, size: u32, layout: Layout, disks: &[u32]) -> NewVolume {
     let disks = disks.iter().map(|disk| DiskId(*disk)).collect();
     let (name, size) = (name.to_owned(), Blocks(size));
-    NewVolume { name, size, layout, zone: Zone::Any, thin: false, seed: 1, disks }
+    NewVolume { name, size, layout, zone: Zone::Any, thin: false, has_sums: true, seed: 1, disks }
 }
 
 /// Two disks with one volume on each and a stripe over both, at rest.

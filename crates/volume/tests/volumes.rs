@@ -20,7 +20,7 @@ fn create(world: &mut World, volume: NewVolume) -> PoolVolumeId {
 fn plan(layout: Layout, zone: Zone, size: u32, disks: &[u32]) -> NewVolume {
     let disks = disks.iter().map(|disk| DiskId(*disk)).collect();
     let (name, size) = ("films".to_owned(), Blocks(size));
-    NewVolume { name, size, layout, zone, thin: false, seed: 7, disks }
+    NewVolume { name, size, layout, zone, thin: false, has_sums: true, seed: 7, disks }
 }
 
 /// The disk and the block of every block of a volume.

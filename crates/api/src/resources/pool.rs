@@ -121,6 +121,7 @@ pub struct PoolResync {
 
 /// A volume or a snapshot of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "they are separate facts of a volume")]
 pub struct PoolVolume {
     /// Its name.
     pub name: String,
@@ -136,6 +137,9 @@ pub struct PoolVolume {
     pub zone: String,
     /// Whether blocks are allocated when they are first written.
     pub thin: bool,
+    /// Whether checksums of its data are kept: its disks have room for them, and it was not created
+    /// without.
+    pub checksums: bool,
     /// The volume that it is a snapshot of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot_of: Option<String>,
@@ -209,6 +213,7 @@ impl From<PoolVolumeView> for PoolVolume {
             layout: config::layout_name(volume.layout).to_owned(),
             zone: config::zone_name(volume.zone),
             thin: volume.thin,
+            checksums: volume.has_sums,
             snapshot_of: volume.snapshot_of,
             disks: volume.disks,
             whole: volume.whole,

@@ -105,7 +105,8 @@ with_contract! {
 
 body_with_contract! {
     /// A volume to be created, or to be checked for admission. It lies on one `disk`, or in the
-    /// pool if it has any of `disks`, `layout`, `copies`, `zone`, `thin` and `source` instead.
+    /// pool if it has any of `disks`, `layout`, `copies`, `zone`, `thin`, `checksums` and `source`
+    /// instead.
     VolumeSpec {
         /// The name that clients open it by: 1 to 255 bytes, printable, without `/`, `\\` and
         /// quotes.
@@ -135,6 +136,10 @@ body_with_contract! {
         /// For a volume of the pool: whether blocks are allocated when they are first written.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub thin: Option<bool>,
+        /// For a volume of the pool: whether checksums of its data are kept, where the pool's disks
+        /// have room for them. Default: true. A volume that is made from another is as that is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub checksums: Option<bool>,
         /// For a volume of the pool: the volume or snapshot of the pool with whose content it
         /// begins, and whose placement it shares. It is at least as large.
         #[schema(example = "monday")]
@@ -202,7 +207,7 @@ impl VolumeSpec {
         let (name, size) = (core::mem::take(&mut self.name), core::mem::take(&mut self.size));
         let (disk, disks) = (self.disk.take(), self.disks.take());
         let (layout, zone, thin) = (self.layout.take(), self.zone.take(), self.thin.take());
-        let copies = self.copies.take();
+        let (copies, checksums) = (self.copies.take(), self.checksums.take());
         let (source, labels) = (self.source.take(), self.labels.take());
         let edit = ContractSpec::from(self).edit(Some(size), labels);
         let has_pool_fields = disks.is_some()
@@ -210,6 +215,7 @@ impl VolumeSpec {
             || copies.is_some()
             || zone.is_some()
             || thin.is_some()
+            || checksums.is_some()
             || source.is_some();
         let new = match disk {
             Some(disk) if in_pool || has_pool_fields => {
@@ -226,6 +232,7 @@ impl VolumeSpec {
                     copies,
                     zone,
                     thin,
+                    checksums: checksums.filter(|kept| !*kept),
                     source,
                 })
             }

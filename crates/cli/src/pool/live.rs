@@ -159,7 +159,10 @@ pub(crate) fn placement(volume: &PoolVolume) -> String {
         (None, false) => String::new(),
     };
     let mapped = Bytes(volume.mapped_bytes);
-    format!("in the pool: {what}{layout} on {disks}, zone {zone}; {mapped} in {extents} extents")
+    let sums = if volume.checksums { "; with checksums" } else { "" };
+    format!(
+        "in the pool: {what}{layout} on {disks}, zone {zone}; {mapped} in {extents} extents{sums}"
+    )
 }
 
 /// A volume's layout, and the number of copies if it is a mirror.

@@ -374,6 +374,7 @@ struct VolumeReport {
     layout: &'static str,
     zone: String,
     thin: bool,
+    checksums: bool,
     snapshot_of: Option<String>,
     /// Whether every disk of the volume was given.
     whole: bool,
@@ -403,6 +404,7 @@ fn report(devices: &[Device], found: FoundPool, findings: Vec<String>) -> Report
         layout: config::layout_name(volume.layout),
         zone: config::zone_name(volume.zone),
         thin: volume.thin,
+        checksums: volume.sums && state.has_sums(),
         snapshot_of: volume
             .origin
             .and_then(|id| state.volume(id))

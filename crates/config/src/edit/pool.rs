@@ -337,7 +337,7 @@ impl Document {
         edit: &PoolVolumeEdit,
     ) -> Result<(), ConfigError> {
         let pool = self.pool()?;
-        let PoolVolumeEdit { volume, disks, layout, copies, zone, thin, source } = edit;
+        let PoolVolumeEdit { volume, disks, layout, copies, zone, thin, checksums, source } = edit;
         put(table, "name", name);
         put(
             table,
@@ -355,8 +355,10 @@ impl Document {
         if let Some(copies) = copies {
             put(table, "copies", *copies);
         }
-        if let Some(thin) = thin {
-            put(table, "thin", *thin);
+        for (key, given) in [("thin", thin), ("checksums", checksums)] {
+            if let Some(given) = given {
+                put(table, key, *given);
+            }
         }
         write(table, volume);
         Ok(())

@@ -106,6 +106,8 @@ pub struct PoolVolumeEdit {
     pub zone: Option<String>,
     /// Whether blocks are allocated when they are first written.
     pub thin: Option<bool>,
+    /// Whether checksums of its data are kept.
+    pub checksums: Option<bool>,
     /// The name of a volume or snapshot of the pool with whose content it is created.
     pub source: Option<String>,
 }

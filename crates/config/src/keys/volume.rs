@@ -300,6 +300,13 @@ pub(crate) static POOL_VOLUME: Lazy = Lazy::new(|| {
         Key::new("zone", ZONE_WORDS, "The part of the disks it is placed on.").or("\"any\""),
         Key::new("thin", BOOLEAN, "Whether blocks are allocated when first written.").or("false"),
         Key::new(
+            "checksums",
+            BOOLEAN,
+            "Whether checksums of its data are kept, where the pool's disks have room for them; \
+             counts when the volume is created.",
+        )
+        .or("true"),
+        Key::new(
             "from",
             "a table in braces",
             "The placement from which the volume's blocks are being relocated.",

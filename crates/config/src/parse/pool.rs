@@ -214,6 +214,7 @@ fn parse_volume(
     };
     let size = whole_blocks(&table.require("size", SIZE)?, (layout, zone), &on, disks)?;
     let thin = table.value("thin").map_or(Ok(false), |value| value.boolean())?;
+    let checksums = table.value("checksums").map_or(Ok(true), |value| value.boolean())?;
     let (clients, line) = (nbd::clients(table)?, table.line());
     let write_buffer = write_buffer::of_volume(table, &disks[on[0].0], None)?;
     let (parts, priority) = (Vec::new(), engine::Priority::Normal);
@@ -227,6 +228,7 @@ fn parse_volume(
         layout,
         zone,
         thin,
+        checksums,
         from,
         parts,
         priority,

@@ -83,13 +83,13 @@ impl PoolPlan {
             })?;
             Operation::Clone { source, name, size: planned.blocks() }
         } else {
-            let PoolVolume { layout, thin, .. } = *planned;
+            let PoolVolume { layout, thin, checksums: has_sums, .. } = *planned;
             let (zone, disks) = match &planned.from {
                 Some(from) => (from.zone, &from.disks),
                 None => (planned.zone, &planned.disks),
             };
             let (size, disks) = (planned.blocks(), self.numbers(to, disks));
-            let volume = NewVolume { name, size, layout, zone, thin, seed, disks };
+            let volume = NewVolume { name, size, layout, zone, thin, has_sums, seed, disks };
             match planned.stream_parts.as_slice() {
                 [] => Operation::Create(volume),
                 parts => Operation::CreateInParts { volume, parts: parts.to_vec() },

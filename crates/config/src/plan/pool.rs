@@ -133,6 +133,9 @@ pub struct PoolVolume {
     pub zone: Zone,
     /// Whether blocks are allocated when they are first written. Not beside a stream.
     pub thin: bool,
+    /// Whether checksums of its data are kept, on disks that have an area for them. It counts when
+    /// the volume is created.
+    pub checksums: bool,
     /// The placement from which its blocks are being relocated.
     pub from: Option<PlacementSpec>,
     /// Its contract on each disk that it is placed on or is relocated from; each of them admitted,

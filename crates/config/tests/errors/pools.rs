@@ -111,7 +111,8 @@ fn with_an_unknown_key() {
         volume("disk = \"d0\"\n"),
         "plan.toml:1: [[pool.volume]] \"v\": field `disk`: found `disk`, expected one of the \
          keys `name`, `clients`, \
-         `size`, `disks`, `layout`, `copies`, `zone`, `thin`, `from`, `source`, `iops`, \
+         `size`, `disks`, `layout`, `copies`, `zone`, `thin`, `checksums`, `from`, `source`, \
+         `iops`, \
          `bandwidth`, `run`, `block`, \
          `reserve`, `limit`, `weight`, \
          `priority`, `stream`, `latency`, `write_buffer`, `labels`, `ublk`"

@@ -236,10 +236,10 @@ impl DaemonState {
     fn new_volume(&self, plan: &Plan, planned: &PoolVolume) -> Result<NewVolume, ChangeError> {
         let disks = self.pool_disks(plan, &planned.disks)?;
         let (name, size) = (planned.name.clone(), planned.blocks());
-        let &PoolVolume { layout, zone, thin, .. } = planned;
+        let &PoolVolume { layout, zone, thin, checksums: has_sums, .. } = planned;
         // The seed of a random layout differs from that of every other volume.
         let seed = checksum::crc64(name.as_bytes());
-        Ok(NewVolume { name, size, layout, zone, thin, seed, disks })
+        Ok(NewVolume { name, size, layout, zone, thin, has_sums, seed, disks })
     }
 
     /// The volume or snapshot that a volume of the plan begins as.

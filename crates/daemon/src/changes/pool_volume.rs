@@ -35,6 +35,7 @@ impl NewPoolVolume<'_> {
             ("copies", edit.copies.is_some() && edit.copies != copies),
             ("zone", edit.zone.as_ref().is_some_and(|given| *given != zone)),
             ("thin", edit.thin.is_some_and(|given| given != source.thin)),
+            ("checksums", edit.checksums.is_some_and(|given| given != source.sums)),
         ];
         if let Some((key, _)) = differs.iter().find(|(_, differs)| *differs) {
             return refused(format!(
@@ -45,7 +46,8 @@ impl NewPoolVolume<'_> {
         }
         let (disks, layout, zone) = (Some(disks), Some(layout), Some(zone));
         let thin = source.thin.then_some(true);
-        Ok(PoolVolumeEdit { disks, layout, copies, zone, thin, ..edit.clone() })
+        let checksums = (!source.sums).then_some(false);
+        Ok(PoolVolumeEdit { disks, layout, copies, zone, thin, checksums, ..edit.clone() })
     }
 }
 
@@ -67,7 +69,7 @@ impl NewVolumeBackend for NewPoolVolume<'_> {
             Err(error) => return Err(error.into()),
         };
         let fields = |one: &config::PoolVolume| {
-            let placement = (one.disks.clone(), one.layout, one.zone, one.thin);
+            let placement = (one.disks.clone(), one.layout, one.zone, one.thin, one.checksums);
             let requested = (one.rate, one.latency, one.stream.map(|stream| stream.order));
             let parts = (one.parts.clone(), one.stream_parts.clone());
             (placement, parts, one.priority, one.span(), requested)
@@ -128,7 +130,7 @@ impl<'a> PoolVolume<'a> {
 
     /// The config with the volume as it is in the pool, edited.
     fn adopt(&self, before: &Document, edit: &VolumeEdit) -> Result<Document, ChangeError> {
-        let Volume { layout, zone, thin, .. } = self.volume;
+        let Volume { layout, zone, thin, sums, .. } = self.volume;
         let disks = self.operator.pool_disk_names(&self.volume.disks)?;
         let present = config::size_text(size(&self.volume));
         let edit = VolumeEdit { size: edit.size.clone().or(Some(present)), ..edit.clone() };
@@ -139,6 +141,7 @@ impl<'a> PoolVolume<'a> {
             copies: config::layout_copies(layout).map(i64::from),
             zone: Some(config::zone_name(zone)),
             thin: thin.then_some(true),
+            checksums: (!sums).then_some(false),
             source: None,
         };
         Ok(before.create_pool_volume(self.name, &edit)?)

@@ -43,7 +43,8 @@ impl BufferedRequest {
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     requests: Slots<BufferedRequest>,
-    copies: BTreeMap<CopyId, Vec<u8>>,
+    /// The bytes of each copy, and whether checksums of them were known where they were read.
+    copies: BTreeMap<CopyId, (Vec<u8>, bool)>,
 }
 
 impl Buffers {
@@ -129,13 +130,13 @@ impl Buffers {
     }
 
     /// Stores what a copy has read.
-    pub(super) fn insert_copy(&mut self, copy: CopyId, data: Vec<u8>) {
+    pub(super) fn insert_copy(&mut self, copy: CopyId, data: (Vec<u8>, bool)) {
         let previous = self.copies.insert(copy, data);
         assert!(previous.is_none(), "a copy is read once before it is written");
     }
 
-    /// The bytes that a copy writes.
-    pub(super) fn remove_copy(&mut self, copy: CopyId) -> Vec<u8> {
+    /// The bytes that a copy writes, and whether checksums of them were known where they were read.
+    pub(super) fn remove_copy(&mut self, copy: CopyId) -> (Vec<u8>, bool) {
         self.copies.remove(&copy).expect("a copy is read before it is written")
     }
 }

@@ -62,6 +62,8 @@ pub(crate) struct PieceDone {
     pub(crate) result: Result<Vec<u8>, Failure>,
     pub(crate) digest: Digest,
     pub(crate) sums: Vec<Sum>,
+    /// Whether checksums of what was read were known, and none differed.
+    pub(crate) is_known: bool,
 }
 
 impl PieceDone {
@@ -79,7 +81,7 @@ impl PieceDone {
             _ => Vec::new(),
         };
         let kept = |bytes| if read_data.of == ReadUse::Kept { bytes } else { Vec::new() };
-        Self { piece, result: result.map(kept), digest, sums }
+        Self { piece, result: result.map(kept), digest, sums, is_known: false }
     }
 }
 

@@ -187,11 +187,16 @@ impl PoolService {
         if !self.has_sums {
             return Vec::new();
         }
-        let writes = |request: &nbd::Request| request.operation.op == Op::Write;
-        let sums = |request: &nbd::Request| {
-            writes(request).then(|| sums_of(request.operation.extent, &request.data))
+        let inner = self.inner();
+        let is_summed = |(volume, request): &(PoolVolumeId, nbd::Request)| {
+            request.operation.op == Op::Write && inner.is_summed(*volume)
         };
-        requests.iter().map(|(_, request)| sums(request)).collect()
+        let summed: Vec<bool> = requests.iter().map(is_summed).collect();
+        drop(inner);
+        let sums = |(is_summed, (_, request)): (bool, &(PoolVolumeId, nbd::Request))| {
+            is_summed.then(|| sums_of(request.operation.extent, &request.data))
+        };
+        summed.into_iter().zip(requests).map(sums).collect()
     }
 
     /// Takes completed pieces; leaves the vector empty.
@@ -385,7 +390,12 @@ impl Inner {
         let nowhere = Extent::new(Lba(0), Sectors::ZERO);
         let plain = |op, extent, fua| units::Operation { op, extent, fua };
         let (mut data, mut sums, mut keep, mut client) = (Vec::new(), None, false, None);
-        let (mut read_data, sums_use) = (ReadUse::Kept, SumsUse::of(&work));
+        let (mut read_data, mut sums_use) = (ReadUse::Kept, SumsUse::of(&work));
+        if let (Work::Request { .. }, ChargeTo::Volume(volume)) = (&work, payer)
+            && !self.is_summed(volume)
+        {
+            sums_use = None;
+        }
         let (operation, purpose) = match work {
             Work::Request { request, op, extent, at, fua, no_hole } => {
                 if op == Op::Write {
@@ -407,7 +417,11 @@ impl Inner {
                 (plain(Op::Read, extent, false), Purpose::Verify)
             }
             Work::Store { copy, extent, fua } => {
-                data = self.buffers.remove_copy(copy);
+                let is_known;
+                (data, is_known) = self.buffers.remove_copy(copy);
+                if !is_known {
+                    sums_use = Some(SumsUse::WriteUnknown);
+                }
                 (plain(Op::Write, extent, fua), Purpose::Other)
             }
         };
@@ -443,6 +457,13 @@ impl Inner {
             }
             Issue::Refuse(piece) => self.unreachable.push(piece),
         }
+    }
+
+    /// Whether checksums of a volume's data are kept, where its disks have room for them. Those of
+    /// one without are unknown from when its blocks are erased, or copied to, so that its requests
+    /// need not pass them.
+    fn is_summed(&self, volume: PoolVolumeId) -> bool {
+        self.flow.pool().state().volume(volume).is_none_or(|volume| volume.sums)
     }
 
     fn is_idle(&self) -> bool {
@@ -487,7 +508,7 @@ impl Inner {
     /// Takes a completed piece.
     fn collect(&mut self, done: PieceDone) {
         let Some(done) = self.sums.collect(done) else { return };
-        let PieceDone { piece, result, digest, .. } = done;
+        let PieceDone { piece, result, digest, is_known, .. } = done;
         let end = match &result {
             Ok(_) => Ok(()),
             Err(Failure::Io | Failure::Offline) => Err(Fault::Disk),
@@ -497,7 +518,7 @@ impl Inner {
         let is_done = result.is_ok();
         match (purpose, result) {
             (Purpose::Request(request, at), result) => self.buffers.collect(request, at, result),
-            (Purpose::Load(copy), Ok(data)) => self.buffers.insert_copy(copy, data),
+            (Purpose::Load(copy), Ok(data)) => self.buffers.insert_copy(copy, (data, is_known)),
             (Purpose::Verify, _) => return self.flow.verified(piece, end.map(|()| digest)),
             (Purpose::Load(_) | Purpose::Other, _) => {}
         }

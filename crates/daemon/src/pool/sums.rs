@@ -26,6 +26,8 @@ const FIRST_STEP: u64 = 1 << 63;
 pub(super) enum SumsUse {
     Read,
     Write,
+    /// It writes data whose checksums were not known where it was read: they are not here.
+    WriteUnknown,
     WriteZeroes,
     Erase,
 }
@@ -140,7 +142,7 @@ impl PoolSums {
                 let zero = sum_of(&[0; 4_096]);
                 Access::Write(whole_sums(extent).map(|_| zero).collect())
             }
-            SumsUse::Erase => Access::Erase,
+            SumsUse::Erase | SumsUse::WriteUnknown => Access::Erase,
         };
         let submitted = own.sums.submit(piece, extent, access);
         self.issued.insert(piece, Issued { disk: id, serial: submitted.serial, wanted });
@@ -198,11 +200,14 @@ impl PoolSums {
         let Some(Issued { disk, serial, wanted }) = self.issued.remove(&done.piece) else {
             return Some(done);
         };
-        let PieceDone { piece, mut result, digest, sums } = done;
+        let PieceDone { piece, mut result, digest, sums, .. } = done;
+        let mut is_known = false;
         if let Some(own) = self.disks.get_mut(&disk) {
             let end = if result.is_ok() { Ok(sums.as_slice()) } else { Err(()) };
-            if own.sums.done(serial, end) == Verdict::Wrong {
-                result = Err(Failure::Io);
+            match own.sums.done(serial, end) {
+                Verdict::Wrong => result = Err(Failure::Io),
+                Verdict::Right => is_known = true,
+                Verdict::Unknown => {}
             }
         }
         if let (Ok(bytes), Some((skip, len))) = (&mut result, wanted)
@@ -211,7 +216,7 @@ impl PoolSums {
             bytes.truncate((skip + len).bytes_usize());
             bytes.drain(..skip.bytes_usize());
         }
-        Some(PieceDone { piece, result, digest, sums: Vec::new() })
+        Some(PieceDone { piece, result, digest, sums: Vec::new(), is_known })
     }
 
     /// A disk is back, or was reopened.

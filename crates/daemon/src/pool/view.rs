@@ -222,6 +222,7 @@ impl ScrubView {
 
 /// A volume or a snapshot of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "they are separate facts of a volume")]
 pub struct PoolVolumeView {
     /// Its name.
     pub name: String,
@@ -237,6 +238,9 @@ pub struct PoolVolumeView {
     pub zone: Zone,
     /// Whether blocks are allocated when they are first written.
     pub thin: bool,
+    /// Whether checksums of its data are kept: its disks have areas for them, and it was not
+    /// created without.
+    pub has_sums: bool,
     /// The volume that it is a snapshot of.
     pub snapshot_of: Option<String>,
     /// The names of the disks that it is placed on, as far as they are present.
@@ -333,6 +337,10 @@ impl PoolView {
             let is_present = |place: BlockExtent| names.contains_key(&place.disk);
             let progress = relocations.iter().find(|one| one.volume == id && one.misplaced > 0);
             let shortfall = pool.shortfall(volume);
+            let has_area = |volume: &Volume| {
+                let mut disks = volume.disks.iter();
+                disks.all(|disk| state.disk(*disk).is_some_and(|disk| disk.has_sums))
+            };
             let whole = match volume.layout {
                 Layout::Mirror(_) => shortfall.lost == 0 && pool.missing().is_empty(),
                 _ => volume.places().all(|place| is_present(place) && state.is_in(place.disk)),
@@ -345,6 +353,7 @@ impl PoolView {
                 layout: volume.layout,
                 zone: volume.zone,
                 thin: volume.thin,
+                has_sums: volume.sums && has_area(volume),
                 snapshot_of: origin.map(|origin| origin.name.clone()),
                 disks: volume.disks.iter().filter_map(|disk| name(*disk)).collect(),
                 whole,

@@ -323,7 +323,16 @@ impl World {
                 let layout =
                     [Layout::Single, Layout::Stripe, Layout::Random][rng.below(3) as usize];
                 let (thin, seed, size) = (rng.below(2) == 0, rng.draw(), Blocks(1 + rng.below(12)));
-                Operation::Create(NewVolume { name, size, layout, zone, thin, seed, disks: some })
+                Operation::Create(NewVolume {
+                    name,
+                    size,
+                    layout,
+                    zone,
+                    thin,
+                    has_sums: true,
+                    seed,
+                    disks: some,
+                })
             }
             4..6 => Operation::Resize { volume, size: Blocks(1 + rng.below(16)) },
             6 => Operation::Remove { volume },

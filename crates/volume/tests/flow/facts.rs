@@ -19,7 +19,7 @@ use crate::world::World;
 fn plan(name: &str, size: u32, thin: bool, disks: &[u32]) -> NewVolume {
     let disks = disks.iter().map(|disk| DiskId(*disk)).collect();
     let (name, size, layout, zone) = (name.to_owned(), Blocks(size), Layout::Single, Zone::Any);
-    NewVolume { name, size, layout, zone, thin, seed: 1, disks }
+    NewVolume { name, size, layout, zone, thin, has_sums: true, seed: 1, disks }
 }
 
 fn create(world: &mut World, volume: NewVolume) -> PoolVolumeId {

@@ -18,7 +18,8 @@ fn written_on(members: u8, copies: u8) -> (World, PoolVolumeId) {
     let layout = Layout::Mirror(Copies::new(copies).unwrap());
     let disks = (0..members).map(|disk| DiskId(disk.into())).collect();
     let (name, size, zone) = ("mirror".to_owned(), Blocks(8), Zone::Any);
-    let volume = NewVolume { name, size, layout, zone, thin: false, seed: 1, disks };
+    let volume =
+        NewVolume { name, size, layout, zone, thin: false, has_sums: true, seed: 1, disks };
     world.change(Operation::Create(volume));
     world.drain();
     let (id, _) = world.flow.pool().state().named("mirror").unwrap();

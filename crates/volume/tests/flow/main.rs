@@ -78,7 +78,16 @@ pub(crate) fn draw(world: &mut World) -> Operation {
             let layout = [Layout::Single, Layout::Stripe, Layout::Random][world.below(3)];
             let (thin, seed) = (world.below(3) > 0, world.rng.draw());
             let size = Blocks(1 + world.rng.below(12));
-            Operation::Create(NewVolume { name, size, layout, zone, thin, seed, disks: some })
+            Operation::Create(NewVolume {
+                name,
+                size,
+                layout,
+                zone,
+                thin,
+                has_sums: true,
+                seed,
+                disks: some,
+            })
         }
         6..9 => {
             let (volume, size) = (pick(world, &volumes), Blocks(1 + world.rng.below(16)));

@@ -120,7 +120,7 @@ fn first_mirror(world: &mut World) {
     let disks = world.flow.pool().state().disks().map(|(id, _)| id).collect();
     let layout = Layout::Mirror(Copies::new(2).unwrap());
     let (name, size, zone, seed) = ("first".to_owned(), Blocks(12), Zone::Any, 1);
-    let volume = NewVolume { name, size, layout, zone, thin: true, seed, disks };
+    let volume = NewVolume { name, size, layout, zone, thin: true, has_sums: true, seed, disks };
     world.change(Operation::Create(volume));
     world.drain();
 }

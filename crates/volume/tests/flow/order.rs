@@ -9,7 +9,8 @@ use crate::world::World;
 fn created(world: &mut World, name: &str) -> PoolVolumeId {
     let (size, layout, zone) = (Blocks(8), Layout::Stripe, Zone::Any);
     let (name, disks) = (name.to_owned(), vec![DiskId(0), DiskId(1)]);
-    let volume = NewVolume { name, size, layout, zone, thin: false, seed: 1, disks };
+    let volume =
+        NewVolume { name, size, layout, zone, thin: false, has_sums: true, seed: 1, disks };
     world.change(Operation::Create(volume.clone()));
     world.drain();
     world.flow.pool().state().named(&volume.name).expect("it was created").0

@@ -20,7 +20,8 @@ fn world() -> (World, PoolVolumeId, PoolVolumeId) {
     let mut create = |name: &str, layout, blocks, disks: &[u32]| {
         let disks = disks.iter().map(|disk| DiskId(*disk)).collect();
         let (name, size, zone) = (name.to_owned(), Blocks(blocks), Zone::Any);
-        let volume = NewVolume { name, size, layout, zone, thin: false, seed: 1, disks };
+        let volume =
+            NewVolume { name, size, layout, zone, thin: false, has_sums: true, seed: 1, disks };
         world.change(Operation::Create(volume.clone()));
         world.drain();
         world.flow.pool().state().named(&volume.name).expect("it was created").0

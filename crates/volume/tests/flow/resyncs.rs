@@ -32,6 +32,7 @@ fn behind() -> (World, PoolVolumeId) {
         layout,
         zone,
         thin: false,
+        has_sums: true,
         seed: 1,
         disks,
     }));

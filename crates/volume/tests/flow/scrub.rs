@@ -93,7 +93,7 @@ fn written(members: usize, layout: Layout, blocks: u32) -> (World, PoolVolumeId)
     let mut world = World::new(1, members);
     let disks = world.flow.pool().state().disks().map(|(id, _)| id).collect();
     let (name, size, zone) = ("volume".to_owned(), Blocks(blocks), Zone::Any);
-    let volume = NewVolume { name, size, layout, zone, thin: true, seed: 1, disks };
+    let volume = NewVolume { name, size, layout, zone, thin: true, has_sums: true, seed: 1, disks };
     world.change(Operation::Create(volume));
     world.drain();
     let (id, _) = world.flow.pool().state().named("volume").unwrap();
@@ -271,8 +271,16 @@ fn a_scrub_stores_its_position_every_so_many_blocks() {
     run(&mut flow);
     let disks = vec![DiskId(0)];
     let (name, zone, size) = ("v".to_owned(), Zone::Any, Blocks(blocks));
-    let volume =
-        NewVolume { name, size, layout: Layout::Single, zone, thin: false, seed: 1, disks };
+    let volume = NewVolume {
+        name,
+        size,
+        layout: Layout::Single,
+        zone,
+        thin: false,
+        has_sums: true,
+        seed: 1,
+        disks,
+    };
     flow.change(Operation::Create(volume));
     run(&mut flow);
     flow.start_scrub(UnixTime(7));

@@ -238,8 +238,8 @@ impl World {
         self.reads += 1;
         match (self.sums.done(id, Ok(&sums)), is_wrong) {
             (Verdict::Wrong, _) => self.refused += 1,
-            (Verdict::Right, true) => self.wrong += 1,
-            (Verdict::Right, false) => {}
+            (Verdict::Right | Verdict::Unknown, true) => self.wrong += 1,
+            (Verdict::Right | Verdict::Unknown, false) => {}
         }
     }
 

@@ -4,8 +4,8 @@ use crate::location::DiskId;
 use crate::pool::format::codec::{Malformed, Reader, Writer};
 use crate::pool::format::fields::STALE_BYTES;
 use crate::pool::format::image::{
-    LAYOUT, MIRROR, copies_code, layout_code, layout_of, read_disks, read_name, read_run,
-    write_disks, write_name, write_run, zone_code, zone_of,
+    LAYOUT, MIRROR, VolumeFlags, copies_code, layout_code, layout_of, read_disks, read_name,
+    read_run, volume_flags, write_disks, write_name, write_run, zone_code, zone_of,
 };
 use crate::pool::limits::EXTENTS_MAX;
 use crate::pool::names::{BlockExtent, Blocks, DiskUid, PoolVolumeId};
@@ -216,7 +216,7 @@ fn write_plan(out: &mut Writer, volume: &Volume) {
         out.u8(copies_code(volume.layout));
     }
     out.u8(zone_code(volume.zone));
-    out.u8(u8::from(volume.thin));
+    out.u8(volume_flags(volume));
     out.u64(volume.seed);
     write_name(out, &volume.name);
     write_disks(out, &volume.disks);
@@ -227,8 +227,12 @@ fn read_plan(group: PoolVolumeId, from: &mut Reader<'_>) -> Result<Volume, Malfo
     let code = from.u8()?;
     let copies = if code == MIRROR { from.u8()? } else { 0 };
     let layout = layout_of(code, copies).ok_or(from.refuse(LAYOUT))?;
-    let (zone, thin, open) = (zone_of(from)?, flag(from)?, false);
+    let zone = zone_of(from)?;
+    let VolumeFlags { thin, open, sums } = VolumeFlags::read(from)?;
+    if open {
+        return Err(from.refuse("a new volume that is open"));
+    }
     let (seed, name, disks) = (from.u64()?, read_name(from)?, read_disks(from)?);
     let (origin, columns) = (None, Vec::new());
-    Ok(Volume { name, size, layout, zone, thin, open, seed, disks, origin, group, columns })
+    Ok(Volume { name, size, layout, zone, thin, sums, open, seed, disks, origin, group, columns })
 }

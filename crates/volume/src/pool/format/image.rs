@@ -26,6 +26,7 @@ const DOUBTFUL: u32 = 4;
 const SUMS: u32 = 8;
 const THIN: u8 = 1;
 const OPEN: u8 = 2;
+const NO_SUMS: u8 = 4;
 
 /// The code of the layout that has copies.
 pub(crate) const MIRROR: u8 = 3;
@@ -80,8 +81,27 @@ fn disk_flags(disk: &Disk) -> u32 {
         | flag(disk.has_sums, SUMS)
 }
 
-fn volume_flags(volume: &Volume) -> u8 {
-    (if volume.thin { THIN } else { 0 }) | (if volume.open { OPEN } else { 0 })
+pub(crate) fn volume_flags(volume: &Volume) -> u8 {
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    flag(volume.thin, THIN) | flag(volume.open, OPEN) | flag(!volume.sums, NO_SUMS)
+}
+
+/// The flags of a volume.
+pub(crate) struct VolumeFlags {
+    pub(crate) thin: bool,
+    pub(crate) open: bool,
+    pub(crate) sums: bool,
+}
+
+impl VolumeFlags {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let flags = from.u8()?;
+        if flags > (THIN | OPEN | NO_SUMS) {
+            return Err(from.refuse("unknown flags (0 to 7)"));
+        }
+        let is_set = |flag: u8| flags & flag > 0;
+        Ok(Self { thin: is_set(THIN), open: is_set(OPEN), sums: !is_set(NO_SUMS) })
+    }
 }
 
 fn write_volume(out: &mut Writer, id: PoolVolumeId, volume: &Volume) {
@@ -195,8 +215,9 @@ fn versions(state: &State) -> Result<(), &'static str> {
         || state.has_mirrors()
         || state.disks.values().any(|disk| disk.out)
         || state.volumes.values().any(|volume| volume.open);
-    let has_sums = state.version < VERSION_SUMS && state.disks.values().any(|disk| disk.has_sums);
-    if has_sums || (newer && state.version == VERSION_FIRST) {
+    let tells_sums = state.disks.values().any(|disk| disk.has_sums)
+        || state.volumes.values().any(|volume| !volume.sums);
+    if (tells_sums && state.version < VERSION_SUMS) || (newer && state.version == VERSION_FIRST) {
         return Err("more than its version of the format has");
     }
     if !state.disks.is_empty() && state.disks_in().next().is_none() {
@@ -269,10 +290,7 @@ fn read_volume(
         return Err(from.refuse("a volume of an impossible size"));
     }
     let (code, zone) = (from.u8()?, zone_of(from)?);
-    let (thin, open) = match from.u8()? {
-        flags if flags <= (THIN | OPEN) => (flags & THIN > 0, flags & OPEN > 0),
-        _ => return Err(from.refuse("unknown flags (0 to 3)")),
-    };
+    let VolumeFlags { thin, open, sums } = VolumeFlags::read(from)?;
     let name_len = usize::from(from.u8()?);
     let seed = from.u64()?;
     let width = from.count(DISKS_MAX, "more disks than a pool has")?;
@@ -307,7 +325,7 @@ fn read_volume(
     let columns = (0..columns).map(|_| read_column(from, extents)).collect::<Result<_, _>>()?;
     let disks = on;
     let volume =
-        Volume { name, size, layout, zone, thin, open, seed, disks, origin, group, columns };
+        Volume { name, size, layout, zone, thin, sums, open, seed, disks, origin, group, columns };
     Ok((id, volume))
 }
 

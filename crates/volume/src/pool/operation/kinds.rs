@@ -21,6 +21,8 @@ pub struct NewVolume {
     pub zone: Zone,
     /// Whether blocks are allocated when they are first written.
     pub thin: bool,
+    /// Whether checksums of its data are kept, on disks that have an area for them.
+    pub has_sums: bool,
     /// The seed of a random layout.
     pub seed: u64,
     /// Its disks.

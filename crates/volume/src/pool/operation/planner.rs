@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::location::DiskId;
-use crate::pool::format::fields::VERSION_SCRUB;
+use crate::pool::format::fields::{VERSION_SCRUB, VERSION_SUMS};
 use crate::pool::limits::{DISKS_MAX, NAME_BYTES_MAX, VOLUME_BLOCKS_MAX};
 use crate::pool::names::{BlockExtent, Blocks, Layout, PoolVolumeId, VolumeBlock, Zone};
 use crate::pool::operation::allocator::{BlockAllocator, release_blocks};
@@ -128,13 +128,29 @@ impl Pool {
         size(wanted.size)?;
         disks(&self.state, &wanted.disks)?;
         self.check_mirror(wanted.layout.copies(), &wanted.disks)?;
+        if !wanted.has_sums && self.state.version < VERSION_SUMS {
+            return Err(Refusal::OldFormat);
+        }
         let id = PoolVolumeId(self.state.next_volume);
-        let NewVolume { name, size, layout, zone, thin, seed, disks } = wanted.clone();
+        let NewVolume { name, size, layout, zone, thin, has_sums: sums, seed, disks } =
+            wanted.clone();
         let disks = self.order_of_new(layout.copies(), disks)?;
         let columns = vec![ExtentMap::default(); layout.columns(disks.len())];
         let (origin, group, open) = (None, id, false);
-        let volume =
-            Volume { name, size, layout, zone, thin, open, seed, disks, origin, group, columns };
+        let volume = Volume {
+            name,
+            size,
+            layout,
+            zone,
+            thin,
+            sums,
+            open,
+            seed,
+            disks,
+            origin,
+            group,
+            columns,
+        };
         let mut plan = Plan::default();
         if parts.is_some_and(|parts| !are_parts_of(&volume, parts)) {
             return Err(Refusal::Parts);

@@ -1,7 +1,7 @@
 //! The effect of changes on a pool's metadata.
 
 use crate::location::DiskId;
-use crate::pool::format::fields::{VERSION_FIRST, VERSION_SCRUB};
+use crate::pool::format::fields::{VERSION_FIRST, VERSION_SCRUB, VERSION_SUMS};
 use crate::pool::format::structures::VERSION;
 use crate::pool::limits::{DISKS_MAX, SNAPSHOTS_MAX, VOLUME_BLOCKS_MAX, VOLUMES_MAX};
 use crate::pool::names::{BlockExtent, Blocks, DiskUid, PoolVolumeId};
@@ -190,6 +190,9 @@ impl State {
         }
         self.admit(id, &volume.name)?;
         if self.version == VERSION_FIRST && volume.layout.is_mirror() {
+            return Err("is of a newer version than its pool");
+        }
+        if self.version < VERSION_SUMS && !volume.sums {
             return Err("is of a newer version than its pool");
         }
         if volume.disks.len() < volume.layout.copies() {

@@ -43,6 +43,8 @@ pub struct Volume {
     pub zone: Zone,
     /// Whether blocks are allocated when they are first written.
     pub thin: bool,
+    /// Whether checksums of its data are kept, on disks that have an area for them.
+    pub sums: bool,
     /// Whether clients may have written to it since its copies were last known to be equal.
     pub open: bool,
     /// The seed of a random layout.

@@ -70,7 +70,7 @@ impl<P: Copy + Ord> DiskSums<P> {
         assert!(piece.is_issued, "a piece ends after it was issued");
         let verdict = match (&piece.access, end) {
             (Access::Read, Ok(sums)) => self.compare(piece.extent, sums),
-            (Access::Read, Err(())) => Verdict::Right,
+            (Access::Read, Err(())) => Verdict::Unknown,
             (Access::Write(sums), Ok(_)) => {
                 self.forget_sums(&piece);
                 let whole = whole_sums(piece.extent);
@@ -106,7 +106,7 @@ impl<P: Copy + Ord> DiskSums<P> {
 
     fn compare(&mut self, extent: Extent, sums: &[Sum]) -> Verdict {
         assert_eq!(count_of(extent), sums.len(), "one checksum for each 4 KiB");
-        let mut verdict = Verdict::Right;
+        let mut verdict = Verdict::Unknown;
         for (place, found) in whole_sums(extent).zip(sums) {
             let expected = self.sum(place);
             if expected == Sum::UNKNOWN {
@@ -117,6 +117,8 @@ impl<P: Copy + Ord> DiskSums<P> {
             if expected != *found {
                 self.status.wrong += 1;
                 verdict = Verdict::Wrong;
+            } else if verdict == Verdict::Unknown {
+                verdict = Verdict::Right;
             }
         }
         verdict

@@ -78,8 +78,10 @@ pub enum SumsOutput<P> {
 /// What the checksums say of a piece that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was not a read, or no checksum that is known differs.
+    /// It was not a read, or checksums are known of it and none differs.
     Right,
+    /// No checksum of what was read is known.
+    Unknown,
     /// What was read is not what was written.
     Wrong,
 }

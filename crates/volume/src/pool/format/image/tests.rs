@@ -27,6 +27,7 @@ fn state() -> State {
     let volume = Volume {
         open: true,
         thin: true,
+        sums: false,
         name,
         size,
         layout,
@@ -92,7 +93,7 @@ fn every_field_lies_where_the_tables_say() {
         ("size", 19),
         ("layout", 1),
         ("zone", 1),
-        ("flags", 3),
+        ("flags", 7),
         ("name bytes", 7),
         ("seed", 0xABCD),
         ("width", 1),
