@@ -91,6 +91,9 @@ pub(crate) enum Bench {
     /// The throughput of a volume of a pool with checksums relative to one without, on an emulated
     /// hard disk and on a file in memory, with fio.
     Checksums(Pooled),
+    /// The speed of a rebuild with idle neighbours relative to sequential reads, the disk time of
+    /// one whose reserve is its limit, and what busy neighbours keep beside it, with fio.
+    Rebuild(Pooled),
     /// Requests per second and CPU time per request over NBD on a disk in memory, compared with
     /// nbdkit, nbd-server and qemu-nbd.
     Nbd(NbdBench),

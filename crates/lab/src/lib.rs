@@ -54,6 +54,7 @@ fn bench(command: &Bench, json: bool) -> anyhow::Result<ExitStatus> {
         Bench::Vdisk(args) => bench::vdisk(args, json),
         Bench::Pool(args) => bench::pool(args, json),
         Bench::Checksums(args) => bench::checksums(args, json),
+        Bench::Rebuild(args) => bench::rebuild(args, json),
         Bench::Profile(args) => bench::profile(args, json),
         Bench::Attack(args) => bench::attack(args, json),
         Bench::Connections(args) => bench::connections(args, json),

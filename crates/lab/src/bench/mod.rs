@@ -13,6 +13,7 @@ mod pool;
 mod preempt;
 mod profile;
 mod real;
+mod rebuild;
 mod shares;
 mod vdisk;
 
@@ -28,6 +29,7 @@ pub(crate) use pool::pool;
 pub(crate) use preempt::preempt;
 pub(crate) use profile::profile;
 pub(crate) use real::real;
+pub(crate) use rebuild::rebuild;
 pub(crate) use shares::shares;
 pub(crate) use vdisk::vdisk;
 
