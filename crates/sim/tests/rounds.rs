@@ -1,6 +1,7 @@
 //! Windows of two seconds have the shares of volumes that keep many requests, however many of these
 //! there are, and what slack is left is divided evenly.
 
+use core::fmt::Write as _;
 use std::path::Path;
 
 use config::{Plan, VolumeIndex};
@@ -36,10 +37,12 @@ fn plan(drive: &str, chooser: &str, load: Load) -> Plan {
             0 => String::new(),
             percent => format!("reserve = \"{percent}%\"\n"),
         };
-        text += &format!(
+        write!(
+            text,
             "[[volume]]\nname = \"v{index}\"\ndisk = \"d0\"\nsize = \"1500GiB\"\n{reserve}\
              [[workload]]\nvolume = \"v{index}\"\nop = \"read\"\n{requests}"
-        );
+        )
+        .expect("a string takes all");
     }
     let plan = Plan::parse(&text, "rounds.toml", Path::new(""));
     plan.and_then(Plan::for_sim).expect("a sound scenario")

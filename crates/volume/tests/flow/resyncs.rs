@@ -134,7 +134,8 @@ fn blocks_with_one_whole_copy_are_made_equal_before_those_with_two() {
         let layout = Layout::Mirror(Copies::new(copies).unwrap());
         let disks = (0..u32::from(copies)).map(DiskId).collect();
         let (name, size, zone) = (name.to_owned(), Blocks(12), Zone::Any);
-        let volume = NewVolume { name, size, layout, zone, thin: false, seed: 1, disks };
+        let volume =
+            NewVolume { name, size, layout, zone, thin: false, has_sums: true, seed: 1, disks };
         world.change(Operation::Create(volume));
         world.drain();
     }
