@@ -126,7 +126,19 @@ pub(crate) struct Pricing<'a> {
     turn_rate: u64,
 }
 
+/// By how much arrivals err the more, as far as a change of volumes is priced: with twice a change
+/// in some thousand still loses a revolution, and with four times the throughput is the same within
+/// the noise of a run.
+const CAREFUL: u64 = 4;
+
 impl Pricing<'_> {
+    /// The prices of a change of volumes, which all of them pay: a lost revolution there is up to a
+    /// point of a share over a second, and costs more than its time.
+    pub(crate) fn careful(self) -> Self {
+        debug_assert!(self.deviation < self.period, "arrivals err by less than a revolution");
+        Self { deviation: self.deviation * CAREFUL, ..self }
+    }
+
     /// The expected time in ns until the first sector of a request passes under the head.
     pub(super) fn cost(&self, target: Target, writes: bool) -> i64 {
         let (arrives, wait) = self.arrival(target, writes);

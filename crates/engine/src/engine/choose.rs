@@ -63,6 +63,8 @@ impl Engine {
     ) -> Scan<'a> {
         let charged = self.volumes[volume.0 as usize].account.disk_time;
         debug_assert!(charged >= DiskTime::ZERO, "what is charged is no less than nothing");
+        let is_change = pricing.is_some() && self.policy.changes_to(volume);
+        let pricing = if is_change { pricing.map(Pricing::careful) } else { pricing };
         let scan = chooser.scan(volume, charged, pricing);
         scan.within(|| self.policy.time_left(volume, now))
     }

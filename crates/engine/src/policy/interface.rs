@@ -197,6 +197,13 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         Candidates::default()
     }
 
+    /// Whether `volume`, which goes next, is another one than was served last, so that all volumes
+    /// pay for the change. Only asked where positioning times are predicted.
+    fn changes_to(&self, volume: VolumeId) -> bool {
+        let _ = volume;
+        false
+    }
+
     /// The disk time that is left to `volume`, which was picked, beside what it has in the drive,
     /// if it then goes to another one. Only asked where positioning times are predicted.
     fn time_left(&self, volume: VolumeId, now: Instant) -> Option<DiskTime> {

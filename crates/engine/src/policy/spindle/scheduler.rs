@@ -442,6 +442,16 @@ impl Policy for Spindle {
         self.joint_candidates(volume, now)
     }
 
+    fn changes_to(&self, volume: VolumeId) -> bool {
+        debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
+        let last = self.last_served;
+        debug_assert!(
+            last.is_none_or(|last| (last.0 as usize) < self.volumes.len()),
+            "so did that"
+        );
+        last.is_some_and(|last| last != volume)
+    }
+
     fn time_left(&self, volume: VolumeId, now: Instant) -> Option<DiskTime> {
         let quantum = self.quantum_of(volume).filter(|_| self.has_deep_rival(volume))?;
         let spent = quantum.spent + self.charge_inside(&quantum);
