@@ -13,7 +13,7 @@
 //! ahead          A by at most LAG_MAX, or B
 //! ```
 //!
-//! **Which volume is ahead.** While a volume is due, a member's *lag* is what its bucket holds
+//! **Which volume is ahead.** In a quantum on a reserve a member's *lag* is what its bucket holds
 //! beyond its part, by reserve, of what the buckets of all members hold. A member goes unless its
 //! lag is below −[`LAG_MAX`]. The buckets are those of exclusive quanta, so that a difference that
 //! arose before, or in several quanta, is made up for. Out of the slack a member goes unless its
