@@ -18,8 +18,8 @@ const _: () = assert!(ROUND.as_nanos() == RETURNS_SPREAD * 1_000_000);
 #[derive(Debug)]
 pub(super) struct Rounds {
     pub(super) length: DiskTime,
-    /// Until then a round is as long as the period: a quantum began whose end empties the drive at
-    /// a high cost.
+    /// Until then a round is as long as the period: a quantum began that would be short in a
+    /// [`ROUND`], or whose end empties the drive at a high cost.
     pub(super) long_until: Instant,
     /// Whether the last quantum was out of the slack.
     pub(super) after_slack: bool,

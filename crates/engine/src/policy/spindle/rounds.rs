@@ -37,8 +37,8 @@ const SEVERAL_ROUNDS: DiskTime = DiskTime::from_millis(2_000);
 /// Quanta shorter than this cost much positioning: those of 20 % of deskstar-34gxp, of 133 ms, had
 /// 0.941 of what it gets alone beside 80 %; 0.959 with 200 ms.
 const SHORT_QUANTUM: DiskTime = DiskTime::from_millis(150);
-/// If a volume is due, those that are due within this part of a period from now are so at about the
-/// same time, and go in their order; unless it is due for longer than another part of a period.
+/// Volumes that are due within this part of a period from now are so at about the same time as the
+/// first, and go in their order; unless that one has been due for longer than the other part.
 const SOON_DIVISOR: u64 = 10;
 const TIE_DIVISOR: u64 = 2;
 
