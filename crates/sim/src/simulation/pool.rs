@@ -16,7 +16,7 @@ use config::{DiskIndex, Plan, PoolAction, PoolPlan, PoolVolumeIndex};
 use engine::{Contract, Outcome, Request};
 use units::{Bytes, Extent, Instant, Lba, Op, Operation, Sectors};
 use volume::pool::flow::{
-    ChangeId, ChangeOutcome, Digest, Fault, Output, Piece, PieceId, PoolRequestId,
+    ChangeId, ChangeOutcome, Fault, Output, Piece, PieceId, PoolRequestId, Verified,
 };
 use volume::pool::{DiskUid, Operation as PoolOperation, UnixTime};
 use volume::{DiskExtent, DiskId};
@@ -268,7 +268,7 @@ impl Simulation {
         };
         match purpose {
             // Simulated copies are equal.
-            Purpose::Verify => pool.flow.verified(piece, end.map(|()| Digest::default())),
+            Purpose::Verify => pool.flow.verified(piece, end.map(|()| Verified::default())),
             _ => pool.flow.done(piece, end),
         }
     }
