@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{SeekFrom, seek};
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::{Scratch, Server, client, held, pattern, run, verifying};
+use testkit::{Scratch, Server, client, held, pattern, run, spindle, verifying};
 
 const CONFIG: &str = r#"
 [[disk]]
@@ -173,6 +173,60 @@ fn a_volume_without_checksums_is_read_as_it_is_on_blocks_that_had_some() {
     assert!((ran.stdout + &ran.stderr).contains("Input/output error"), "it is refused");
     assert_eq!(checksums(&scratch, "d1")["wrong"], 64);
     server.stop();
+}
+
+/// Changes a byte of 4 KiB of a disk of which a part has this byte, and returns where they are.
+fn corrupt_part(scratch: &Scratch, disk: &str, byte: u8) -> u64 {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).write(true).open(scratch.join(disk)).expect("it is there");
+    let at = blocks_with(&file, byte).next().expect("it was written");
+    file.write_all_at(&[byte ^ 0x40], at + 600).expect("written");
+    at
+}
+
+/// The blocks of a disk of whose first 4 KiB the second and third 512 bytes have this byte.
+fn blocks_with(file: &std::fs::File, byte: u8) -> impl Iterator<Item = u64> + '_ {
+    let blocks = file.metadata().expect("a file").len() >> 20;
+    (0..blocks).map(|block| block << 20).filter(move |at| {
+        let mut bytes = [0; 1_024];
+        file.read_exact_at(&mut bytes, at + 512).expect("within the disk");
+        bytes.iter().all(|one| *one == byte)
+    })
+}
+
+#[test]
+fn a_scrub_records_the_checksums_that_are_not_known_and_what_changes_then_is_noticed() {
+    let scratch = created(false);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    // In part, so that the checksums of their 4 KiB are not known: `a` is a mirror, `b` is not.
+    pattern(&server, "a", "write -P 7 512 1k", &scratch);
+    pattern(&server, "b", "write -P 9 512 1k", &scratch);
+    held(&scratch, &["pool", "scrub", "--wait"]);
+    server.stop();
+    let server = Server::unix(scratch.path(), "plan.toml");
+    held(&scratch, &["pool", "scrub", "--wait"]);
+    for disk in ["d0", "d1"] {
+        let found = checksums(&scratch, disk);
+        assert_eq!(
+            (&found["unverified_bytes"], &found["wrong"]),
+            (&0.into(), &0.into()),
+            "{found}"
+        );
+    }
+    server.stop();
+    corrupt_part(&scratch, "d1.img", 9);
+    let at = corrupt_part(&scratch, "d0.img", 7);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let mut command = client("qemu-io");
+    command.args(["-r", "-f", "raw", "-c", "read 512 1k", &server.uri("b")]);
+    let ran = run(command, scratch.path());
+    assert!((ran.stdout + &ran.stderr).contains("Input/output error"), "it is refused");
+    // It fails because of `b`, of which there is no other copy.
+    spindle(scratch.path(), &["pool", "scrub", "--wait"]);
+    pattern(&server, "a", "read -P 7 512 1k", &scratch);
+    server.stop();
+    let file = std::fs::File::open(scratch.join("d0.img")).expect("it is there");
+    assert_eq!(blocks_with(&file, 7).next(), Some(at), "it was mended");
 }
 
 #[test]

@@ -196,6 +196,32 @@ fn goes_on(buffers: Buffers) {
 }
 
 #[test]
+fn a_new_mirror_over_a_disk_that_is_out_is_refused_and_one_beside_it_is_made() {
+    let scratch = created(Some(700), Buffers::Drive);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    verified(verifying_loops(&server, "a", 4, &scratch));
+    assert_eq!(state(&scratch, "d1"), "out");
+    let why = "field `disks`: found \"d1\", which the pool has taken out, expected some of \"d0\", \
+               \"d2\", which are in";
+    let mirror = ["--size", "8MiB", "--layout", "mirror"];
+    refused(&scratch, &[&["vol", "create", "c"], &mirror[..]].concat(), why);
+    let dry = spindle(scratch.path(), &[&["admit", "--dry-run"], &mirror[..]].concat());
+    assert_eq!(dry.code, Some(1), "{dry:?}");
+    assert!(dry.stdout.contains(why), "{dry:?}");
+    let plan = std::fs::read_to_string(scratch.join("plan.toml")).expect("it is there");
+    assert!(!plan.contains("\"c\""), "nothing has changed: {plan}");
+    let beside = [&["vol", "create", "c", "--disks", "d0,d2"], &mirror[..]].concat();
+    held(&scratch, &beside);
+    pattern(&server, "c", "write -P 5 0 8M", &scratch);
+    let volumes = pool(&scratch)["volumes"].clone();
+    let made = volumes.as_array().expect("a list").iter().find(|one| one["name"] == "c").cloned();
+    assert_eq!(made.expect("it was made")["degraded_bytes"], 0);
+    // A volume without copies may have its blocks on the others.
+    held(&scratch, &["vol", "create", "e", "--size", "8MiB"]);
+    server.stop();
+}
+
+#[test]
 fn a_disk_that_failed_is_replaced_by_another_under_load() {
     let scratch = created(Some(700), Buffers::Drive);
     let server = Server::unix(scratch.path(), "plan.toml");

@@ -13,7 +13,7 @@ use tonic::Status;
 /// The parameters that make a contract.
 const CONTRACT: [&str; 5] = ["reserve", "limit", "weight", "streamBandwidth", "streamBlock"];
 /// The parameters of a placement in the pool.
-const PLACEMENT: [&str; 4] = ["layout", "zone", "disks", "thin"];
+const PLACEMENT: [&str; 5] = ["layout", "zone", "disks", "thin", "checksums"];
 /// Parameters that the sidecars add, or take for themselves.
 const SIDECARS: &str = "csi.storage.k8s.io/";
 /// The labels that the sidecars' parameters become.
@@ -78,11 +78,14 @@ pub(crate) fn volume(
     known(parameters, &[&CONTRACT, &PLACEMENT])?;
     known(mutable, &[&CONTRACT])?;
     let either = |name: &str| mutable.get(name).or_else(|| parameters.get(name)).cloned();
-    let thin = parameters.get("thin").map(|text| {
-        text.parse::<bool>().map_err(|_| {
-            Status::invalid_argument(format!("thin: found `{text}`, expected true or false"))
-        })
-    });
+    let boolean = |name: &str| {
+        let parse = |text: &String| {
+            text.parse::<bool>().map_err(|_| {
+                Status::invalid_argument(format!("{name}: found `{text}`, expected true or false"))
+            })
+        };
+        parameters.get(name).map(parse).transpose()
+    };
     let disks = parameters.get("disks").map(|all| all.split(',').map(|one| one.trim().to_owned()));
     let (created, by) = CREATED_BY;
     let mut labels = BTreeMap::from([(created.to_owned(), by.to_owned())]);
@@ -100,7 +103,8 @@ pub(crate) fn volume(
         layout: parameters.get("layout").cloned(),
         zone: parameters.get("zone").cloned(),
         disks: disks.map(Iterator::collect),
-        thin: thin.transpose()?,
+        thin: boolean("thin")?,
+        checksums: boolean("checksums")?,
         labels: Some(labels),
         ..VolumeSpec::from(contract(&either)?)
     })
@@ -159,12 +163,13 @@ mod tests {
             ("zone", "fast"),
             ("disks", "d0, d1"),
             ("thin", "true"),
+            ("checksums", "false"),
             ("csi.storage.k8s.io/pvc/namespace", "shop"),
         ]);
         let spec = volume(&parameters, &map(&[("reserve", "10%")])).expect("it is known");
         assert_eq!(spec.reserve.as_deref(), Some("10%"), "the attributes class is later");
         assert_eq!(spec.disks, Some(vec!["d0".to_owned(), "d1".to_owned()]));
-        assert_eq!(spec.thin, Some(true));
+        assert_eq!((spec.thin, spec.checksums), (Some(true), Some(false)));
         assert_eq!(spec.stream.map(|stream| stream.block).as_deref(), Some("1MB"));
         let labels = spec.labels.expect("there are some");
         let label = |name: &str| labels.get(name).map(String::as_str);
@@ -178,7 +183,8 @@ mod tests {
         for (pairs, word) in [
             (&[("reserv", "30%")][..], "`reserv`"),
             (&[("weight", "much")], "weight"),
-            (&[("thin", "yes")], "thin"),
+            (&[("thin", "yes")], "thin: found `yes`"),
+            (&[("checksums", "off")], "checksums: found `off`, expected true or false"),
             (&[("streamBlock", "1MB")], "streamBandwidth"),
         ] {
             let status = volume(&map(pairs), &BTreeMap::new()).expect_err("it is refused");

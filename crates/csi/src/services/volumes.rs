@@ -105,6 +105,7 @@ impl Driver {
                 layout: None,
                 zone: None,
                 thin: None,
+                checksums: None,
                 ..spec
             },
         };

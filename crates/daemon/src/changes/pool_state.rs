@@ -282,6 +282,44 @@ impl DaemonState {
         })
     }
 
+    /// Refuses a new mirror over disks that the pool has taken out: it would lack copies from the
+    /// beginning.
+    ///
+    /// # Errors
+    /// Which disks are out, and which are in.
+    pub(super) fn check_mirror_disks(
+        &self,
+        plan: &Plan,
+        planned: &PoolVolume,
+    ) -> Result<(), ChangeError> {
+        if !planned.layout.is_mirror() {
+            return Ok(());
+        }
+        let pool = self.pool()?;
+        let members = pool.disks();
+        let is_live: BTreeMap<DiskIndex, bool> = pool.inspect(|flow| {
+            let live = |(id, member): (&DiskId, &PoolDisk)| (member.disk, flow.pool().is_live(*id));
+            members.iter().map(live).collect()
+        });
+        let names = |disks: Vec<&DiskIndex>| {
+            let quoted = |disk: &&DiskIndex| format!("\"{}\"", plan.disks[disk.0].name);
+            disks.iter().map(quoted).collect::<Vec<_>>().join(", ")
+        };
+        let lives = |disk: &DiskIndex| is_live.get(disk).copied().unwrap_or(false);
+        let out: Vec<_> = planned.disks.iter().filter(|disk| !lives(disk)).collect();
+        if out.is_empty() {
+            return Ok(());
+        }
+        let all = &plan.pool.as_ref().expect("the plan has a pool's volume").disks;
+        let live = names(all.iter().filter(|disk| lives(disk)).collect());
+        refused(format!(
+            "field `disks`: found {}, which the pool has taken out, expected some of {live}, which \
+             are in: a new mirror has all of its copies (`spindle disk reopen` takes a disk back, \
+             `spindle pool replace` gives its place to another)",
+            names(out)
+        ))
+    }
+
     /// Refuses a volume for which the pool has no free space, or which it cannot make now.
     pub(crate) fn check_pool_space(
         &self,

@@ -89,8 +89,11 @@ impl NewVolumeBackend for NewPoolVolume<'_> {
             }
         };
         let after = before.create_pool_volume(self.name, edit)?;
-        let (index, _) = after.pool_volume(self.name)?;
+        let (index, planned) = after.pool_volume(self.name)?;
         after.reject_expired_pool_span(index, self.operator.now())?;
+        if self.edit.source.is_none() {
+            self.operator.state.check_mirror_disks(after.plan(), planned)?;
+        }
         Ok(after)
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct PieceDone {
     pub(crate) sums: Vec<Sum>,
     /// Whether checksums of what was read were known, and none differed.
     pub(crate) is_known: bool,
+    /// Whether its disk keeps checksums, and some of what was read were not known.
+    pub(crate) lacks_sums: bool,
 }
 
 impl PieceDone {
@@ -81,7 +83,7 @@ impl PieceDone {
             _ => Vec::new(),
         };
         let kept = |bytes| if read_data.of == ReadUse::Kept { bytes } else { Vec::new() };
-        Self { piece, result: result.map(kept), digest, sums, is_known: false }
+        Self { piece, result: result.map(kept), digest, sums, is_known: false, lacks_sums: false }
     }
 }
 

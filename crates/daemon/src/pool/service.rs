@@ -17,7 +17,7 @@ use units::{Extent, Instant, Lba, Op, Sectors};
 use volume::DiskId;
 use volume::pool::flow::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Fault, Flow, Output, Piece, PieceId, PoolRequestId,
-    Work,
+    RecordSums, Verified, Work,
 };
 use volume::pool::sums::Sum;
 use volume::pool::{DiskUid, Layout, Operation, Pool, PoolVolumeId, UnixTime};
@@ -412,8 +412,9 @@ impl Inner {
             Work::Flush => (plain(Op::Flush, nowhere, false), Purpose::Other),
             Work::Erase { extent } => (plain(Op::Trim, extent, false), Purpose::Other),
             Work::Load { copy, extent } => (plain(Op::Read, extent, false), Purpose::Load(copy)),
-            Work::Verify { extent, has_copies } => {
-                read_data = if has_copies { ReadUse::Digested } else { ReadUse::Dropped };
+            Work::Verify { extent, has_copies, records } => {
+                let is_digested = has_copies || matches!(records, RecordSums::IfEqual(_));
+                read_data = if is_digested { ReadUse::Digested } else { ReadUse::Dropped };
                 (plain(Op::Read, extent, false), Purpose::Verify)
             }
             Work::Store { copy, extent, fua } => {
@@ -508,7 +509,7 @@ impl Inner {
     /// Takes a completed piece.
     fn collect(&mut self, done: PieceDone) {
         let Some(done) = self.sums.collect(done) else { return };
-        let PieceDone { piece, result, digest, is_known, .. } = done;
+        let PieceDone { piece, result, digest, is_known, lacks_sums, .. } = done;
         let end = match &result {
             Ok(_) => Ok(()),
             Err(Failure::Io | Failure::Offline) => Err(Fault::Disk),
@@ -519,7 +520,10 @@ impl Inner {
         match (purpose, result) {
             (Purpose::Request(request, at), result) => self.buffers.collect(request, at, result),
             (Purpose::Load(copy), Ok(data)) => self.buffers.insert_copy(copy, (data, is_known)),
-            (Purpose::Verify, _) => return self.flow.verified(piece, end.map(|()| digest)),
+            (Purpose::Verify, _) => {
+                let verified = Verified { digest, lacks_sums };
+                return self.flow.verified(piece, end.map(|()| verified));
+            }
             (Purpose::Load(_) | Purpose::Other, _) => {}
         }
         self.flow.done(piece, end);

@@ -6,7 +6,7 @@ use backend::Failure;
 use engine::VolumeId;
 use units::{Extent, Lba, Op, Operation, Sectors};
 use volume::DiskId;
-use volume::pool::flow::{PieceId, Work};
+use volume::pool::flow::{PieceId, RecordSums, Work};
 use volume::pool::sums::{
     Access, DiskSums, Ledger, PageOwner, SUM_SECTORS, Sum, SumsAction, SumsArea, SumsOutput,
     SumsSerial, SumsStatus, SumsStepId, Verdict, touched_sums, whole_sums,
@@ -25,6 +25,8 @@ const FIRST_STEP: u64 = 1 << 63;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SumsUse {
     Read,
+    /// It reads, and records what is not known.
+    Record(RecordSums),
     Write,
     /// It writes data whose checksums were not known where it was read: they are not here.
     WriteUnknown,
@@ -38,9 +40,10 @@ impl SumsUse {
         match work {
             Work::Metadata { .. } | Work::Flush => None,
             Work::Request { extent, .. } if extent.is_empty() => None,
-            Work::Request { op: Op::Read, .. } | Work::Load { .. } | Work::Verify { .. } => {
-                Some(Self::Read)
-            }
+            Work::Request { op: Op::Read, .. }
+            | Work::Load { .. }
+            | Work::Verify { records: RecordSums::Never, .. } => Some(Self::Read),
+            Work::Verify { records, .. } => Some(Self::Record(*records)),
             Work::Request { op: Op::Write, .. } | Work::Store { .. } => Some(Self::Write),
             Work::Request { op: Op::WriteZeroes, .. } => Some(Self::WriteZeroes),
             Work::Request { .. } | Work::Erase { .. } => Some(Self::Erase),
@@ -55,6 +58,7 @@ struct Issued {
     serial: SumsSerial,
     /// What was asked for of what is read: whole 4 KiB are.
     wanted: Option<(Sectors, Sectors)>,
+    records: RecordSums,
 }
 
 /// A request of a step: a flush of all that write to a disk has several.
@@ -122,11 +126,18 @@ impl PoolSums {
             .or_insert_with(|| SumsOfDisk::new(disk, member, found.remove(&id), place));
         own.place = place;
         let mut extent = request.operation.extent;
-        let mut wanted = None;
-        if sums_use != SumsUse::Read {
+        let (mut wanted, mut records) = (None, RecordSums::Never);
+        if !matches!(sums_use, SumsUse::Read | SumsUse::Record(_)) {
             own.written.insert(request.volume);
         }
         let access = match sums_use {
+            SumsUse::Record(asked) => {
+                assert_eq!(extent, widened(extent), "whole blocks are scrubbed");
+                records = asked;
+                let read_data = ReadData { is_summed: true, ..read_data };
+                request.origin = Origin::Pool { piece, client, read_data };
+                Access::Record
+            }
             SumsUse::Read => {
                 let whole = widened(extent);
                 if whole != extent {
@@ -145,7 +156,7 @@ impl PoolSums {
             SumsUse::Erase | SumsUse::WriteUnknown => Access::Erase,
         };
         let submitted = own.sums.submit(piece, extent, access);
-        self.issued.insert(piece, Issued { disk: id, serial: submitted.serial, wanted });
+        self.issued.insert(piece, Issued { disk: id, serial: submitted.serial, wanted, records });
         if submitted.goes {
             return Some(request);
         }
@@ -197,17 +208,22 @@ impl PoolSums {
             }
             return None;
         }
-        let Some(Issued { disk, serial, wanted }) = self.issued.remove(&done.piece) else {
+        let Some(Issued { disk, serial, wanted, records }) = self.issued.remove(&done.piece) else {
             return Some(done);
         };
         let PieceDone { piece, mut result, digest, sums, .. } = done;
-        let mut is_known = false;
+        let (mut is_known, mut lacks_sums) = (false, false);
         if let Some(own) = self.disks.get_mut(&disk) {
             let end = if result.is_ok() { Ok(sums.as_slice()) } else { Err(()) };
+            // Another content than that of the copies that were compared was written since.
+            if matches!(records, RecordSums::IfEqual(compared) if compared != digest) {
+                own.sums.record_nothing(serial);
+            }
             match own.sums.done(serial, end) {
                 Verdict::Wrong => result = Err(Failure::Io),
                 Verdict::Right => is_known = true,
-                Verdict::Unknown => {}
+                Verdict::Incomplete => (is_known, lacks_sums) = (true, true),
+                Verdict::Unknown => lacks_sums = true,
             }
         }
         if let (Ok(bytes), Some((skip, len))) = (&mut result, wanted)
@@ -216,7 +232,7 @@ impl PoolSums {
             bytes.truncate((skip + len).bytes_usize());
             bytes.drain(..skip.bytes_usize());
         }
-        Some(PieceDone { piece, result, digest, sums: Vec::new(), is_known })
+        Some(PieceDone { piece, result, digest, sums: Vec::new(), is_known, lacks_sums })
     }
 
     /// A disk is back, or was reopened.

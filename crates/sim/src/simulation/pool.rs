@@ -16,7 +16,7 @@ use config::{DiskIndex, Plan, PoolAction, PoolPlan, PoolVolumeIndex};
 use engine::{Contract, Outcome, Request};
 use units::{Bytes, Extent, Instant, Lba, Op, Operation, Sectors};
 use volume::pool::flow::{
-    ChangeId, ChangeOutcome, Digest, Fault, Output, Piece, PieceId, PoolRequestId,
+    ChangeId, ChangeOutcome, Fault, Output, Piece, PieceId, PoolRequestId, Verified,
 };
 use volume::pool::{DiskUid, Operation as PoolOperation, UnixTime};
 use volume::{DiskExtent, DiskId};
@@ -268,7 +268,7 @@ impl Simulation {
         };
         match purpose {
             // Simulated copies are equal.
-            Purpose::Verify => pool.flow.verified(piece, end.map(|()| Digest::default())),
+            Purpose::Verify => pool.flow.verified(piece, end.map(|()| Verified::default())),
             _ => pool.flow.done(piece, end),
         }
     }
@@ -293,16 +293,26 @@ impl Simulation {
         self.after_answer(load);
     }
 
+    /// A disk of the pool fails, and the pool goes on without it. Returns its number.
+    ///
+    /// # Panics
+    /// If the plan has no pool, or the pool does not go on without the disk.
+    pub fn fail_disk(&mut self, disk: DiskIndex) -> DiskId {
+        let pool = self.pool.as_mut().expect("the disk is of a pool");
+        let member = pool.members.iter().find(|(_, member)| member.disk == disk.0);
+        let number = *member.expect("the disk is the pool's").0;
+        assert!(pool.flow.fail(number), "the pool goes on without it");
+        number
+    }
+
     /// A disk of the pool fails, and an empty one takes its place: what mirrors had there is made
     /// equal from now on.
     ///
     /// # Panics
     /// If the plan has no pool, or the pool does not go on without the disk.
     pub fn replace_disk(&mut self, disk: DiskIndex) {
+        let number = self.fail_disk(disk);
         let pool = self.pool.as_mut().expect("the disk is of a pool");
-        let member = pool.members.iter().find(|(_, member)| member.disk == disk.0);
-        let number = *member.expect("the disk is the pool's").0;
-        assert!(pool.flow.fail(number), "the pool goes on without it");
         let old = pool.flow.pool().state().disk(number).expect("it is the pool's");
         let uid = DiskUid(old.uid.0.map(|byte| !byte));
         let replace = PoolOperation::ReplaceDisk { disk: number, uid, blocks: old.blocks };

@@ -2,7 +2,9 @@
 
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::{ChargeTo, PoolRequestId, Work};
-use spindle_volume::pool::{Blocks, Copies, Layout, NewVolume, Operation, PoolVolumeId, Zone};
+use spindle_volume::pool::{
+    Blocks, Copies, Layout, NewVolume, Operation, PoolVolumeId, Refusal, Zone,
+};
 use units::{Extent, Lba, Op};
 
 use crate::world::World;
@@ -158,4 +160,35 @@ fn a_disk_that_stays_in_is_not_read_where_it_lost_what_it_had_answered() {
     let read = world.submit(id, units::Operation::read(whole()), false);
     world.drain();
     assert!(is_answered(&world, read));
+}
+
+#[test]
+fn a_new_mirror_over_a_disk_that_is_out_is_refused_and_one_beside_it_is_made() {
+    let (mut world, _) = written_on(3, 2);
+    assert!(world.flow.fail(DiskId(1)), "the pool goes on without it");
+    world.drain();
+    let layout = Layout::Mirror(Copies::new(2).unwrap());
+    let on = |name: &str, disks: [u32; 2], thin| {
+        let disks = disks.map(DiskId).to_vec();
+        let (name, size, zone) = (name.to_owned(), Blocks(8), Zone::Any);
+        Operation::Create(NewVolume {
+            name,
+            size,
+            layout,
+            zone,
+            thin,
+            has_sums: true,
+            seed: 1,
+            disks,
+        })
+    };
+    for thin in [false, true] {
+        let refused = world.flow.check(&on("new", [0, 1], thin));
+        assert_eq!(refused, Err(Refusal::Out(DiskId(1))));
+    }
+    world.change(on("new", [0, 2], false));
+    world.drain();
+    let state = world.flow.pool().state();
+    let (_, made) = state.named("new").expect("its disks are in");
+    assert!(!made.places().any(|place| state.is_stale(place)), "it has all of its copies");
 }

@@ -139,6 +139,7 @@ fn run_buffered(seed: u64, bears: Bears) -> World {
 }
 
 fn at_work(mut world: World, bears: Bears) -> World {
+    world.lacks_sums = world.below(2) == 0;
     first_mirror(&mut world);
     world.is_strict = bears == Bears::All;
     for _ in 0..ROUNDS {

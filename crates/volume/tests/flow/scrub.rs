@@ -3,8 +3,8 @@
 use rng::SplitMix64;
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::{
-    ChangeOutcome, Digest, Fault, Flow, Output, Piece, SCRUB_RECORD_BLOCKS, ScrubFinding,
-    ScrubVerdict, Work,
+    ChangeOutcome, Digest, Fault, Flow, Output, Piece, RecordSums, SCRUB_RECORD_BLOCKS,
+    ScrubFinding, ScrubVerdict, Verified, Work,
 };
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{
@@ -35,9 +35,18 @@ impl World {
         if !matches!(piece.work, Work::Verify { .. }) {
             return self.flow.done(piece.id, end);
         }
+        if let Work::Verify { records, .. } = piece.work
+            && records != RecordSums::Never
+        {
+            self.recordings.push((piece.disk, records));
+        }
         let digest = self.digests.remove(&piece.id);
         self.verified += u64::from(end.is_ok());
-        self.flow.verified(piece.id, end.map(|()| digest.expect("it was read")));
+        let verified = |()| {
+            let digest = digest.expect("it was read");
+            Verified { digest, lacks_sums: self.lacks_sums }
+        };
+        self.flow.verified(piece.id, end.map(verified));
     }
 
     /// An operator starts, stops or pauses a scrub.
@@ -258,7 +267,7 @@ fn a_scrub_stores_its_position_every_so_many_blocks() {
         while let Some(output) = flow.poll() {
             let Output::Issue(piece) = output else { continue };
             match piece.work {
-                Work::Verify { .. } => flow.verified(piece.id, Ok(Digest::default())),
+                Work::Verify { .. } => flow.verified(piece.id, Ok(Verified::default())),
                 _ => flow.done(piece.id, Ok(())),
             }
             let (now, stored) = (flow.scrub().record.read, flow.pool().state().scrub.read);
@@ -397,4 +406,48 @@ fn everything_that_is_wrong_is_found_and_nothing_else() {
     }
     println!("{injected} faults injected, and found");
     assert!(injected > 4 * cases(60), "faults were injected");
+}
+
+/// Only what was compared is recorded: the digest says which content that is.
+#[test]
+fn copies_without_known_checksums_are_read_once_more_to_record_them_if_they_are_equal() {
+    for (members, layout) in [(1, Layout::Single), (2, mirror(2)), (3, mirror(3))] {
+        let (mut world, id) = written(members, layout, 4);
+        world.lacks_sums = true;
+        let compared = layout.is_mirror();
+        let (others, place) = (4 - u32::from(compared), copies(&world, id, 1)[0]);
+        if compared {
+            corrupt(&mut world, place, 3);
+        }
+        world.start_scrub();
+        let record = world.flow.scrub().record;
+        let all = 4 * layout.copies() as u64;
+        assert_eq!((record.phase, record.read), (ScrubPhase::Done, all), "each counts once");
+        assert_eq!(record.differing, u64::from(compared), "{record:?}");
+        assert_eq!(world.recordings.len(), others as usize * layout.copies());
+        for disk in (0..).take(layout.copies()).map(DiskId) {
+            let on = world.recordings.iter().filter(|(one, _)| *one == disk);
+            assert_eq!(on.count(), others as usize, "each block, but the one that differs");
+        }
+        let is_compared = |one: &(DiskId, RecordSums)| matches!(one.1, RecordSums::IfEqual(_));
+        assert_eq!(world.recordings.iter().any(is_compared), compared);
+        assert_eq!(world.recordings.iter().all(is_compared), compared);
+    }
+}
+
+#[test]
+fn nothing_is_recorded_of_a_volume_without_checksums_or_where_all_are_known() {
+    let (mut world, _) = written(2, mirror(2), 4);
+    world.scrub_all();
+    assert!(world.recordings.is_empty(), "all are known");
+    let disks = world.flow.pool().state().disks().map(|(id, _)| id).collect();
+    let (name, size, zone) = ("plain".to_owned(), Blocks(4), Zone::Any);
+    let layout = mirror(2);
+    let plain =
+        NewVolume { name, size, layout, zone, thin: false, has_sums: false, seed: 1, disks };
+    world.change(Operation::Create(plain));
+    world.drain();
+    world.lacks_sums = true;
+    world.scrub_all();
+    assert_eq!(world.recordings.len(), 8, "those of the volume with checksums alone");
 }

@@ -8,7 +8,7 @@ use rng::SplitMix64;
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Digest, Fault, Flow, Output, Piece, PieceId,
-    PoolRequestId, Work,
+    PoolRequestId, RecordSums, Work,
 };
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{Blocks, Failure, Operation, Pool, PoolVolumeId, State};
@@ -83,6 +83,9 @@ pub(crate) struct World {
     pub(crate) digests: BTreeMap<PieceId, Digest>,
     /// Copies that were verified.
     pub(crate) verified: u64,
+    /// Whether checksums of what is verified are missing, and what was read to record them.
+    pub(crate) lacks_sums: bool,
+    pub(crate) recordings: Vec<(DiskId, RecordSums)>,
     /// One of this number of pieces fails; none if 0.
     pub(crate) failing: u32,
     pub(crate) answers: Vec<(PoolRequestId, Result<(), Fault>)>,
@@ -181,6 +184,8 @@ impl World {
             resynced: 0,
             digests: BTreeMap::new(),
             verified: 0,
+            lacks_sums: false,
+            recordings: Vec::new(),
             dead: BTreeSet::new(),
             refusing: BTreeSet::new(),
             bad: BTreeSet::new(),

@@ -27,7 +27,11 @@ fn draw(world: &mut World) {
     let extent = whole(first, count);
     let shift = Sectors(world.below(8));
     let part = Extent::new(extent.start + shift, extent.split_at(shift).1.len);
-    match world.below(11) {
+    match world.below(12) {
+        11 => {
+            world.is_other = world.below(2) == 0;
+            world.record(extent);
+        }
         9 => world.read(in_order(first)),
         10 => world.write(in_order(first)),
         0..=3 => world.read(extent),
@@ -164,6 +168,39 @@ fn what_is_closed_is_verified_after_a_crash_and_after_a_clean_end() {
         world.settle();
         assert_eq!(world.refused, was_refused + 1, "one read has what was damaged");
     }
+}
+
+#[test]
+fn what_is_recorded_is_verified_from_then_on_and_after_a_clean_end() {
+    let mut world = World::new(1, 1_700, 4);
+    world.write(whole(0, 4));
+    // In part: the checksums of 4 KiB number 1 and 2 are not known any more.
+    world.write(Extent::new(Lba(12), Sectors(8)));
+    world.settle();
+    for (is_other, unverified) in [(true, 2), (false, 4)] {
+        world.is_other = is_other;
+        world.record(whole(0, 4));
+        world.settle();
+        assert_eq!(world.sums.status().unverified, unverified, "they were not known until then");
+    }
+    world.read(whole(0, 4));
+    world.close();
+    world.open();
+    world.read(whole(0, 4));
+    world.settle();
+    assert_eq!((world.sums.status().unverified, world.refused), (0, 0));
+    for place in [1, 2] {
+        world.corrupt(place);
+        let was_refused = world.refused;
+        world.read(whole(place, 1));
+        world.settle();
+        assert_eq!(world.refused, was_refused + 1, "4 KiB number {place}");
+    }
+    // What is wrong is not taken for right.
+    world.record(whole(0, 4));
+    world.read(whole(1, 1));
+    world.settle();
+    assert_eq!((world.refused, world.wrong), (4, 0));
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub(crate) enum Mishap {
 struct Piece {
     extent: Extent,
     is_read: bool,
+    /// Whether it records checksums that are not known.
+    records: bool,
     /// What is written to the 4 KiB that it touches; `None` erases.
     data: Option<u64>,
 }
@@ -58,6 +60,8 @@ pub(crate) struct World {
     /// The 4 KiB whose last write was whole.
     pub(crate) whole: BTreeSet<u64>,
     pub(crate) mishap: Mishap,
+    /// What is read to be recorded is another content than that which was compared.
+    pub(crate) is_other: bool,
     /// Reads that returned something else than was written, and those that were refused.
     pub(crate) wrong: u64,
     pub(crate) refused: u64,
@@ -101,6 +105,7 @@ impl World {
             expected: BTreeMap::new(),
             whole: BTreeSet::new(),
             mishap: Mishap::None,
+            is_other: false,
             wrong,
             refused,
             reads,
@@ -143,18 +148,26 @@ impl World {
     }
 
     pub(crate) fn read(&mut self, extent: Extent) {
-        self.submit(Piece { extent, is_read: true, data: None }, Access::Read);
+        self.submit(Piece { extent, is_read: true, records: false, data: None }, Access::Read);
+    }
+
+    /// Reads, and takes what is there for right where nothing is known of it.
+    pub(crate) fn record(&mut self, extent: Extent) {
+        self.submit(Piece { extent, is_read: true, records: true, data: None }, Access::Record);
     }
 
     pub(crate) fn write(&mut self, extent: Extent) {
         self.numbers += 1;
         let data = self.numbers << 32;
         let sums = whole_sums(extent).map(|place| sum(data + place)).collect();
-        self.submit(Piece { extent, is_read: false, data: Some(data) }, Access::Write(sums));
+        self.submit(
+            Piece { extent, is_read: false, records: false, data: Some(data) },
+            Access::Write(sums),
+        );
     }
 
     pub(crate) fn erase(&mut self, extent: Extent) {
-        self.submit(Piece { extent, is_read: false, data: None }, Access::Erase);
+        self.submit(Piece { extent, is_read: false, records: false, data: None }, Access::Erase);
     }
 
     fn submit(&mut self, piece: Piece, access: Access) {
@@ -233,13 +246,21 @@ impl World {
         let differs = |(place, data): (u64, &u64)| {
             self.whole.contains(&place) && self.expected[&place] != *data
         };
-        let is_wrong = places.zip(&found).any(differs);
-        let sums: Vec<Sum> = found.into_iter().map(sum).collect();
+        let is_wrong = places.clone().zip(&found).any(differs);
+        let sums: Vec<Sum> = found.iter().copied().map(sum).collect();
         self.reads += 1;
+        let records = piece.records && !self.is_other;
+        if piece.records && !records {
+            self.sums.record_nothing(id);
+        }
         match (self.sums.done(id, Ok(&sums)), is_wrong) {
-            (Verdict::Wrong, _) => self.refused += 1,
-            (Verdict::Right | Verdict::Unknown, true) => self.wrong += 1,
-            (Verdict::Right | Verdict::Unknown, false) => {}
+            (Verdict::Wrong, _) => return self.refused += 1,
+            (_, true) => self.wrong += 1,
+            (_, false) => {}
+        }
+        if records {
+            self.whole.extend(places.clone());
+            self.expected.extend(places.zip(found));
         }
     }
 

@@ -54,5 +54,5 @@ pub use scrub::{
 pub use steps::{COPIES_MAX, STEPS_MAX};
 pub use values::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Digest, Fault, Output, Piece, PieceId,
-    PoolRequestId, RelocationProgress, ResyncProgress, Work,
+    PoolRequestId, RecordSums, RelocationProgress, ResyncProgress, Verified, Work,
 };

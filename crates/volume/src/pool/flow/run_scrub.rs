@@ -6,6 +6,7 @@
 //! | a copy cannot be read, another can | it is written from the other, and read again |
 //! | no copy can be read | it is read once more, and told as lost |
 //! | copies differ that nothing wrote to meanwhile | they are read once more, and told |
+//! | checksums are not known, and the copies are equal | they are read once more, and recorded |
 //!
 //! Copies that differ are left as they are: without checksums nothing says which is right.
 //! Resynchronisation comes first: it makes copies safe of which it is known that they differ. A
@@ -15,11 +16,11 @@ use crate::location::DiskId;
 use crate::pool::flow::change::{PendingChange, Quiesced, Scope};
 use crate::pool::flow::core::Flow;
 use crate::pool::flow::scrub::{
-    CopyRead, EXAMINATIONS_MAX, Examination, ExaminationStage, Examined, MENDS_MAX,
+    CopyRead, EXAMINATIONS_MAX, Examination, ExaminationStage, Examined, MENDS_MAX, Recording,
     SCRUB_RECORD_BLOCKS, ScrubFinding, ScrubProgress, ScrubVerdict,
 };
 use crate::pool::flow::values::{
-    ChangeId, ChangeOutcome, ChargeTo, Digest, Fault, Output, Owner, PieceId, VerifyId, Work,
+    ChangeId, ChangeOutcome, ChargeTo, Fault, Output, Owner, PieceId, Verified, VerifyId, Work,
 };
 use crate::pool::names::{BlockExtent, PoolVolumeId, VolumeBlock};
 use crate::pool::operation::kinds::Operation;
@@ -289,6 +290,11 @@ impl Flow {
             self.scrub.end(id, Examined { read: places.len() as u64, findings });
             return true;
         }
+        let (places, records) = self.scrub.examinations[&id].to_read(places);
+        if places.is_empty() {
+            self.end_recording(id);
+            return true;
+        }
         let epoch = self.groups.get_mut(&group).expect("every group is listed").enter_epoch();
         let one = self.scrub.examinations.get_mut(&id).expect("it is in progress");
         one.stage = ExaminationStage::Reading { pieces: places.len(), epoch };
@@ -296,18 +302,18 @@ impl Flow {
         one.copies = places.iter().map(|place| CopyRead { place: *place, end: None }).collect();
         for (copy, place) in places.into_iter().enumerate() {
             let owner = Owner::Verify(VerifyId { examination: id, copy });
-            let work = Work::Verify { extent: place.extent(), has_copies: are_equal };
+            let extent = place.extent();
+            let work = Work::Verify { extent, has_copies: are_equal, records };
             self.issue(owner, place.disk, ChargeTo::Scrub, work);
         }
         true
     }
 
-    /// Completes a piece that reads for the scrub: with the digest of the bytes where it has
-    /// copies, else with any.
+    /// Completes a piece that reads for the scrub.
     ///
     /// # Panics
     /// If the piece is not in flight, or is another.
-    pub fn verified(&mut self, piece: PieceId, end: Result<Digest, Fault>) {
+    pub fn verified(&mut self, piece: PieceId, end: Result<Verified, Fault>) {
         let (owner, _) = self.end_piece(piece);
         let Owner::Verify(VerifyId { examination: id, copy }) = owner else {
             unreachable!("a piece that verifies")
@@ -352,8 +358,12 @@ impl Flow {
         let (good, bad): (Vec<CopyRead>, Vec<CopyRead>) =
             copies.partition(|copy| end(copy).is_ok());
         let (read, is_confirming) = (one.copies.len() as u64, one.is_confirming);
-        let first = good.first().map(|copy| (copy.place, end(copy)));
-        let other = first.and_then(|(_, first)| good.iter().find(|copy| end(copy) != first));
+        let digest = |copy: &CopyRead| end(copy).map(|verified| verified.digest);
+        let first = good.first().map(|copy| (copy.place, digest(copy)));
+        let other = first.and_then(|(_, first)| good.iter().find(|copy| digest(copy) != first));
+        if matches!(one.recording, Recording::Of { .. }) {
+            return if bad.is_empty() { self.end_recording(id) } else { self.examine_again(id) };
+        }
         if bad.is_empty() {
             let is_known = first.is_some_and(|(place, _)| self.pool.redundancy.is_unsynced(place));
             if let Some(other) = other.filter(|_| is_mirror && !is_known) {
@@ -363,7 +373,9 @@ impl Flow {
             let mended =
                 one.failed.iter().filter(|disk| good.iter().any(|copy| copy.place.disk == **disk));
             let findings = mended.map(|disk| (*disk, ScrubVerdict::Mended)).collect();
-            return self.scrub.end(id, Examined { read, findings });
+            let examined = Examined { read, findings };
+            let keeps_sums = volume.is_some_and(|volume| volume.sums) && !is_known;
+            return self.end_or_record(id, examined, if keeps_sums { &good } else { &[] });
         }
         let mends = one.mends;
         if !good.is_empty() && mends < MENDS_MAX {
@@ -385,6 +397,38 @@ impl Flow {
         let count = if good.is_empty() { 1 } else { bad.len() };
         let findings = bad.iter().take(count).map(|copy| (copy.place.disk, verdict)).collect();
         self.scrub.end(id, Examined { read, findings });
+    }
+
+    /// The copies of a block are as they should be: those among `good` of which checksums are
+    /// missing are read once more, to record them. Nothing else is in flight for it.
+    fn end_or_record(&mut self, id: u64, examined: Examined, good: &[CopyRead]) {
+        let read = |copy: &CopyRead| copy.end.and_then(Result::ok);
+        let lacks = |copy: &&CopyRead| read(copy).is_some_and(|verified| verified.lacks_sums);
+        let disks: Vec<DiskId> = good.iter().filter(lacks).map(|copy| copy.place.disk).collect();
+        let one = self.scrub.examinations.get_mut(&id).expect("it is in progress");
+        if disks.is_empty() || matches!(one.recording, Recording::Over) {
+            return self.scrub.end(id, examined);
+        }
+        let digest = good.iter().find_map(read).map(|verified| verified.digest);
+        let digest = digest.filter(|_| one.copies.len() > 1);
+        assert!(matches!(one.recording, Recording::NotYet), "it is tried once");
+        one.recording = Recording::Of { disks, digest, examined };
+    }
+
+    /// Checksums were recorded, as far as the copies are still there.
+    fn end_recording(&mut self, id: u64) {
+        let one = self.scrub.examinations.get_mut(&id).expect("it is in progress");
+        match core::mem::replace(&mut one.recording, Recording::Over) {
+            Recording::Of { examined, .. } => self.scrub.end(id, examined),
+            Recording::NotYet | Recording::Over => unreachable!("copies are read first"),
+        }
+    }
+
+    /// A copy could not be read once more: it is examined from the beginning, and records nothing.
+    fn examine_again(&mut self, id: u64) {
+        let one = self.scrub.examinations.get_mut(&id).expect("it is in progress");
+        assert!(matches!(one.stage, ExaminationStage::Waiting), "nothing is in flight for it");
+        one.recording = Recording::Over;
     }
 
     /// Copies of a block differ: they are read again, unless that was not because of a write.

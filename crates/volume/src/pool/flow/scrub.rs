@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use crate::location::DiskId;
-use crate::pool::flow::values::{Digest, Fault, VerifyId};
+use crate::pool::flow::values::{Digest, Fault, RecordSums, Verified, VerifyId};
 use crate::pool::names::{BlockExtent, Blocks, Copies, PoolVolumeId, VolumeBlock};
 use crate::pool::state::scrub::{ScrubPhase, ScrubRecord, UnixTime};
 
@@ -76,7 +76,7 @@ pub struct ScrubProgress {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopyRead {
     pub(crate) place: BlockExtent,
-    pub(crate) end: Option<Result<Digest, Fault>>,
+    pub(crate) end: Option<Result<Verified, Fault>>,
 }
 
 /// What came of an examination.
@@ -85,6 +85,18 @@ pub(crate) struct Examined {
     /// The copies that were read.
     pub(crate) read: u64,
     pub(crate) findings: Vec<(DiskId, ScrubVerdict)>,
+}
+
+/// The checksums that an examination records, once its copies were read and compared.
+#[derive(Clone, Debug)]
+pub(crate) enum Recording {
+    /// It is not known yet whether any is missing.
+    NotYet,
+    /// The copies on these disks are read once more for it. `digest` is that of all of them, if
+    /// they were compared, and `examined` what came of it.
+    Of { disks: Vec<DiskId>, digest: Option<Digest>, examined: Examined },
+    /// It was tried.
+    Over,
 }
 
 #[derive(Clone, Debug)]
@@ -113,6 +125,7 @@ pub(crate) struct Examination {
     pub(crate) is_confirming: bool,
     /// The disks whose copy could not be read.
     pub(crate) failed: BTreeSet<DiskId>,
+    pub(crate) recording: Recording,
     /// Whether the scrub was stopped: its pieces end, and nothing comes of them.
     pub(crate) is_dropped: bool,
 }
@@ -277,6 +290,7 @@ impl Examination {
             mends: 0,
             is_confirming: false,
             failed: BTreeSet::new(),
+            recording: Recording::NotYet,
             is_dropped: false,
         }
     }
@@ -285,6 +299,16 @@ impl Examination {
     pub(crate) fn holds(&self) -> bool {
         let is_over = matches!(self.stage, ExaminationStage::Ended(_));
         !self.is_dropped && !is_over && self.touched_tries >= TOUCHED_TRIES_MAX
+    }
+
+    /// Those of its copies that are read now, and whether they record checksums.
+    pub(crate) fn to_read(&self, mut copies: Vec<BlockExtent>) -> (Vec<BlockExtent>, RecordSums) {
+        let Recording::Of { disks, digest, .. } = &self.recording else {
+            return (copies, RecordSums::Never);
+        };
+        copies.retain(|place| disks.contains(&place.disk));
+        debug_assert!(copies.len() <= disks.len(), "a disk has one copy");
+        (copies, digest.map_or(RecordSums::Always, RecordSums::IfEqual))
     }
 
     /// Its block.

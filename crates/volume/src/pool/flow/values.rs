@@ -101,7 +101,29 @@ pub enum Work {
         extent: Extent,
         /// Whether other copies are read too: the digest of the bytes tells whether they differ.
         has_copies: bool,
+        /// Whether the checksums of the bytes are recorded where they are not known.
+        records: RecordSums,
     },
+}
+
+/// Whether a read records the checksums of its bytes, of those of which none is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordSums {
+    /// It does not.
+    Never,
+    /// It does if this is the digest of the bytes: that of the copies that were compared.
+    IfEqual(Digest),
+    /// It does: there is no other copy.
+    Always,
+}
+
+/// What the scrub is told of a copy that could be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// The digest of its bytes, where it has copies, or else any.
+    pub digest: Digest,
+    /// Whether its disk keeps checksums, and does not know all of those of the bytes.
+    pub lacks_sums: bool,
 }
 
 /// A value that differs where the bytes of two copies do, but for a probability of 2⁻⁶⁴. The

@@ -7,7 +7,7 @@ use crate::location::{DiskExtent, DiskId};
 use crate::pool::format::fields::VERSION_FIRST;
 use crate::pool::format::structures::VERSION;
 use crate::pool::limits::REGION_BLOCKS;
-use crate::pool::names::{BlockExtent, Blocks, DiskUid, PoolVolumeId, VolumeBlock};
+use crate::pool::names::{BlockExtent, Blocks, DiskUid, Layout, PoolVolumeId, VolumeBlock};
 use crate::pool::operation::copies::stale_changes;
 use crate::pool::operation::machine::Pool;
 use crate::pool::operation::plan::Plan;
@@ -359,13 +359,21 @@ impl Pool {
         Ok(Plan::of(vec![Change::Upgrade { version: VERSION }]))
     }
 
-    /// Validates the disks of a mirror, and its pool.
-    pub(crate) fn check_mirror(&self, copies: usize, disks: &[DiskId]) -> Result<(), Refusal> {
-        if copies > 1 && self.state.version == VERSION_FIRST {
+    /// Validates the disks of a new mirror, and its pool. A mirror over a disk that is out would
+    /// lack copies from the beginning.
+    pub(crate) fn check_mirror(&self, layout: Layout, disks: &[DiskId]) -> Result<(), Refusal> {
+        if !layout.is_mirror() {
+            return Ok(());
+        }
+        assert!(layout.copies() > 1, "a mirror has copies");
+        if self.state.version == VERSION_FIRST {
             return Err(Refusal::OldFormat);
         }
-        assert!(copies > 0, "a block has a copy");
-        if disks.len() < copies { Err(Refusal::FewerThanCopies) } else { Ok(()) }
+        if disks.len() < layout.copies() {
+            return Err(Refusal::FewerThanCopies);
+        }
+        let out = disks.iter().find(|disk| !self.is_live(**disk));
+        out.map_or(Ok(()), |disk| Err(Refusal::Out(*disk)))
     }
 }
 

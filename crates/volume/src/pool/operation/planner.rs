@@ -127,7 +127,7 @@ impl Pool {
         name(&self.state, &wanted.name)?;
         size(wanted.size)?;
         disks(&self.state, &wanted.disks)?;
-        self.check_mirror(wanted.layout.copies(), &wanted.disks)?;
+        self.check_mirror(wanted.layout, &wanted.disks)?;
         if !wanted.has_sums && self.state.version < VERSION_SUMS {
             return Err(Refusal::OldFormat);
         }

@@ -22,6 +22,7 @@ pub(crate) struct SumsPiece {
 }
 
 impl SumsPiece {
+    /// Whether it may change checksums.
     pub(crate) fn writes(&self) -> bool {
         self.access != Access::Read
     }
@@ -72,6 +73,14 @@ impl<P: Copy> SumsOrder<P> {
         piece.is_issued = true;
         assert!(self.waiting > 0, "a piece that waits was counted");
         self.waiting -= 1;
+    }
+
+    /// A piece that was to record records nothing.
+    pub(crate) fn record_nothing(&mut self, serial: SumsSerial) {
+        let (_, piece) = self.pieces.get_mut(&serial).expect("it is listed");
+        assert!(piece.access == Access::Record, "it was to record");
+        assert!(piece.is_issued, "it has read");
+        piece.access = Access::Read;
     }
 
     pub(crate) fn remove(&mut self, serial: SumsSerial) -> SumsPiece {

@@ -70,7 +70,8 @@ impl<P: Copy + Ord> DiskSums<P> {
         assert!(piece.is_issued, "a piece ends after it was issued");
         let verdict = match (&piece.access, end) {
             (Access::Read, Ok(sums)) => self.compare(piece.extent, sums),
-            (Access::Read, Err(())) => Verdict::Unknown,
+            (Access::Record, Ok(sums)) => self.record(piece.extent, sums),
+            (Access::Read | Access::Record, Err(())) => Verdict::Unknown,
             (Access::Write(sums), Ok(_)) => {
                 self.forget_sums(&piece);
                 let whole = whole_sums(piece.extent);
@@ -106,22 +107,46 @@ impl<P: Copy + Ord> DiskSums<P> {
 
     fn compare(&mut self, extent: Extent, sums: &[Sum]) -> Verdict {
         assert_eq!(count_of(extent), sums.len(), "one checksum for each 4 KiB");
-        let mut verdict = Verdict::Unknown;
+        let (mut unknown, mut right, mut wrong) = (0, 0, 0);
         for (place, found) in whole_sums(extent).zip(sums) {
-            let expected = self.sum(place);
-            if expected == Sum::UNKNOWN {
-                self.status.unverified += 1;
-                continue;
-            }
-            self.status.verified += 1;
-            if expected != *found {
-                self.status.wrong += 1;
-                verdict = Verdict::Wrong;
-            } else if verdict == Verdict::Unknown {
-                verdict = Verdict::Right;
+            match self.sum(place) {
+                Sum::UNKNOWN => unknown += 1,
+                expected if expected == *found => right += 1,
+                _ => wrong += 1,
             }
         }
+        self.status.unverified += unknown;
+        self.status.verified += right + wrong;
+        self.status.wrong += wrong;
+        match (unknown, right, wrong) {
+            (_, _, 1..) => Verdict::Wrong,
+            (_, 0, 0) => Verdict::Unknown,
+            (0, _, 0) => Verdict::Right,
+            _ => Verdict::Incomplete,
+        }
+    }
+
+    /// Compares what was read, and takes the checksums of the rest for known if nothing differs.
+    fn record(&mut self, extent: Extent, sums: &[Sum]) -> Verdict {
+        let verdict = self.compare(extent, sums);
+        if verdict == Verdict::Wrong {
+            return verdict;
+        }
+        for (place, found) in whole_sums(extent).zip(sums) {
+            let known = self.sum(place);
+            debug_assert!(known == Sum::UNKNOWN || known == *found, "nothing differs");
+            self.set(place, *found);
+        }
         verdict
+    }
+
+    /// A piece that was to record records nothing, because what it has read is not what was meant.
+    /// It ends next.
+    ///
+    /// # Panics
+    /// If it does not record, or was not issued.
+    pub fn record_nothing(&mut self, serial: SumsSerial) {
+        self.order.record_nothing(serial);
     }
 
     fn sum(&self, place: u64) -> Sum {

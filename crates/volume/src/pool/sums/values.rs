@@ -24,6 +24,9 @@ impl Sum {
 pub enum Access {
     /// It reads whole 4 KiB.
     Read,
+    /// It reads whole 4 KiB. From then on those of which no checksum is known have that of what was
+    /// read, unless a known one of the same piece differs.
+    Record,
     /// It writes: the checksums of the whole 4 KiB of its extent, in their order. Those that it
     /// writes in part become unknown.
     Write(Vec<Sum>),
@@ -78,8 +81,10 @@ pub enum SumsOutput<P> {
 /// What the checksums say of a piece that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was not a read, or checksums are known of it and none differs.
+    /// It was not a read, or all checksums of what was read are known, and none differs.
     Right,
+    /// Some are known, and none of those differs.
+    Incomplete,
     /// No checksum of what was read is known.
     Unknown,
     /// What was read is not what was written.
