@@ -85,8 +85,18 @@ impl World {
             }
         };
         self.buffers[device].set_offline(is_dead);
+        let written = match &sent {
+            Sent::Piece(id) if !fails => self.running.iter().position(|one| one.piece.id.0 == *id),
+            _ => None,
+        };
+        if let Some(at) = written {
+            self.crash_at_metadata(at);
+        }
         let disk = &mut self.disks[device];
         self.buffers[device].perform(sent, (disk, fails, is_lost), &mut self.rng);
+        if let Some(at) = written {
+            self.crash_at_metadata(at);
+        }
         self.report_losses(device);
         true
     }

@@ -1,7 +1,7 @@
 //! A disk that fails may have lost what it had answered: what it answers from then on is not taken.
 
 use spindle_volume::DiskId;
-use spindle_volume::pool::flow::{ChargeTo, PoolRequestId, Work};
+use spindle_volume::pool::flow::{ChargeTo, Fault, PoolRequestId, Work};
 use spindle_volume::pool::{
     Blocks, Copies, Layout, NewVolume, Operation, PoolVolumeId, Refusal, Zone,
 };
@@ -86,6 +86,22 @@ fn a_flush_that_a_disk_answers_after_it_has_failed_waits_until_the_disk_is_out()
     }
     world.drain();
     assert!(is_answered(&world, flush));
+}
+
+/// A pool without mirrors does not go on without a disk.
+#[test]
+fn a_flush_of_a_volume_that_is_removed_meanwhile_does_not_fail_for_want_of_a_disk() {
+    let (mut world, id) = written(2);
+    let flush = world.submit(id, units::Operation::flush(), false);
+    world.change(Operation::Remove { volume: id });
+    let is_own = |work: &Work| matches!(work, Work::Request { op: Op::Flush, .. });
+    while let Some(at) = world.running.iter().position(|one| !is_own(&one.piece.work)) {
+        world.step_one(at);
+    }
+    assert!(world.changes.is_empty(), "the volume is gone");
+    world.dead.insert(0);
+    world.drain();
+    assert_eq!(world.answers.last(), Some(&(flush, Err(Fault::Invalid))));
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod buffered;
 mod buffers;
 #[path = "../common/mod.rs"]
 mod common;
+mod every_write;
 mod facts;
 mod lost;
 mod mirrors;

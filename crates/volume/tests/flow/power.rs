@@ -30,7 +30,7 @@ impl World {
 
     /// Every volume is there and holds what it may after a crash, with a change under way or
     /// without.
-    fn verify(&self, disks: &[Disk], state: &State) {
+    pub(crate) fn verify(&self, disks: &[Disk], state: &State) {
         let changes = || self.changes.values().chain(&self.unknown);
         let under_way = |right: &dyn Fn(&Operation) -> bool| changes().any(right);
         for id in self.volumes.keys().filter(|id| state.volume(**id).is_none()) {

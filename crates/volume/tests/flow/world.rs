@@ -17,6 +17,7 @@ use units::{Extent, Lba, Op, Sectors};
 use crate::buffers::Buffers;
 use crate::common::disk::Disk;
 use crate::common::world::{BLOCKS, POOL, uid};
+use crate::every_write::MetadataCrashes;
 use crate::model::{Cell, Certainty, Version};
 use crate::scrub::digest;
 
@@ -71,6 +72,8 @@ pub(crate) struct World {
     pub(crate) kills: u64,
     /// How often the power went, on a copy of the disks or on themselves.
     pub(crate) crashes: u64,
+    /// Of a world whose power goes at every metadata write.
+    pub(crate) metadata: Option<MetadataCrashes>,
     /// Whether disks fail.
     pub(crate) has_faults: bool,
     /// Writes to disks that failed after their clients had been answered.
@@ -178,6 +181,7 @@ impl World {
             alternates: BTreeSet::new(),
             kills: 0,
             crashes: 0,
+            metadata: None,
             has_faults: false,
             lost: 0,
             is_strict: false,
@@ -311,6 +315,10 @@ impl World {
         self.answers.push((id, end));
         let borne = !self.is_strict || end != Err(Fault::Disk);
         assert!(borne, "{id:?} to {volume:?} fails: {operation:?}");
+        let pool = self.flow.pool();
+        let is_mirror = pool.state().volume(volume).is_some_and(|one| one.layout.is_mirror());
+        let is_written = is_mirror && operation.op == Op::Write && end.is_ok();
+        assert!(!is_written || !pool.is_opening(), "{id:?} is where one disk alone says");
         match operation.op {
             Op::Read if end.is_ok() => {
                 let cells = &self.volumes[&volume];
@@ -418,8 +426,10 @@ impl World {
         let fails = dead || unreadable || self.failing > 0 && self.rng.below(self.failing) == 0;
         let never = fails && (dead || unreadable || self.rng.below(2) == 0);
         if !self.running[at].performed && !never {
+            self.crash_at_metadata(at);
             self.perform(at);
             self.running[at].performed = true;
+            self.crash_at_metadata(at);
             if self.rng.below(2) == 0 {
                 return;
             }

@@ -59,6 +59,10 @@ impl Flow {
         if self.pool.is_poisoned() {
             return Next::End(Err(Fault::Disk));
         }
+        // With the only disk that has the newest state, where the write goes would be lost too.
+        if self.pool.is_opening() {
+            return Next::Hold;
+        }
         if !self.pool.failing().is_empty() || self.is_written(id, request, part) {
             return Next::Hold;
         }
@@ -174,6 +178,10 @@ impl Flow {
             (_, Err(fault)) => {
                 request.is_missed = true;
                 if !self.pool.fail(disk) {
+                    // A flush does not delay its volume's removal. A pool that is left without
+                    // mirrors stops without the disk, and what the disk misses was the volume's.
+                    let is_there = self.pool.state().volume(volume).is_some();
+                    let fault = if is_there { fault } else { Fault::Invalid };
                     let request = self.requests.get_mut(&id).expect("it is there");
                     request.fault.get_or_insert(fault);
                 }

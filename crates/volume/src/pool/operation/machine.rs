@@ -286,6 +286,13 @@ impl Pool {
         able && !missing.is_empty() && (members - lost) * 2 > members
     }
 
+    /// Whether the newest state may be on one of the disks alone: the commit with which a pool is
+    /// opened has not ended.
+    pub fn is_opening(&self) -> bool {
+        let kind = self.commit.as_ref().map(|commit| &commit.kind);
+        matches!(kind, Some(Kind::Images { operation_ids }) if operation_ids.is_empty())
+    }
+
     /// The committed state.
     pub fn state(&self) -> &State {
         &self.state
