@@ -72,12 +72,20 @@ impl Spindle {
         length - entry.overrun
     }
 
-    /// A quantum of a deep `volume` begins: how long rounds are from now on.
-    pub(super) fn note_round(&mut self, volume: VolumeId, now: Instant) {
+    /// A quantum of `volume` begins: how long rounds are from now on. One that is deep for a few
+    /// quanta alone, as a rebuild with a limit is, does not change it: rounds of both lengths in
+    /// turns gave 40 % beside it 28 % of two seconds.
+    pub(super) fn note_round(&mut self, volume: VolumeId, depth: Depth, now: Instant) {
+        let entry = &mut self.volumes[volume.0 as usize];
+        let is_steady = entry.note_depth(depth);
+        if depth == Depth::Shallow {
+            return;
+        }
         let period = DiskTime::from(self.period);
         let account = &self.volumes[volume.0 as usize].account;
         let is_short = account.has_reserve() && account.reserved_of(ROUND) < SHORT_QUANTUM;
-        if self.has_deep_rival(volume) && (is_short || self.empties_long(volume)) {
+        let is_long = is_short && is_steady || self.empties_long(volume);
+        if is_long && self.has_deep_rival(volume) {
             self.rounds.long_until = now + self.period + self.period;
         }
         self.rounds.length = if now < self.rounds.long_until { period } else { ROUND };

@@ -78,8 +78,8 @@ impl Spindle {
         if is_again && depth == Depth::Deep && !has_turn {
             quantum.after = After::Own;
         }
-        if depth == Depth::Deep {
-            self.note_round(volume, now);
+        if resumed.is_none() {
+            self.note_round(volume, depth, now);
         }
         if quantum.depth == Depth::Deep && resumed.is_none() {
             // Another deep volume was chosen: the interrupted one has its turn in the usual order.

@@ -14,6 +14,8 @@ use crate::accounting::estimate::is_sequential;
 use crate::policy::share::{Eligibility, ShareAccount, State};
 use crate::{Contract, ServiceDemand};
 
+/// A volume that was shallow is taken to stay deep after this number of deep quanta on end.
+const STEADY: u32 = 4;
 /// A volume that keeps more requests than this is deep.
 const SHALLOW_REQUESTS_MAX: u32 = 8;
 /// A deep volume that keeps at most this many requests becomes shallow.
@@ -108,6 +110,8 @@ pub(super) struct Volume {
     pub(super) idle_level: DiskTime,
     /// Since when its head waits for a quantum.
     pub(super) waiting_since: Instant,
+    /// Its last quanta one after the other that were a deep volume's.
+    deep_quanta: u32,
     pub(super) base: Base,
 }
 
@@ -147,6 +151,7 @@ impl Volume {
             shallow_quantum: DiskTime::ZERO,
             idle_level: DiskTime::ZERO,
             waiting_since: now,
+            deep_quanta: STEADY,
             last_end: None,
             is_flushed: false,
             is_short_listed: false,
@@ -273,6 +278,14 @@ impl Volume {
             Depth::Deep if !(few && pauses) => Depth::Deep,
             _ => Depth::Shallow,
         };
+    }
+
+    /// A quantum of it begins: whether it has been deep for some of them, or always.
+    pub(super) fn note_depth(&mut self, depth: Depth) -> bool {
+        let before = self.deep_quanta;
+        self.deep_quanta = if depth == Depth::Deep { before.saturating_add(1) } else { 0 };
+        debug_assert!(self.deep_quanta <= before.saturating_add(1), "quanta are counted");
+        self.deep_quanta >= STEADY
     }
 
     pub(super) fn is_shallow(&self) -> bool {
