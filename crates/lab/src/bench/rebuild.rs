@@ -61,8 +61,11 @@ size = "1GiB"
 disks = ["d0"]
 stream = { bandwidth = "1MiB/s", block = "1MiB" }
 "#;
+/// A volume on one disk where the mirror's copies are: the outermost tracks, which a plain volume
+/// has, are read a fifth faster.
 const SINGLE: &str = "[[disk]]\nname = \"d0\"\ndrive = \"hgst-7k8\"\n\n\
-                      [[volume]]\nname = \"v\"\ndisk = \"d0\"\nsize = \"64GiB\"\n";
+                      [pool]\ndisks = [\"d0\"]\n\n\
+                      [[pool.volume]]\nname = \"v\"\nsize = \"64GiB\"\n";
 
 const FREE: &str = "rebuild = { reserve = \"20%\" }\n";
 const LIMITED: &str = "rebuild = { reserve = \"20%\", limit = \"20%\" }\n";
