@@ -143,6 +143,7 @@ clients:
 
 bench:
 	$(CARGO) bench --locked -p spindle-engine --bench engine
+	$(CARGO) bench --locked -p spindle-backend --bench gather
 	$(CARGO) bench --locked -p spindle-engine --bench admission
 	$(CARGO) bench --locked -p spindle-engine --bench streams
 	$(CARGO) bench --locked -p spindle-sim --bench sim
