@@ -1,6 +1,5 @@
 //! Commands that have moved to `spindle-lab`: their old spellings run it for one version.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -18,6 +17,16 @@ fn alone() -> (Scratch, PathBuf) {
     (scratch, program)
 }
 
+/// Puts a stand-in for `spindle-lab` beside `spindle`. Another process writes it: a program that is
+/// open for writing is not run, and what another test starts meanwhile has what this one has open.
+fn install_lab(scratch: &Scratch, text: &str) {
+    scratch.write("lab.sh", text);
+    let mut install = Command::new("install");
+    install.args(["-m", "755"]).arg(scratch.join("lab.sh")).arg(scratch.join("spindle-lab"));
+    let ended = install.status().expect("coreutils are there");
+    assert!(ended.success(), "install: {ended}");
+}
+
 fn ran(scratch: &Scratch, program: &PathBuf, arguments: &[&str]) -> Ran {
     let mut command = Command::new(program);
     command.args(arguments);
@@ -27,9 +36,7 @@ fn ran(scratch: &Scratch, program: &PathBuf, arguments: &[&str]) -> Ran {
 #[test]
 fn an_old_spelling_runs_the_laboratory_with_the_new_words_and_says_so() {
     let (scratch, program) = alone();
-    scratch.write("spindle-lab", LAB);
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(scratch.join("spindle-lab"), executable).expect("it is ours");
+    install_lab(&scratch, LAB);
     for (old, new) in [
         (&["bench", "nbd", "--seconds", "3"][..], "bench nbd --seconds 3"),
         (&["bench", "nbd", "--help"], "bench nbd --help"),
@@ -72,9 +79,7 @@ fn without_the_laboratory_an_old_spelling_names_in_one_line_where_it_is_expected
 #[test]
 fn figures_of_the_old_spelling_are_the_laboratorys_and_are_printed_as_before() {
     let (scratch, program) = alone();
-    scratch.write("spindle-lab", LAB.replace("exit 1", "exit 0"));
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(scratch.join("spindle-lab"), executable).expect("it is ours");
+    install_lab(&scratch, &LAB.replace("exit 1", "exit 0"));
     let show = ["drive", "show", "hgst-7k8", "--out", "out", "--json"];
     let shown = ran(&scratch, &program, &show).json();
     assert_eq!(shown["files"], serde_json::json!(["a.svg"]));
