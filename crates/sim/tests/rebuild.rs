@@ -12,8 +12,21 @@ const DISKS: &str = "duration = \"170s\"\n[[disk]]\nname = \"d0\"\ndrive = \"hgs
                      [pool]\ndisks = [\"d0\", \"d1\", \"d2\"]\n";
 
 fn plan(rest: &str) -> Plan {
-    let plan = Plan::parse(&format!("{DISKS}{rest}"), "plan.toml", Path::new(""));
+    plan_with("", rest)
+}
+
+/// The scenario with `keys` of its own, such as a seed.
+fn plan_with(keys: &str, rest: &str) -> Plan {
+    let plan = Plan::parse(&format!("{keys}{DISKS}{rest}"), "plan.toml", Path::new(""));
     plan.and_then(Plan::for_sim).expect("a sound scenario")
+}
+
+/// From after the first second on another disk takes the second one's place.
+fn rebuilding(plan: &Plan) -> Simulation {
+    let mut simulation = Simulation::new(plan);
+    simulation.run_until(Instant::ZERO + Duration::from_secs(1));
+    simulation.replace_disk(DiskIndex(1));
+    simulation
 }
 
 const MIRROR: &str = "rebuild = { reserve = \"20%\" }\n[[pool.volume]]\nname = \"v\"\n\
@@ -138,9 +151,7 @@ fn shares(simulation: &mut Simulation, parts: [&str; 3]) -> [(f64, f64); 3] {
 
 #[test]
 fn reserves_a_stream_and_a_rebuild_keep_what_they_have_beside_each_other() {
-    let mut simulation = Simulation::new(&plan(BESIDE_RESERVES));
-    simulation.run_until(Instant::ZERO + Duration::from_secs(1));
-    simulation.replace_disk(DiskIndex(1));
+    let mut simulation = rebuilding(&plan(BESIDE_RESERVES));
     let [a, b, rebuild] = shares(&mut simulation, ["a on d0", "b on d0", "rebuild on d0"]);
     println!("{a:.3?}, {b:.3?}, rebuild {rebuild:.3?}");
     assert!(simulation.stale_blocks() > 0, "it is still rebuilding");
@@ -161,18 +172,11 @@ fn reserves_a_stream_and_a_rebuild_keep_what_they_have_beside_each_other() {
 /// 2 s of 40 % lack up to 3 points: 2 are wanted.
 #[test]
 fn beside_a_rebuild_with_a_limit_reserves_lack_little_in_any_two_seconds() {
+    let (floor, limited) = ("reserve = \"20%\"", "reserve = \"20%\", limit = \"20%\"");
+    let scenario = BESIDE_RESERVES.replacen(floor, limited, 1);
     let mut worst = Vec::new();
     for seed in 1..=5 {
-        let limited = BESIDE_RESERVES.replace(
-            "rebuild = { reserve = \"20%\" }",
-            "rebuild = { reserve = \"20%\", limit = \"20%\" }",
-        );
-        let scenario = DISKS.replacen("duration", &format!("seed = {seed}\nduration"), 1);
-        let plan = Plan::parse(&format!("{scenario}{limited}"), "plan.toml", Path::new(""));
-        let plan = plan.and_then(Plan::for_sim).expect("a sound scenario");
-        let mut simulation = Simulation::new(&plan);
-        simulation.run_until(Instant::ZERO + Duration::from_secs(1));
-        simulation.replace_disk(DiskIndex(1));
+        let mut simulation = rebuilding(&plan_with(&format!("seed = {seed}\n"), &scenario));
         let [a, b, rebuild] = shares(&mut simulation, ["a on d0", "b on d0", "rebuild on d0"]);
         println!("{seed}: {a:.3?}, {b:.3?}, rebuild {rebuild:.3?}");
         assert!(rebuild.1 >= 0.19, "seed {seed}: the rebuild has {} of 0.2", rebuild.1);

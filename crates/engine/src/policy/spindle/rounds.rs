@@ -21,8 +21,8 @@
 //!   volume is served a little before it is due, and has as much less to wait for in a later round.
 //! - Volumes that are due at about the same time go in the order in which they went before.
 //!
-//! Where emptying the drive's queue costs much ([`super::emptying`]), or a volume's quanta would be
-//! short, a round is as long as the period: two seconds hold two.
+//! Where emptying the drive's queue costs much ([`super::emptying`]), or the quanta of a volume
+//! that stays deep would be short, a round is as long as the period: two seconds hold two.
 
 use units::{DiskTime, Instant};
 

@@ -110,7 +110,7 @@ pub(super) struct Volume {
     pub(super) idle_level: DiskTime,
     /// Since when its head waits for a quantum.
     pub(super) waiting_since: Instant,
-    /// Its last quanta one after the other that were a deep volume's.
+    /// Its deep quanta since the last shallow one; a new volume begins with [`STEADY`].
     deep_quanta: u32,
     pub(super) base: Base,
 }
@@ -280,7 +280,7 @@ impl Volume {
         };
     }
 
-    /// A quantum of it begins: whether it has been deep for some of them, or always.
+    /// A quantum of it begins: whether it has been deep for some of them, or from the beginning.
     pub(super) fn note_depth(&mut self, depth: Depth) -> bool {
         let before = self.deep_quanta;
         self.deep_quanta = if depth == Depth::Deep { before.saturating_add(1) } else { 0 };
