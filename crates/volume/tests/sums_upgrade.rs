@@ -5,12 +5,13 @@ mod common;
 
 use std::collections::BTreeMap;
 
+use common::disk::Disk;
 use common::world::{BLOCKS, World, reopen, uid};
 use common::{cases, media};
 use rng::SplitMix64;
 use spindle_volume::DiskId;
 use spindle_volume::pool::format::{Geometry, Slot, VERSION, label_places};
-use spindle_volume::pool::sums::{SumsArea, blocks_with_area, find_sums};
+use spindle_volume::pool::sums::{Ledger, PageOwner, SumsArea, blocks_with_area, find_sums};
 use spindle_volume::pool::{
     Blocks, Copies, Damage, Layout, NewVolume, Operation, Pool, PoolOutput, Refusal, Zone, check,
     find,
@@ -246,30 +247,62 @@ fn nothing_is_allocated_where_areas_are_to_lie() {
     world.pool.invariants();
 }
 
+/// A pool of one disk with the ledger of another area where its own goes.
+fn with_ledger(rest: u64) -> World {
+    let size = Sectors(Blocks(BLOCKS).sectors().0 + rest);
+    let mut world = World::of((1, 1, 0), VERSION, size);
+    let area = SumsArea::of(Blocks(BLOCKS.min(blocks_with_area(size))));
+    let owner = PageOwner { pool: world.pool.state().pool, disk: uid(0), area: [5; 16] };
+    for (slot, bytes) in (0..).zip(Ledger::new(owner, area).first()) {
+        if area.ledger(slot).start != label_places(BLOCKS)[1].start {
+            world.disks[0].write(area.ledger(slot), &bytes);
+        }
+    }
+    world.disks[0].flush();
+    world
+}
+
+/// The identity of a disk's area, as it counts when its pool is opened; none without an area.
+fn area_of(disk: &Disk) -> Option<[u8; 16]> {
+    let found = find(&media(std::slice::from_ref(disk))).expect("a crash leaves a pool");
+    let (id, member) = found.state.disks().next().expect("it has a disk");
+    let counts = member.has_sums && !found.unlabelled.contains(&id);
+    counts.then(|| find_sums(disk, (found.state.pool, member), [9; 16]).ledger.owner.area)
+}
+
 #[test]
 fn what_was_where_the_ledger_goes_counts_for_nothing() {
-    for rest in [0, 4_096] {
-        let size = Sectors(Blocks(BLOCKS).sectors().0 + rest);
-        let mut world = World::of((1, 1, 0), VERSION, size);
-        let blocks = BLOCKS.min(blocks_with_area(size));
-        let area = SumsArea::of(Blocks(blocks));
-        let owner = spindle_volume::pool::sums::PageOwner {
-            pool: world.pool.state().pool,
-            disk: uid(0),
-            area: [5; 16],
-        };
-        let forged = spindle_volume::pool::sums::Ledger::new(owner, area);
-        world.disks[0].write(area.ledger(1), &forged.first()[1]);
-        world.disks[0].flush();
-        if label_places(BLOCKS)[1].start != area.ledger(0).start {
-            world.disks[0].write(area.ledger(0), &forged.first()[0]);
-            world.disks[0].flush();
+    let mut seen = 0;
+    for rest in [0, 1_000, 4_096] {
+        let mut world = with_ledger(rest);
+        let areas = areas(&world);
+        world.pool.begin(&Operation::AddSums { areas }).unwrap();
+        let mut steps = Vec::new();
+        loop {
+            while let Some(output) = world.pool.poll() {
+                match output {
+                    PoolOutput::Do(id, action) => steps.push((id, action)),
+                    PoolOutput::Finished(id, end) => {
+                        assert_eq!(end, Ok(()));
+                        world.pool.release(id);
+                    }
+                }
+            }
+            for _ in 0..20 {
+                let area = area_of(&world.disks[0].crashed(&mut world.rng));
+                assert!(area.is_none_or(|area| area == [9; 16]), "a new one");
+                seen += u32::from(area.is_some());
+            }
+            if steps.is_empty() {
+                break;
+            }
+            let next = world.rng.below(u32::try_from(steps.len()).unwrap());
+            let (id, action) = steps.swap_remove(next as usize);
+            common::world::perform(&mut world.disks, &|_| 0, &action);
+            world.pool.done(id, true);
         }
-        add_sums(&mut world).unwrap();
         world.disks.truncate(1);
         check_upgraded(&world);
-        let member = *world.pool.state().disk(DiskId(0)).unwrap();
-        let found = find_sums(&world.disks[0], (world.pool.state().pool, &member), [9; 16]);
-        assert_eq!(found.ledger.owner.area, [9; 16], "the area is new");
     }
+    assert!(seen > 60, "areas that count were seen");
 }
