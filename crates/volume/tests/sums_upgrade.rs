@@ -13,8 +13,8 @@ use spindle_volume::DiskId;
 use spindle_volume::pool::format::{Geometry, Slot, VERSION, label_places};
 use spindle_volume::pool::sums::{Ledger, PageOwner, SumsArea, blocks_with_area, find_sums};
 use spindle_volume::pool::{
-    Blocks, Copies, Damage, Layout, NewVolume, Operation, Pool, PoolOutput, Refusal, Zone, check,
-    find,
+    Blocks, Copies, Damage, Layout, NewVolume, Operation, Pool, PoolOutput, Refusal, VolumeBlock,
+    Zone, check, find,
 };
 use units::Sectors;
 
@@ -77,7 +77,7 @@ fn drawn(seed: u64) -> World {
     let rest = [0, 0, 1_000, 4_096][rng.below(4) as usize];
     let size = Sectors(Blocks(BLOCKS).sectors().0 + rest);
     println!("seed {seed}: version {version}, {members} disks, {rest} sectors more");
-    let mut world = World::of((seed, members, 0), version, size);
+    let mut world = World::of((seed, members, 0), (version, BLOCKS), size);
     let copies = Layout::Mirror(Copies::new(2).unwrap());
     let layouts = [Layout::Single, Layout::Stripe, copies];
     let layout = layouts[rng.below(if members > 1 && version > 1 { 3 } else { 2 }) as usize];
@@ -226,6 +226,54 @@ fn an_upgrade_names_the_blocks_that_are_in_its_way() {
 }
 
 #[test]
+fn areas_of_several_blocks_are_vacated_of_stripes_mirrors_and_what_snapshots_share() {
+    const LARGE: u32 = 5_200;
+    let mut world = World::of((1, 2, 0), (VERSION, LARGE), Blocks(LARGE).sectors());
+    let area = LARGE - blocks_with_area(world.disks[0].size);
+    assert_eq!(area, 6);
+    let all: Vec<DiskId> = world.pool.state().disks().map(|(id, _)| id).collect();
+    let slow = LARGE - 1 - Geometry::new(8, 16).unwrap().fast_end(LARGE);
+    let create = |name: &str, layout, size: u32| {
+        let (name, size, disks) = (name.to_owned(), Blocks(size), all.clone());
+        let (zone, thin, has_sums, seed) = (Zone::Any, false, true, 1);
+        Operation::Create(NewVolume { name, size, layout, zone, thin, has_sums, seed, disks })
+    };
+    let mirror = Layout::Mirror(Copies::new(2).unwrap());
+    let id = |world: &World, name: &str| world.pool.state().named(name).unwrap().0;
+    // The last blocks of each disk: two of a stripe, one of the mirror, four of the stripe.
+    world.begin(create("first", Layout::Stripe, 2 * (slow - 7))).unwrap();
+    world.settle();
+    for (name, layout, size) in
+        [("a", Layout::Stripe, 4), ("m", mirror, 1), ("b", Layout::Stripe, 8)]
+    {
+        world.begin(create(name, layout, size)).unwrap();
+        world.settle();
+        let volume = id(&world, name);
+        for block in 0..size {
+            world.write(volume, block).unwrap();
+        }
+    }
+    world.flush();
+    let b = id(&world, "b");
+    for name in ["kept", "too"] {
+        world.begin(Operation::Snapshot { volume: b, name: name.to_owned() }).unwrap();
+        world.settle();
+    }
+    // Its snapshots keep the block that it had.
+    world.write(b, 7).unwrap();
+    world.flush();
+    world.crashes = 4;
+    assert_eq!(add_sums(&mut world), Ok(2 * 5 + 2), "each place once, of each disk's last six");
+    world.verify();
+    world.disks.truncate(2);
+    check_upgraded(&world);
+    let kept = ["b", "kept", "too"].map(|name| world.pool.state().named(name).unwrap().1.clone());
+    let shared = |block| kept.each_ref().map(|one| one.locate(VolumeBlock(block)));
+    assert!(shared(0).iter().all(|place| *place == shared(0)[0]), "shared as before");
+    assert!(shared(7)[1] == shared(7)[2] && shared(7)[0] != shared(7)[1]);
+}
+
+#[test]
 fn nothing_is_allocated_where_areas_are_to_lie() {
     let mut world = World::new(1, 1, 0);
     let areas = areas(&world);
@@ -250,7 +298,7 @@ fn nothing_is_allocated_where_areas_are_to_lie() {
 /// A pool of one disk with the ledger of another area where its own goes.
 fn with_ledger(rest: u64) -> World {
     let size = Sectors(Blocks(BLOCKS).sectors().0 + rest);
-    let mut world = World::of((1, 1, 0), VERSION, size);
+    let mut world = World::of((1, 1, 0), (VERSION, BLOCKS), size);
     let area = SumsArea::of(Blocks(BLOCKS.min(blocks_with_area(size))));
     let owner = PageOwner { pool: world.pool.state().pool, disk: uid(0), area: [5; 16] };
     for (slot, bytes) in (0..).zip(Ledger::new(owner, area).first()) {

@@ -95,18 +95,18 @@ pub(crate) fn reopen(disks: &[Disk]) -> (Vec<usize>, FoundPool) {
 
 impl World {
     pub(crate) fn new(seed: u64, members: usize, crashes: u32) -> Self {
-        Self::of((seed, members, crashes), VERSION, Blocks(BLOCKS).sectors())
+        Self::of((seed, members, crashes), (VERSION, BLOCKS), Blocks(BLOCKS).sectors())
     }
 
-    /// The same in a version of the format, on devices of which the pool may use a part.
+    /// The same in a version of the format, with this number of blocks of each device.
     pub(crate) fn of(
         (seed, members, crashes): (u64, usize, u32),
-        version: u32,
+        (version, blocks): (u32, u32),
         size: Sectors,
     ) -> Self {
         let geometry = Geometry::new(8, 16).unwrap();
         let disks = vec![Disk::new(size); members + SPARE];
-        let uids: Vec<_> = (0..members).map(|device| (uid(device), BLOCKS)).collect();
+        let uids: Vec<_> = (0..members).map(|device| (uid(device), blocks)).collect();
         let pool = Pool::create_in(POOL, geometry, &uids, version).unwrap();
         let (clients, running) = (Clients::new(), BTreeMap::new());
         let rng = SplitMix64::new(seed);
