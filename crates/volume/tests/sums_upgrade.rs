@@ -129,10 +129,13 @@ fn check_upgraded(world: &World) {
     }
 }
 
+/// A seed that once failed: a repair that was cut short completed the image that it replaced.
+const FOUND: [u64; 1] = [102];
+
 #[test]
 fn a_crash_leaves_a_pool_without_checksums_or_with_them_and_every_block() {
     let (mut upgraded, mut moved, mut crashed) = (0, 0, 0);
-    for seed in 0..cases(50) {
+    for seed in FOUND.into_iter().chain(0..cases(50)) {
         let mut world = drawn(seed);
         world.crashes = 8;
         let before = world.pool.state().clone();

@@ -169,7 +169,8 @@ impl Pool {
         let relabelled: Vec<DiskId> = old.iter().copied().filter(is_relabelled).collect();
         // A new disk never holds newer metadata than the old ones: its images are written when
         // theirs are durable.
-        let mut phases: Vec<Vec<Action>> = vec![
+        let mut phases = self.torn_wipes();
+        phases.extend([
             labels,
             flush(&new),
             on(&old, &first),
@@ -180,7 +181,7 @@ impl Pool {
             flush(&all),
             wipes,
             flush(&gone),
-        ];
+        ]);
         phases.extend(relabel(next, &relabelled));
         self.begin_commit(kind, phases, new);
     }
@@ -193,6 +194,7 @@ impl Pool {
     ) {
         assert!(self.commit.is_none(), "one commit at a time");
         assert!(self.missing.is_empty(), "an incomplete pool is not written");
+        phases.extend(self.torn_wipes());
         phases.push(self.images(&self.state, self.generation + 1, false, Slot::other));
         phases.push(self.flushes());
         phases.push(self.images(&self.state, self.generation + 2, false, |slot| slot));
@@ -209,6 +211,7 @@ impl Pool {
         }
         if matches!(kind, Kind::Images { .. } | Kind::TakeOut { .. }) {
             self.unlabelled.clear();
+            self.torn.clear();
         }
         match kind {
             Kind::Image => {
@@ -362,6 +365,21 @@ impl Pool {
             [image, Action::Write { disk: *id, extent, bytes: header.encode().into() }]
         };
         state.disks.iter().filter(|(_, disk)| !disk.out).flat_map(write).collect()
+    }
+
+    /// Removes the headers of torn images, so that no later write completes one.
+    fn torn_wipes(&self) -> Vec<Vec<Action>> {
+        let there = self.torn.iter().filter(|(id, _)| self.active.contains_key(id));
+        let there: Vec<(DiskId, Slot)> = there.copied().collect();
+        let bytes: Arc<[u8]> = vec![0; UNIT_BYTES].into();
+        let wipe = |(disk, slot): &(DiskId, Slot)| Action::Write {
+            disk: *disk,
+            extent: self.state.geometry.header(*slot),
+            bytes: Arc::clone(&bytes),
+        };
+        let flush = |(disk, _): &(DiskId, Slot)| Action::Flush { disk: *disk, of: None };
+        assert!(there.iter().all(|(id, slot)| self.active[id] != *slot), "the other slot counts");
+        vec![there.iter().map(wipe).collect(), there.iter().map(flush).collect()]
     }
 
     pub(crate) fn flushes(&self) -> Vec<Action> {

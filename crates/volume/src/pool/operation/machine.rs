@@ -128,6 +128,9 @@ pub struct Pool {
     pub(crate) log_used: u32,
     /// Disks whose labels are those from before they got a checksum area.
     pub(crate) unlabelled: BTreeSet<DiskId>,
+    /// Slots whose image a crash has torn, with a whole header. The next image there could have the
+    /// parts that it lacks.
+    pub(crate) torn: Vec<(DiskId, Slot)>,
     pub(crate) pending: BTreeMap<OperationId, Pending>,
     pub(crate) commit: Option<Commit>,
     pub(crate) finished: VecDeque<(OperationId, Result<(), Failure>)>,
@@ -218,6 +221,15 @@ impl Pool {
         let FoundPool { state, missing, held, half_joined, generation, best, findings, .. } = found;
         let unlabelled: BTreeSet<DiskId> =
             found.unlabelled.into_iter().filter(|id| state.is_in(*id)).collect();
+        let torn = findings.iter().filter_map(|one| match one.what {
+            Damage::Image { slot } => {
+                let (id, _) = found.devices.iter().find(|(_, device)| **device == one.device)?;
+                Some((*id, slot))
+            }
+            _ => None,
+        });
+        let is_spare = |(id, slot): &(DiskId, Slot)| state.is_in(*id) && best[id] != *slot;
+        let torn: Vec<(DiskId, Slot)> = torn.filter(is_spare).collect();
         let best = best.into_iter().filter(|(id, _)| state.is_in(*id)).collect();
         let none = Vec::new();
         let of = |id: &DiskId| held.get(id).unwrap_or(&none);
@@ -229,7 +241,7 @@ impl Pool {
         let missing = missing.into_iter().map(|(id, _)| id).filter(|id| pool.state.is_in(*id));
         let missing: BTreeSet<DiskId> = missing.collect();
         pool.redundancy = Redundancy::opened(&pool.state);
-        pool.unlabelled = unlabelled;
+        (pool.unlabelled, pool.torn) = (unlabelled, torn);
         if pool.is_majority_without(&missing, &half_joined) {
             // The first commit takes them out, and writes both slots.
             pool.redundancy.failing = missing;
@@ -266,6 +278,7 @@ impl Pool {
             active,
             log_used,
             unlabelled: BTreeSet::new(),
+            torn: Vec::new(),
             pending,
             commit,
             finished,
