@@ -206,7 +206,8 @@ soak: fuzz build clients
 	SPINDLE_CASES=20000 $(CARGO) test --release --locked -p spindle-engine --test changes
 	SPINDLE_CASES=100000 $(CARGO) test --release --locked -p spindle-engine --test admission \
 	  --test timetable
-	SPINDLE_CASES=1000 $(CARGO) test --release --locked -p spindle-volume --test crash --test flips
+	SPINDLE_CASES=1000 $(CARGO) test --release --locked -p spindle-volume --test crash --test flips \
+	  --test sums_upgrade
 	SPINDLE_CASES=5000 $(CARGO) test --release --locked -p spindle-volume --test flow -- \
 	  --skip every_write
 	SPINDLE_CASES=1000 $(CARGO) test --release --locked -p spindle-volume --test flow every_write

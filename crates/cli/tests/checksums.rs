@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{SeekFrom, seek};
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::{Scratch, Server, client, held, pattern, run, spindle, verifying};
+use testkit::{Scratch, Server, client, held, pattern, run, spindle, succeed, verifying};
 
 const CONFIG: &str = r#"
 [[disk]]
@@ -249,4 +249,104 @@ fn a_kill_makes_nothing_refused() {
         }
         server.stop();
     }
+}
+
+const UPGRADE: [&str; 5] = ["pool", "upgrade", "--checksums", "--config", "plan.toml"];
+
+#[test]
+fn a_pool_that_was_made_without_gets_checksums_and_a_scrub_records_those_of_its_data() {
+    let scratch = Scratch::new();
+    scratch.write("plan.toml", CONFIG);
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "a", "write -P 7 0 16M", &scratch);
+    pattern(&server, "b", "write -P 9 0 2M", &scratch);
+    filled(&server, "plain", 8, &["--no-checksums"], &scratch);
+    let refused = spindle(scratch.path(), &UPGRADE);
+    assert!(refused.refusal().contains("in use"), "the daemon has the disks: {refused:?}");
+    server.stop();
+    let refused = spindle(scratch.path(), &UPGRADE[..3]);
+    assert!(refused.refusal().contains("expected files, or --config CONFIG"), "{refused:?}");
+
+    held(&scratch, &UPGRADE);
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+    let refused = spindle(scratch.path(), &UPGRADE);
+    assert!(refused.refusal().contains("has checksums already"), "{refused:?}");
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "a", "read -P 7 0 16M", &scratch);
+    pattern(&server, "b", "read -P 9 0 2M", &scratch);
+    pattern(&server, "plain", "read -P 8 0 4M", &scratch);
+    assert!(checksums(&scratch, "d0")["unverified_bytes"].as_u64() > Some(0), "not known yet");
+    held(&scratch, &["pool", "scrub", "--wait"]);
+    let pool = held(&scratch, &["pool", "status", "--json"]).json()["pool"].clone();
+    for one in pool["volumes"].as_array().expect("a list") {
+        assert_eq!(one["checksums"], one["name"] != "plain", "{one}");
+    }
+    server.stop();
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+
+    assert_eq!(corrupt(&scratch, "d0.img", 7), 256);
+    assert_eq!(corrupt(&scratch, "d1.img", 9), 32);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let mut command = client("qemu-io");
+    command.args(["-r", "-f", "raw", "-c", "read 0 4k", &server.uri("b")]);
+    let ran = run(command, scratch.path());
+    assert!((ran.stdout + &ran.stderr).contains("Input/output error"), "it is refused");
+    // It fails because of `b`, of which there is no other copy.
+    spindle(scratch.path(), &["pool", "scrub", "--wait"]);
+    assert!(checksums(&scratch, "d0")["wrong"].as_u64() >= Some(256), "they were found");
+    pattern(&server, "a", "read -P 7 0 16M", &scratch);
+    server.stop();
+    assert_eq!(corrupt(&scratch, "d0.img", 7), 256, "each was mended");
+}
+
+const SMALL: &str = r#"
+[[disk]]
+name = "d0"
+path = "d0.img"
+buffered = true
+
+[pool]
+disks = ["d0"]
+"#;
+
+#[test]
+fn what_is_where_checksums_go_is_moved_and_without_room_nothing_changes() {
+    let scratch = Scratch::beside();
+    scratch.write("plan.toml", SMALL);
+    succeed("truncate", &["--size", "96MiB", "d0.img"], scratch.path());
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    let create = |name: &str, size: &str| {
+        held(&scratch, &["vol", "create", name, "--size", size, "--zone", "any"]);
+    };
+    let free =
+        || held(&scratch, &["pool", "status", "--json"]).json()["pool"]["free_bytes"].clone();
+    let all = free().as_u64().expect("a number") >> 20;
+    create("small", "1MiB");
+    create("films", &format!("{}MiB", all - 1));
+    assert_eq!(free(), 0);
+    pattern(&server, "films", &format!("write -P 5 0 {}M", all - 1), &scratch);
+    pattern(&server, "small", "write -P 6 0 1M", &scratch);
+    server.stop();
+    let before = std::fs::read(scratch.join("d0.img")).expect("a disk");
+    let refused = spindle(scratch.path(), &UPGRADE);
+    let told = refused.refusal();
+    assert!(told.contains("volume \"films\": block ") && told.contains("d0.img"), "{told}");
+    assert!(std::fs::read(scratch.join("d0.img")).expect("a disk") == before, "nothing is written");
+
+    let server = Server::unix(scratch.path(), "plan.toml");
+    held(&scratch, &["vol", "rm", "small"]);
+    server.stop();
+    let ran = spindle(scratch.path(), &UPGRADE);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stderr.contains("1 blocks of 1MiB were moved"), "{ran:?}");
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    pattern(&server, "films", &format!("read -P 5 0 {}M", all - 1), &scratch);
+    held(&scratch, &["pool", "scrub", "--wait"]);
+    pattern(&server, "films", "write -P 4 512 1M", &scratch);
+    assert_eq!(checksums(&scratch, "d0")["wrong"], 0);
+    server.stop();
+    held(&scratch, &["pool", "fsck", "--config", "plan.toml"]);
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 
 use testkit::{Ran, Scratch, spindle};
+use volume::pool::format::{Geometry, disk_blocks};
+use volume::pool::{Action, DiskUid, Pool, PoolOutput, PoolUid};
 
 const MIB: u64 = 1 << 20;
 
@@ -146,4 +148,60 @@ fn the_example_is_simulated_and_its_report_says_whether_contracts_were_kept() {
     assert!(camera[2].parse::<u32>().is_ok_and(|met| met > 80), "{camera:?}");
     assert!(ran.stderr.contains("films: snapshot at 20 s: "), "{}", ran.stderr);
     assert_eq!(scratch.names(), [""; 0], "a simulation leaves no image behind");
+}
+
+/// A pool of one file, in the first version of the format.
+fn of_the_first_version(scratch: &Scratch, name: &str) {
+    disk(scratch, name, 64 * MIB);
+    let file = fs::OpenOptions::new().write(true).open(scratch.join(name)).expect("a disk");
+    let blocks = disk_blocks(units::Bytes(64 * MIB).sectors_floor());
+    let disks = [(DiskUid([1; 16]), blocks)];
+    let made = Pool::create_in(PoolUid([2; 16]), Geometry::suited(blocks), &disks, 1);
+    let mut pool = made.expect("the disk is large enough");
+    while let Some(output) = pool.poll() {
+        let PoolOutput::Do(id, action) = output else { continue };
+        if let Action::Write { extent, bytes, .. } = action {
+            file.write_all_at(&bytes, extent.start.0 * 512).expect("written");
+        }
+        pool.done(id, true);
+    }
+}
+
+#[test]
+fn a_pool_of_an_older_version_is_upgraded_by_a_command_alone_and_gets_checksums() {
+    let scratch = Scratch::new();
+    of_the_first_version(&scratch, "a");
+    of_the_first_version(&scratch, "b");
+    let version = |name: &str| {
+        let bytes = fs::read(scratch.join(name)).expect("a disk");
+        u32::from_le_bytes(bytes[4_096 + 8..4_096 + 12].try_into().expect("four bytes"))
+    };
+    let held = |arguments: &[&str]| {
+        let ran = spindle(scratch.path(), arguments);
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+        ran
+    };
+    held(&["pool", "fsck", "a"]);
+    held(&["pool", "fsck", "--repair", "a"]);
+    assert_eq!(version("a"), 1, "nothing else upgrades it");
+    let before = json(&held(&["pool", "status", "a", "--json"]));
+    let upgraded = json(&held(&["pool", "upgrade", "a", "--json"]));
+    assert_eq!((version("a"), &upgraded["bytes"]), (4, &before["bytes"]));
+    refused(&scratch, &["pool", "upgrade", "a"], "newest format already");
+    for (name, said) in [("a", "checksums already"), ("b", "checksums already")] {
+        let upgraded = json(&held(&["pool", "upgrade", "--checksums", name, "--json"]));
+        assert!(upgraded["bytes"].as_u64() < before["bytes"].as_u64(), "{upgraded}");
+        assert_eq!(version(name), 4);
+        held(&["pool", "fsck", name]);
+        refused(&scratch, &["pool", "upgrade", "--checksums", name], said);
+    }
+}
+
+#[test]
+fn a_pool_without_one_of_its_disks_gets_no_checksums() {
+    let scratch = pool();
+    for options in [&["--checksums"][..], &[]] {
+        let arguments = [&["pool", "upgrade"][..], options, &["a"]].concat();
+        refused(&scratch, &arguments, "1 of the pool's disks are missing");
+    }
 }

@@ -4,12 +4,14 @@
 mod health;
 mod live;
 mod offline;
+mod upgrade;
 
 use clap::{Args as ClapArgs, Subcommand};
 use console::ExitStatus;
 
 use crate::daemon_api::ApiSocket;
 use offline::{Create, Disks, Fsck};
+use upgrade::Upgrade;
 
 pub(crate) use live::{placement, wait};
 
@@ -30,9 +32,9 @@ pub(crate) enum PoolCommand {
     /// Give the place of a disk that failed to another disk of the daemon's config. The data on
     /// that disk is lost; it gets its blocks from the other copies.
     Replace(ReplaceArgs),
-    /// Write the daemon's pool in the newest version of its format from here on. Older versions of
-    /// Spindle refuse it then.
-    Upgrade(ApiSocket),
+    /// Write a pool in the newest version of its format from here on. Older versions of Spindle
+    /// refuse it then. Without disks: the pool that a daemon serves.
+    Upgrade(Upgrade),
     /// Pause the relocation of blocks.
     Pause(ApiSocket),
     /// Resume the relocation of blocks.
@@ -111,7 +113,7 @@ pub(crate) fn run(command: &PoolCommand, json: bool) -> anyhow::Result<ExitStatu
         PoolCommand::Replace(ReplaceArgs { api, old, new, wait }) => {
             live::replace(api, (old, new), *wait, json)
         }
-        PoolCommand::Upgrade(api) => live::upgrade(api, json),
+        PoolCommand::Upgrade(upgrade) => upgrade::run(upgrade, json),
         PoolCommand::Pause(api) => live::pause(api, true, json),
         PoolCommand::Resume(api) => live::pause(api, false, json),
         PoolCommand::Scrub(ScrubArgs { api, stop: true, .. }) => live::stop_scrub(api, json),

@@ -73,10 +73,10 @@ enum Kind {
 }
 
 /// A disk of a pool: a file or a block device.
-struct Device {
-    path: PathBuf,
+pub(super) struct Device {
+    pub(super) path: PathBuf,
     file: File,
-    size: Sectors,
+    pub(super) size: Sectors,
 }
 
 impl Media for Device {
@@ -124,7 +124,7 @@ impl Device {
     }
 }
 
-fn open_all(disks: &Disks, write: bool) -> anyhow::Result<Vec<Device>> {
+pub(super) fn open_all(disks: &Disks, write: bool) -> anyhow::Result<Vec<Device>> {
     if let Some(config) = &disks.config {
         return of_config(config, write);
     }
@@ -193,12 +193,15 @@ fn random_bits() -> anyhow::Result<[u8; 16]> {
 }
 
 /// Performs all actions of a pool.
-fn perform_all(pool: &mut Pool, of: &BTreeMap<DiskId, &Device>) -> anyhow::Result<()> {
+pub(super) fn perform_all(
+    pool: &mut Pool,
+    perform: &mut dyn FnMut(&Action) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     while let Some(output) = pool.poll() {
         match output {
             PoolOutput::Finished(ticket, _) => pool.release(ticket),
             PoolOutput::Do(id, action) => {
-                perform(of, &action)?;
+                perform(&action)?;
                 pool.done(id, true);
             }
         }
@@ -206,7 +209,7 @@ fn perform_all(pool: &mut Pool, of: &BTreeMap<DiskId, &Device>) -> anyhow::Resul
     Ok(())
 }
 
-fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()> {
+pub(super) fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow::Result<()> {
     let stepwise = |to: &DiskExtent, source: &dyn Fn(Extent) -> anyhow::Result<Vec<u8>>| {
         let mut rest = to.extent;
         while !rest.is_empty() {
@@ -271,7 +274,8 @@ pub(super) fn create(create: &Create, json: bool) -> anyhow::Result<ExitStatus> 
     let create_pool = if create.checksums { Pool::create_with_sums } else { Pool::create };
     let mut pool = create_pool(uid, geometry, &disks).map_err(bad_input)?;
     let numbers: Vec<DiskId> = pool.state().disks().map(|(id, _)| id).collect();
-    perform_all(&mut pool, &numbers.into_iter().zip(&devices).collect())?;
+    let of = numbers.into_iter().zip(&devices).collect();
+    perform_all(&mut pool, &mut |action| perform(&of, action))?;
     show(
         &devices,
         find(&media(&devices)).map_err(|error| refused(&devices, &error))?,
@@ -280,12 +284,12 @@ pub(super) fn create(create: &Create, json: bool) -> anyhow::Result<ExitStatus> 
     )
 }
 
-fn media(devices: &[Device]) -> Vec<&dyn Media> {
+pub(super) fn media(devices: &[Device]) -> Vec<&dyn Media> {
     devices.iter().map(|device| device as &dyn Media).collect()
 }
 
 /// Damage is a failed check; disks that do not belong together are bad input.
-fn refused(devices: &[Device], error: &OpenError) -> anyhow::Error {
+pub(super) fn refused(devices: &[Device], error: &OpenError) -> anyhow::Error {
     let place = error
         .device()
         .map_or(String::new(), |device| format!("{}: ", devices[device].path.display()));
@@ -331,7 +335,7 @@ pub(super) fn fsck(fsck: &Fsck, json: bool) -> anyhow::Result<ExitStatus> {
         eprintln!("spindle: {line}");
     }
     let of = report.found.devices.iter().map(|(id, device)| (*id, &devices[*device])).collect();
-    perform_all(&mut Pool::open(report.found), &of)?;
+    perform_all(&mut Pool::open(report.found), &mut |action| perform(&of, action))?;
     let again = check(&media(&devices)).map_err(|error| refused(&devices, &error))?;
     let (whole, left) = (again.is_whole(), lines(&devices, &again.found));
     show(&devices, again.found, left, json)?;
@@ -432,7 +436,7 @@ fn report(devices: &[Device], found: FoundPool, findings: Vec<String>) -> Report
 }
 
 /// Prints a pool. One with a missing disk is a failed check.
-fn show(
+pub(super) fn show(
     devices: &[Device],
     found: FoundPool,
     findings: Vec<String>,

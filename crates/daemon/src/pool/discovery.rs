@@ -105,7 +105,9 @@ pub(crate) fn open(
     let disks = found.devices.iter().map(|(id, device)| (*id, numbers[given[*device]])).collect();
     let mut sums = BTreeMap::new();
     for (id, device) in &found.devices {
-        let Some(disk) = found.state.disk(*id).filter(|disk| disk.has_sums) else { continue };
+        let has_ledger = !found.unlabelled.contains(id);
+        let disk = found.state.disk(*id).filter(|disk| disk.has_sums && has_ledger);
+        let Some(disk) = disk else { continue };
         let area = random_uid().expect("the system has random numbers");
         let own = find_sums(media[given[*device]], (found.state.pool, disk), area);
         findings.extend(own.damage.iter().map(|what| of(*device, what)));

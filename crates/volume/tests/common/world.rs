@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use rng::SplitMix64;
 use spindle_volume::DiskId;
-use spindle_volume::pool::format::Geometry;
+use spindle_volume::pool::format::{Geometry, VERSION};
+use spindle_volume::pool::sums::blocks_with_area;
 use spindle_volume::pool::{
     Action, Blocks, DiskUid, FoundPool, Layout, NewVolume, OpenError, Operation, OperationId,
     Percent, Pool, PoolOutput, PoolUid, PoolVolumeId, Refusal, State, StepId, VolumeBlock,
@@ -94,11 +95,19 @@ pub(crate) fn reopen(disks: &[Disk]) -> (Vec<usize>, FoundPool) {
 
 impl World {
     pub(crate) fn new(seed: u64, members: usize, crashes: u32) -> Self {
+        Self::of((seed, members, crashes), (VERSION, BLOCKS), Blocks(BLOCKS).sectors())
+    }
+
+    /// The same in a version of the format, with this number of blocks of each device.
+    pub(crate) fn of(
+        (seed, members, crashes): (u64, usize, u32),
+        (version, blocks): (u32, u32),
+        size: Sectors,
+    ) -> Self {
         let geometry = Geometry::new(8, 16).unwrap();
-        let size = Blocks(BLOCKS).sectors();
         let disks = vec![Disk::new(size); members + SPARE];
-        let uids: Vec<_> = (0..members).map(|device| (uid(device), BLOCKS)).collect();
-        let pool = Pool::create(POOL, geometry, &uids).unwrap();
+        let uids: Vec<_> = (0..members).map(|device| (uid(device), blocks)).collect();
+        let pool = Pool::create_in(POOL, geometry, &uids, version).unwrap();
         let (clients, running) = (Clients::new(), BTreeMap::new());
         let rng = SplitMix64::new(seed);
         let (after, crashed, stamp, names) = (Vec::new(), 0, 0, 0);
@@ -283,9 +292,11 @@ impl World {
         }
         self.stamp += 1;
         let state = self.pool.state();
-        let place = state.volume(volume).unwrap().locate(VolumeBlock(block)).unwrap();
-        let sector = Extent::new(place.extent().start, Sectors(1));
-        self.disks[device(state, place.disk)].write(sector, &self.stamp.to_le_bytes().repeat(64));
+        for place in state.volume(volume).unwrap().copies(VolumeBlock(block)) {
+            let sector = Extent::new(place.extent().start, Sectors(1));
+            let bytes = self.stamp.to_le_bytes().repeat(64);
+            self.disks[device(state, place.disk)].write(sector, &bytes);
+        }
         self.clients.get_mut(&volume).unwrap()[block as usize].since.push(self.stamp);
         Ok(())
     }
@@ -345,7 +356,11 @@ impl World {
                 let block = self.pool.misplaced(volume, VolumeBlock(0)).unwrap_or(first);
                 Operation::Move { volume, block }
             }
-            17 => Operation::AddDisk { uid: uid(self.absent()), blocks: BLOCKS },
+            17 => {
+                let whole =
+                    if state.has_sums() { blocks_with_area(self.disks[0].size) } else { BLOCKS };
+                Operation::AddDisk { uid: uid(self.absent()), blocks: whole.min(BLOCKS) }
+            }
             18 => Operation::DrainDisk { disk },
             19..22 => {
                 let size = Blocks(size + rng.below(3));

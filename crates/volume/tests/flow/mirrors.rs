@@ -98,6 +98,11 @@ fn mend(world: &mut World) {
         }
         (1, ..) => drop(world.change(Operation::Close)),
         (2, ..) => drop(world.change(Operation::Upgrade)),
+        (3, ..) => {
+            let disks = world.flow.pool().state().disks();
+            let areas = disks.map(|(id, _)| (id, Blocks(BLOCKS - 1))).collect();
+            world.change(Operation::AddSums { areas });
+        }
         (_, Some(disk), ..) => drop(world.change(Operation::TakeBack { disk: *disk })),
         _ => {}
     }

@@ -192,6 +192,7 @@ impl Flow {
             | Operation::TakeBack { .. }
             | Operation::ReplaceDisk { .. }
             | Operation::Upgrade
+            | Operation::AddSums { .. }
             | Operation::Relocate { .. }
             | Operation::AddDisk { .. }
             | Operation::DrainDisk { .. }
@@ -354,6 +355,7 @@ impl Flow {
             | Operation::Resync { .. }
             | Operation::ForgetStale { .. }
             | Operation::Upgrade
+            | Operation::AddSums { .. }
             | Operation::AddDisk { .. }
             | Operation::Allocate { .. }
             | Operation::Trim { .. }

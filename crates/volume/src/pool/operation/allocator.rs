@@ -27,6 +27,8 @@ pub(crate) struct BlockAllocator {
     data: Range<u32>,
     /// The first block of the slow zone.
     fast_end: u32,
+    /// The end of what is allocated: that of the data, unless the rest is to be vacated.
+    limit: u32,
     /// The step function: from each key to the next, the reference count.
     refs: BTreeMap<u32, u32>,
     /// Free runs: first block, and length.
@@ -41,7 +43,8 @@ impl BlockAllocator {
         assert!(fast_end <= data.end, "the fast zone ends within the data");
         let free_blocks = data.end - data.start;
         let free = BTreeMap::from([(data.start, free_blocks)]);
-        Self { disk, refs: BTreeMap::from([(data.start, 0)]), free, free_blocks, data, fast_end }
+        let (refs, limit) = (BTreeMap::from([(data.start, 0)]), data.end);
+        Self { disk, data, fast_end, limit, refs, free, free_blocks }
     }
 
     /// The allocator of a disk on which these extents are held, each once per occurrence. They lie
@@ -88,7 +91,49 @@ impl BlockAllocator {
         let free: BTreeMap<u32, u32> = runs.map(|((at, _), end)| (*at, end - at)).collect();
         let free_blocks = free.values().sum();
         assert!(free_blocks <= data.end - data.start, "no more is free than there is");
-        Self { disk, data, fast_end, refs: steps.into_iter().collect(), free, free_blocks }
+        let (refs, limit) = (steps.into_iter().collect(), data.end);
+        Self { disk, data, fast_end, limit, refs, free, free_blocks }
+    }
+
+    /// The end of what is allocated.
+    pub(crate) fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Allocates nothing from block `limit` on, from here on.
+    pub(crate) fn limit_to(&mut self, limit: u32) {
+        assert!(self.data.start < limit, "a block can be allocated");
+        assert!(limit <= self.data.end, "a limit within the data");
+        self.limit = limit;
+    }
+
+    /// The number of blocks from block `from` on that are not free.
+    pub(crate) fn used_from(&self, from: u32) -> u32 {
+        assert!(self.data.contains(&from) || from == self.data.end, "a block of the data");
+        let free: u32 = self.gaps(from..self.data.end).map(|gap| gap.len).sum();
+        assert!(free <= self.data.end - from, "no more is free than there is");
+        self.data.end - from - free
+    }
+
+    /// Forgets the blocks from block `end` on, which are free.
+    pub(crate) fn shrink(&mut self, end: u32) {
+        assert!(self.data.start < end, "a block is left");
+        assert_eq!(self.used_from(end), 0, "what is forgotten is free");
+        if end == self.data.end {
+            return;
+        }
+        let (start, len) = self.free.pop_last().expect("the last blocks are free");
+        assert_eq!(start + len, self.data.end, "the last blocks are free");
+        if start < end {
+            self.free.insert(start, end - start);
+        }
+        self.free_blocks -= self.data.end - end;
+        drop(self.refs.split_off(&end));
+        (self.data.end, self.limit) = (end, self.limit.min(end));
+        self.fast_end = self.fast_end.min(end);
+        if cfg!(debug_assertions) {
+            self.invariants();
+        }
     }
 
     pub(crate) fn data(&self) -> Range<u32> {
@@ -101,7 +146,8 @@ impl BlockAllocator {
 
     /// The ranges of a zone, in the order in which they are filled.
     pub(crate) fn parts(&self, zone: Zone) -> Vec<Range<u32>> {
-        let (fast, slow) = (self.data.start..self.fast_end, self.fast_end..self.data.end);
+        let edge = self.fast_end.min(self.limit);
+        let (fast, slow) = (self.data.start..edge, edge..self.limit);
         match zone {
             Zone::Fast => vec![fast],
             Zone::Slow => vec![slow],
@@ -112,9 +158,9 @@ impl BlockAllocator {
 
     /// The blocks of the first part of the disk, whose last block holds a label.
     fn fastest(&self, part: Percent) -> Range<u32> {
-        let end = part.end(self.data.end + 1).clamp(self.data.start, self.data.end);
+        let end = part.end(self.limit + 1).clamp(self.data.start, self.limit);
         assert!(self.data.start <= end, "the part begins with the data");
-        assert!(end <= self.data.end, "the part ends within the data");
+        assert!(end <= self.limit, "the part ends within the data");
         self.data.start..end
     }
 
@@ -192,9 +238,9 @@ impl BlockAllocator {
     /// The first free block of a zone at or behind offset `target`, else the first before it.
     pub(crate) fn find_at(&self, zone: Zone, target: u32) -> Option<BlockExtent> {
         let whole = match zone {
-            Zone::Fast => self.data.start..self.fast_end,
-            Zone::Slow => self.fast_end..self.data.end,
-            Zone::Any => self.data.clone(),
+            Zone::Fast => self.data.start..self.fast_end.min(self.limit),
+            Zone::Slow => self.fast_end.min(self.limit)..self.limit,
+            Zone::Any => self.data.start..self.limit,
             Zone::Fastest(part) => self.fastest(part),
         };
         if whole.is_empty() {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use units::Bytes;
+use units::{Bytes, Extent};
 
 use crate::location::DiskId;
 use crate::pool::format::geometry::{Slot, label_places};
 use crate::pool::format::structures::{Header, Label, Record};
 use crate::pool::format::{changes, image};
 use crate::pool::limits::UNIT_BYTES;
+use crate::pool::names::Blocks;
 use crate::pool::operation::allocator::{allocator_of, release_blocks};
 use crate::pool::operation::kinds::Lock;
 use crate::pool::operation::machine::{Commit, Failure, Kind, OperationId, Pending, Pool, Stage};
@@ -17,6 +18,7 @@ use crate::pool::state::apply::Effects;
 use crate::pool::state::change::Change;
 use crate::pool::state::metadata::State;
 use crate::pool::state::volume::Disk;
+use crate::pool::sums::SumsArea;
 use checksum::crc64;
 
 impl Pool {
@@ -162,9 +164,13 @@ impl Pool {
         let labels = new.iter().flat_map(|id| label_writes(next, *id)).collect();
         let wipes = gone.iter().flat_map(|id| wipes(&self.state.disks[id], *id)).collect();
         let all = [old.clone(), new.clone()].concat();
+        let is_shrunk = |id: &DiskId| now.disks[id].blocks != next.disks[id].blocks;
+        let is_relabelled = |id: &DiskId| is_shrunk(id) || self.unlabelled.contains(id);
+        let relabelled: Vec<DiskId> = old.iter().copied().filter(is_relabelled).collect();
         // A new disk never holds newer metadata than the old ones: its images are written when
         // theirs are durable.
-        let phases: Vec<Vec<Action>> = vec![
+        let mut phases = self.torn_wipes();
+        phases.extend([
             labels,
             flush(&new),
             on(&old, &first),
@@ -175,7 +181,8 @@ impl Pool {
             flush(&all),
             wipes,
             flush(&gone),
-        ];
+        ]);
+        phases.extend(relabel(next, &relabelled));
         self.begin_commit(kind, phases, new);
     }
 
@@ -187,10 +194,12 @@ impl Pool {
     ) {
         assert!(self.commit.is_none(), "one commit at a time");
         assert!(self.missing.is_empty(), "an incomplete pool is not written");
+        phases.extend(self.torn_wipes());
         phases.push(self.images(&self.state, self.generation + 1, false, Slot::other));
         phases.push(self.flushes());
         phases.push(self.images(&self.state, self.generation + 2, false, |slot| slot));
         phases.push(self.flushes());
+        phases.extend(relabel(&self.state, &self.unlabelled.iter().copied().collect::<Vec<_>>()));
         self.begin_commit(Kind::Images { operation_ids }, phases, Vec::new());
     }
 
@@ -199,6 +208,10 @@ impl Pool {
         assert!(script.ended(), "all of its steps are done");
         if script.failed {
             return self.poison(kind);
+        }
+        if matches!(kind, Kind::Images { .. } | Kind::TakeOut { .. }) {
+            self.unlabelled.clear();
+            self.torn.clear();
         }
         match kind {
             Kind::Image => {
@@ -302,6 +315,10 @@ impl Pool {
                 assert!(self.active.contains_key(number), "it has the pool's metadata");
             }
             Change::Remove { id } => self.redundancy.forget_volume(*id),
+            Change::AddSums { number, blocks } => {
+                let own = self.allocators.get_mut(number).expect("its disk is there");
+                own.shrink(blocks.0 - 1);
+            }
             Change::Fresh { blocks } => self.redundancy.renew(*blocks),
             Change::Stale { blocks } if self.state.is_in(blocks.disk) => {
                 self.redundancy.epoch += 1;
@@ -350,6 +367,21 @@ impl Pool {
         state.disks.iter().filter(|(_, disk)| !disk.out).flat_map(write).collect()
     }
 
+    /// Removes the headers of torn images, so that no later write completes one.
+    fn torn_wipes(&self) -> Vec<Vec<Action>> {
+        let there = self.torn.iter().filter(|(id, _)| self.active.contains_key(id));
+        let there: Vec<(DiskId, Slot)> = there.copied().collect();
+        let bytes: Arc<[u8]> = vec![0; UNIT_BYTES].into();
+        let wipe = |(disk, slot): &(DiskId, Slot)| Action::Write {
+            disk: *disk,
+            extent: self.state.geometry.header(*slot),
+            bytes: Arc::clone(&bytes),
+        };
+        let flush = |(disk, _): &(DiskId, Slot)| Action::Flush { disk: *disk, of: None };
+        assert!(there.iter().all(|(id, slot)| self.active[id] != *slot), "the other slot counts");
+        vec![there.iter().map(wipe).collect(), there.iter().map(flush).collect()]
+    }
+
     pub(crate) fn flushes(&self) -> Vec<Action> {
         self.state.disks_in().map(|disk| Action::Flush { disk, of: None }).collect()
     }
@@ -368,6 +400,35 @@ fn label_writes(state: &State, id: DiskId) -> Vec<Action> {
     let write =
         |(extent, copy)| Action::Write { disk: id, extent, bytes: label.encode(copy).into() };
     copies.map(write).collect()
+}
+
+/// The labels of disks that have got a checksum area, which may begin where the second one was.
+/// The first is written last: until then it says where the second one was, and that what the area
+/// has counts for nothing.
+fn relabel(state: &State, ids: &[DiskId]) -> Vec<Vec<Action>> {
+    let flushes: Vec<Action> =
+        ids.iter().map(|disk| Action::Flush { disk: *disk, of: None }).collect();
+    let (mut firsts, mut rest) = (Vec::new(), Vec::new());
+    for id in ids {
+        let mut labels = label_writes(state, *id).into_iter();
+        firsts.extend(labels.next());
+        rest.extend(labels);
+        rest.extend(ledger_wipes(&state.disks[id], *id));
+    }
+    assert_eq!(firsts.len(), ids.len(), "each disk has a first label");
+    assert_eq!(rest.len(), 3 * ids.len(), "and a second one, and a ledger of two slots");
+    vec![rest, flushes.clone(), firsts, flushes]
+}
+
+/// Removes what happens to be where the ledger of a checksum area goes.
+pub(crate) fn ledger_wipes(disk: &Disk, id: DiskId) -> Vec<Action> {
+    let area = SumsArea::of(Blocks(disk.blocks));
+    let wipe = |extent: Extent| Action::Write {
+        disk: id,
+        extent,
+        bytes: vec![0; extent.len.bytes_usize()].into(),
+    };
+    [0, 1].map(|slot| wipe(area.ledger(slot))).into()
 }
 
 fn wipes(disk: &Disk, id: DiskId) -> Vec<Action> {

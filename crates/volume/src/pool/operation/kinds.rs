@@ -1,5 +1,6 @@
 //! The operations of a pool, and what each locks.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::location::DiskId;
@@ -194,6 +195,14 @@ pub enum Operation {
     /// Writes the pool in the newest version of the format from here on. Older versions of Spindle
     /// refuse it then.
     Upgrade,
+    /// Gives each disk a checksum area, in place of its last blocks, which are free
+    /// ([`Pool::reserve_areas`](crate::pool::Pool::reserve_areas)), and upgrades the pool. What was
+    /// written before has unknown checksums. No request may be in progress.
+    AddSums {
+        /// The blocks of each disk beside its area
+        /// ([`blocks_with_area`](crate::pool::sums::blocks_with_area)).
+        areas: BTreeMap<DiskId, Blocks>,
+    },
 }
 
 /// What an operation has exclusively.
@@ -292,6 +301,7 @@ impl Operation {
             | Self::ForgetStale { .. }
             | Self::TakeBack { .. }
             | Self::ReplaceDisk { .. }
+            | Self::AddSums { .. }
             | Self::Upgrade => Ok(vec![Lock::Pool]),
         }
     }

@@ -126,6 +126,11 @@ pub struct Pool {
     /// The slot of each disk whose log is written.
     pub(crate) active: BTreeMap<DiskId, Slot>,
     pub(crate) log_used: u32,
+    /// Disks whose labels are those from before they got a checksum area.
+    pub(crate) unlabelled: BTreeSet<DiskId>,
+    /// Slots whose image a crash has torn, with a whole header. The next image there could have the
+    /// parts that it lacks.
+    pub(crate) torn: Vec<(DiskId, Slot)>,
     pub(crate) pending: BTreeMap<OperationId, Pending>,
     pub(crate) commit: Option<Commit>,
     pub(crate) finished: VecDeque<(OperationId, Result<(), Failure>)>,
@@ -214,6 +219,17 @@ impl Pool {
     /// follows.
     pub fn open(found: FoundPool) -> Self {
         let FoundPool { state, missing, held, half_joined, generation, best, findings, .. } = found;
+        let unlabelled: BTreeSet<DiskId> =
+            found.unlabelled.into_iter().filter(|id| state.is_in(*id)).collect();
+        let torn = findings.iter().filter_map(|one| match one.what {
+            Damage::Image { slot } => {
+                let (id, _) = found.devices.iter().find(|(_, device)| **device == one.device)?;
+                Some((*id, slot))
+            }
+            _ => None,
+        });
+        let is_spare = |(id, slot): &(DiskId, Slot)| state.is_in(*id) && best[id] != *slot;
+        let torn: Vec<(DiskId, Slot)> = torn.filter(is_spare).collect();
         let best = best.into_iter().filter(|(id, _)| state.is_in(*id)).collect();
         let none = Vec::new();
         let of = |id: &DiskId| held.get(id).unwrap_or(&none);
@@ -225,6 +241,7 @@ impl Pool {
         let missing = missing.into_iter().map(|(id, _)| id).filter(|id| pool.state.is_in(*id));
         let missing: BTreeSet<DiskId> = missing.collect();
         pool.redundancy = Redundancy::opened(&pool.state);
+        (pool.unlabelled, pool.torn) = (unlabelled, torn);
         if pool.is_majority_without(&missing, &half_joined) {
             // The first commit takes them out, and writes both slots.
             pool.redundancy.failing = missing;
@@ -233,7 +250,8 @@ impl Pool {
         pool.missing = missing;
         if pool.missing.is_empty() {
             let damaged = findings.iter().any(|one| matches!(one.what, Damage::Label { .. }));
-            let disks = pool.state.disks_in().collect::<Vec<_>>();
+            let disks = pool.state.disks_in().filter(|id| !pool.unlabelled.contains(id));
+            let disks = disks.collect::<Vec<_>>();
             let labels: Vec<_> = disks.into_iter().map(|id| pool.label_phase(id)).collect();
             let labels = if damaged { vec![labels.concat(), pool.flushes()] } else { Vec::new() };
             pool.write_both(labels, Vec::new());
@@ -259,6 +277,8 @@ impl Pool {
             generation,
             active,
             log_used,
+            unlabelled: BTreeSet::new(),
+            torn: Vec::new(),
             pending,
             commit,
             finished,
@@ -555,7 +575,8 @@ impl Pool {
         }
         for (id, disk) in self.state.disks() {
             let places = held.remove(&id).unwrap_or_default();
-            let expected = allocator_of(&self.state, id, disk, &places);
+            let mut expected = allocator_of(&self.state, id, disk, &places);
+            expected.limit_to(self.allocators[&id].limit());
             assert!(self.allocators[&id] == expected, "the expected of disk {} are right", id.0);
         }
         assert!(self.allocators.len() == self.state.disks.len(), "a space each");

@@ -15,3 +15,4 @@ mod redundancy;
 pub(super) mod refusal;
 pub(super) mod script;
 pub(super) mod status;
+mod sums_plans;

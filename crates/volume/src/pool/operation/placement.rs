@@ -82,14 +82,16 @@ impl Pool {
         assert!(len > 0, "a mapping has rows");
         assert!(column < volume.columns.len(), "a column of the volume");
         let disk = &self.state.disks[&run.disk()];
-        let before = |end: u32| end.saturating_sub(block).min(len);
-        let fast = before(disk.fast_end);
+        let limit = self.allocators[&run.disk()].limit();
+        let before = |end: u32| end.min(limit).saturating_sub(block).min(len);
+        let (fast, kept) = (before(disk.fast_end), before(limit));
         match volume.zone {
             _ if !on => run.row..run.end(),
-            Zone::Any => run.row..run.row,
             Zone::Fast => run.row + fast..run.end(),
-            Zone::Slow => run.row..run.row + fast,
-            Zone::Fastest(part) => run.row + before(part.end(disk.blocks))..run.end(),
+            // The others are misplaced once these are moved.
+            Zone::Slow if fast > 0 => run.row..run.row + fast,
+            Zone::Any | Zone::Slow => run.row + kept..run.end(),
+            Zone::Fastest(part) => run.row + before(part.end(limit + 1))..run.end(),
         }
     }
 }

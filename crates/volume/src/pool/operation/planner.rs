@@ -99,6 +99,7 @@ impl Pool {
             }
             Operation::RecordScrub { scrub } => Ok(Plan::of(vec![Change::Scrub { scrub: *scrub }])),
             Operation::Upgrade => self.plan_upgrade(),
+            Operation::AddSums { areas } => self.plan_add_sums(areas),
         }
     }
 

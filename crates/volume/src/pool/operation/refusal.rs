@@ -77,6 +77,15 @@ pub enum Refusal {
     OldFormat,
     /// It is of the newest version already.
     Newest,
+    /// The disks have checksum areas already.
+    HasSums,
+    /// Blocks of a disk are in use where its checksum area would lie. Cure: move them.
+    AreaInUse {
+        /// The disk.
+        disk: DiskId,
+        /// The number of blocks.
+        blocks: u32,
+    },
     /// The disk was taken out. Cure: take it back, or replace it.
     Out(DiskId),
     /// The disk is in.
@@ -146,6 +155,12 @@ impl fmt::Display for Refusal {
             Self::LastDisk => f.write_str("the pool has no other disk for what lies on it"),
             Self::Known => f.write_str("the disk is of the pool already"),
             Self::OldFormat => f.write_str("the pool is of an older format: upgrade it first"),
+            Self::HasSums => f.write_str("the pool has checksums already"),
+            Self::AreaInUse { disk, blocks } => write!(
+                f,
+                "{blocks} blocks of 1MiB of disk {} are in use where its checksums would be",
+                disk.0
+            ),
             Self::Newest => f.write_str("the pool is of the newest format already"),
             Self::Out(id) => write!(f, "disk {} was taken out: take it back, or replace it", id.0),
             Self::In(id) => write!(f, "disk {} is in", id.0),

@@ -27,6 +27,8 @@ pub enum Damage {
         /// How.
         why: DecodeError,
     },
+    /// Its labels are those from before it got a checksum area.
+    LabelOutdated,
     /// The header of a slot.
     Header {
         /// Which.
@@ -71,6 +73,9 @@ impl fmt::Display for Damage {
         match self {
             Self::Label { copy: 0, why } => write!(f, "the label at its beginning {why}"),
             Self::Label { why, .. } => write!(f, "the label at its end {why}"),
+            Self::LabelOutdated => {
+                f.write_str("the labels are those from before it got its checksums")
+            }
             Self::Header { slot, why } => write!(f, "the header of slot {slot:?} {why}"),
             Self::Image { slot } => {
                 write!(f, "the image in slot {slot:?} does not fit its checksum")

@@ -53,6 +53,9 @@ pub struct FoundPool {
     pub strays: Vec<usize>,
     /// Damage that can be repaired from intact copies.
     pub findings: Vec<Finding>,
+    /// Disks whose labels are those from before they got a checksum area: nothing in the area
+    /// counts. An open pool writes their labels again.
+    pub unlabelled: BTreeSet<DiskId>,
     /// The mapped blocks of each disk.
     pub(crate) held: BTreeMap<DiskId, Vec<BlockExtent>>,
     /// Disks of the pool that failed while they came: what they have is older.
@@ -435,7 +438,8 @@ impl<'a> Search<'a> {
         let held = state.held().map_err(OpenError::Overlap)?;
         let mut devices = BTreeMap::new();
         let mut strays = Vec::new();
-        let mut half_joined = BTreeSet::new();
+        let (mut half_joined, mut unlabelled) = (BTreeSet::new(), BTreeSet::new());
+        let mut outdated = Vec::new();
         for (device, label) in self.labels.iter().enumerate() {
             let member = state.disks().find(|(_, disk)| disk.uid == label.disk);
             match member {
@@ -445,6 +449,16 @@ impl<'a> Search<'a> {
                     if (id == label.number || disk.out) && disk.blocks == label.blocks =>
                 {
                     devices.insert(id, device);
+                }
+                // Its area was committed, and its labels were not written yet.
+                Some((id, disk))
+                    if (id == label.number || disk.out)
+                        && disk.has_sums
+                        && disk.blocks < label.blocks =>
+                {
+                    devices.insert(id, device);
+                    unlabelled.insert(id);
+                    outdated.push(Finding { device, what: Damage::LabelOutdated });
                 }
                 // It failed while it came, before its labels were written.
                 Some((id, _)) if state.version > VERSION_FIRST && state.has_mirrors() => {
@@ -474,13 +488,14 @@ impl<'a> Search<'a> {
         // What a disk has that is out is old, and replaced when it is taken back.
         let out = |device: usize| devices.iter().any(|(id, at)| *at == device && !state.is_in(*id));
         let counts = |one: &Finding| !strays.contains(&one.device) && !out(one.device);
-        let findings: Vec<_> = self.findings.into_iter().filter(counts).collect();
+        let findings = self.findings.into_iter().chain(outdated).filter(counts).collect();
         Ok(FoundPool {
             state,
             devices,
             missing,
             strays,
             findings,
+            unlabelled,
             held,
             half_joined,
             generation,

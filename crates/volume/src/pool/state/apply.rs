@@ -92,6 +92,7 @@ impl State {
             Change::TakeOut { number, doubtful } => self.set_out(*number, true, *doubtful),
             Change::TakeBack { number } => self.set_out(*number, false, false),
             Change::Replace { number, uid } => self.replace_disk(*number, *uid),
+            Change::AddSums { number, blocks } => self.add_sums(*number, *blocks),
             Change::Scrub { .. } if self.version < VERSION_SCRUB => {
                 Err("is of a newer version than its pool")
             }
@@ -158,6 +159,34 @@ impl State {
         }
         (disk.uid, disk.out, disk.doubtful) = (uid, false, false);
         assert!(self.is_in(number), "the device has its place");
+        Ok(())
+    }
+
+    fn add_sums(&mut self, number: DiskId, blocks: Blocks) -> Result<(), &'static str> {
+        if self.version < VERSION_SUMS {
+            return Err("is of a newer version than its pool");
+        }
+        let first = self.geometry.first_block();
+        let disk = self.disks.get_mut(&number).ok_or("names a disk that is not there")?;
+        if disk.has_sums || blocks.0 > disk.blocks || blocks.0 < first + 2 {
+            return Err("gives a disk a checksum area that it has, or has no room for");
+        }
+        let end = blocks.0 - 1;
+        let mut places = self.volumes.values().flat_map(Volume::places);
+        if places.any(|place| place.disk == number && place.end() > end) {
+            return Err("puts a checksum area where a volume's blocks are");
+        }
+        (disk.blocks, disk.fast_end, disk.has_sums) = (blocks.0, disk.fast_end.min(end), true);
+        // Stale blocks that no volume has mean nothing.
+        if let Some(stale) = self.stale.get_mut(&number) {
+            stale.remove(end..u32::MAX);
+            if stale.is_empty() {
+                self.stale.remove(&number);
+            }
+        }
+        let disk = self.disks[&number];
+        assert!(self.data(&disk).contains(&first), "blocks are left");
+        assert!(disk.fast_end <= end, "the fast zone ends within them");
         Ok(())
     }
 

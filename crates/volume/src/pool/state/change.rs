@@ -150,6 +150,13 @@ pub enum Change {
         /// The record.
         scrub: ScrubRecord,
     },
+    /// Gives a disk a checksum area, in place of its last blocks.
+    AddSums {
+        /// Which.
+        number: DiskId,
+        /// The blocks that are left.
+        blocks: Blocks,
+    },
     /// Writes the pool in a newer version of the format from here on.
     Upgrade {
         /// Which.
@@ -187,6 +194,7 @@ impl Change {
             | Self::TakeBack { .. }
             | Self::Replace { .. }
             | Self::Scrub { .. }
+            | Self::AddSums { .. }
             | Self::Upgrade { .. } => 0,
         }
     }
@@ -200,6 +208,7 @@ impl Change {
                 | Self::TakeOut { .. }
                 | Self::TakeBack { .. }
                 | Self::Replace { .. }
+                | Self::AddSums { .. }
                 | Self::Upgrade { .. }
         )
     }

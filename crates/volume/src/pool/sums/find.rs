@@ -47,7 +47,7 @@ pub fn find_sums(
 /// Reads every page of every checksum area, and returns what is damaged.
 pub(crate) fn check_sums(media: &[&dyn Media], found: &FoundPool) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (id, device) in &found.devices {
+    for (id, device) in found.devices.iter().filter(|(id, _)| !found.unlabelled.contains(id)) {
         let Some(disk) = found.state.disk(*id).filter(|disk| disk.has_sums && !disk.out) else {
             continue;
         };
