@@ -60,3 +60,51 @@ fn reads_go_to_the_disk_that_keeps_the_stream_and_what_another_serves_is_counted
     assert_eq!((&both["survive"], &both["disks"]), (&1.into(), &Value::Null));
     server.stop();
 }
+
+/// The disk that keeps the stream vanishes, comes back, and gets what it has missed.
+#[test]
+fn a_stream_whose_disk_is_lost_goes_on_as_best_effort_and_is_kept_when_the_disk_has_its_copies() {
+    let scratch = Scratch::new();
+    let faults = "name = \"d0\"\nfaults = { vanish_after = 200 }\nbacking = \"d0.img\"";
+    let config = CONFIG.replace("name = \"d0\"", faults);
+    let config = config.replace("name = \"d1\"", "name = \"d1\"\nbacking = \"d1.img\"");
+    let worst_case = "drive = \"samsung-870evo-1t\"\nworst_case = { command = \"20ms\", rate = \
+                      \"100MB/s\" }";
+    scratch.write("plan.toml", config.replace("drive = \"hgst-7k8\"", worst_case));
+    held(&scratch, &["pool", "create", "--config", "plan.toml"]);
+    let server = Server::unix(scratch.path(), "plan.toml");
+    assert_eq!(created(&scratch, "film")["disks"], serde_json::json!(["d0"]));
+    pattern(&server, "film", "write -P 7 0 8M", &scratch);
+    let pool = || held(&scratch, &["pool", "status", "--json"]).json()["pool"].clone();
+    let unkept = || {
+        let api = api::Client::new(&scratch.join("spindle-api.sock"));
+        let metrics = api.metrics().expect("an answer");
+        let line = metrics.lines().find(|line| line.starts_with("spindle_pool_streams_unkept"));
+        line.expect("it has one").ends_with(" 1")
+    };
+    assert_eq!(pool()["volumes"][0]["stream_kept"], true);
+    assert!(!unkept());
+    let lose = || {
+        while pool()["volumes"][0]["stream_kept"] == true {
+            pattern(&server, "film", "read -P 7 0 8M", &scratch);
+            // A write finds out that it is gone.
+            pattern(&server, "film", "write -P 7 0 1M", &scratch);
+        }
+    };
+    lose();
+    let before = stream(&scratch, "film")["bytes"]["outside"].as_u64();
+    pattern(&server, "film", "read -P 7 0 8M", &scratch);
+    let after = stream(&scratch, "film")["bytes"]["outside"].as_u64();
+    assert_eq!(after, before.map(|before| before + (8 << 20)), "the other disk serves it");
+    let said = held(&scratch, &["pool", "status"]).stdout;
+    assert!(said.contains("best effort: streams of film are read from disks"), "{said}");
+    assert!(unkept());
+    held(&scratch, &["disk", "reopen", "d0"]);
+    while pool()["volumes"][0]["stream_kept"] == false {}
+    assert!(!unkept());
+    // It vanishes again after as many commands.
+    lose();
+    let ran = server.stop();
+    let said = "volume film: its stream is best effort from now on: it is read from disks that";
+    assert!(ran.stderr.contains(said), "{ran:?}");
+}
