@@ -69,8 +69,8 @@ pub(super) const STREAM_BYTES: &[Family<StreamBytes>] = &[
     ),
     counter(
         "stream_outside_bytes_total",
-        "Bytes that are not of the stream: outside of its range or of a disk's span, trims, writes \
-         of zeroes.",
+        "Bytes that are not of the stream: outside of its range, of a disk's span, or of the disks \
+         that keep it, trims, writes of zeroes.",
         |b| bytes(b.outside),
     ),
     counter(

@@ -60,7 +60,9 @@ pub use resources::pool_disk::{PoolDisk, PoolSpare};
 pub use resources::pool_scrub::PoolScrub;
 pub use resources::promises::{PromisesAnswer, VolumePromises};
 pub use resources::session::SessionSpec;
-pub use resources::stream::{Stream, StreamBytes, StreamPart, StreamSpec, stream_parts};
+pub use resources::stream::{
+    Stream, StreamBytes, StreamPart, StreamSpec, read_disks, stream_parts,
+};
 pub use resources::trace::LiveQuery;
 pub use resources::volume::{BlockDevice, Volume, VolumeAnswer, VolumesAnswer};
 pub use resources::volume_spec::{ContractSpec, VolumeChange, VolumeSpec};

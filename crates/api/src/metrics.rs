@@ -242,6 +242,9 @@ const POOL: &[Family<PoolView>] = &[
     gauge("degraded_bytes", "Mirrors' copies that are stale, or on a disk that is out.", |p| {
         Value::Whole(p.volumes.iter().map(|volume| volume.degraded.0).sum())
     }),
+    gauge("streams_unkept", "Streams read from disks that do not keep them: best effort.", |p| {
+        Value::Whole(p.unkept_streams().count() as u64)
+    }),
     gauge("lost_bytes", "Mirrors' blocks that have no whole copy.", |p| {
         Value::Whole(p.volumes.iter().map(|volume| volume.lost.0).sum())
     }),

@@ -30,6 +30,9 @@ struct Checked {
     /// Of a config without errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stream_parts: Vec<PartShown>,
+    /// Of a config without errors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stream_disks: Vec<DisksShown>,
     /// What a new pool would refuse and one that is there may have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
@@ -68,24 +71,38 @@ struct PartShown {
     part: StreamPart,
 }
 
+/// The disks that keep the stream of a mirror, if others do without.
+#[derive(Debug, Serialize)]
+struct DisksShown {
+    volume: String,
+    /// How many of the mirror's disks may be lost before the stream is best effort.
+    survive: u8,
+    disks: Vec<String>,
+}
+
 pub(crate) fn run(check: &Check, json: bool) -> anyhow::Result<ExitStatus> {
     let file = check.config.display().to_string();
     let purpose = if check.sim { Purpose::Simulation } else { Purpose::Serve };
     let checked = Plan::check_file(&check.config, purpose);
-    let (errors, disks, parts) = match &checked {
-        Ok(plan) => (Vec::new(), disks(plan), stream_parts(plan)),
-        Err(errors) => (errors.iter().map(shown).collect(), Vec::new(), Vec::new()),
-    };
+    let plan = checked.as_ref().ok();
+    let errors = checked.as_ref().err().into_iter().flatten().map(shown).collect::<Vec<_>>();
+    let disks = plan.map_or_else(Vec::new, disks);
+    let stream_parts = plan.map_or_else(Vec::new, stream_parts);
+    let stream_disks = plan.map_or_else(Vec::new, stream_disks);
     let ok = errors.is_empty();
     let warnings: Vec<String> = checked.iter().filter_map(not_created).collect();
     if json {
-        let (file, stream_parts) = (file.clone(), parts);
-        let checked = Checked { schema: SCHEMA, file, ok, errors, disks, stream_parts, warnings };
+        let (schema, file) = (SCHEMA, file.clone());
+        let checked =
+            Checked { schema, file, ok, errors, disks, stream_parts, stream_disks, warnings };
         println!("{}", serde_json::to_string(&checked)?);
     } else if ok {
         print!("{}", table_of(&disks));
-        if !parts.is_empty() {
-            print!("\n{}", table_of_parts(&parts));
+        if !stream_parts.is_empty() {
+            print!("\n{}", table_of_parts(&stream_parts));
+        }
+        if !stream_disks.is_empty() {
+            print!("\n{}", table_of_stream_disks(&stream_disks));
         }
         for warning in &warnings {
             eprintln!("warning: {warning}");
@@ -189,6 +206,24 @@ fn table_of_parts(parts: &[PartShown]) -> String {
     };
     let head = ["stream", "disk", "part", "from s", "until s"];
     table::text(&head, &parts.iter().map(row).collect::<Vec<_>>())
+}
+
+/// The disks of all streams that some of their mirror's disks do without, in the file's order.
+fn stream_disks(plan: &Plan) -> Vec<DisksShown> {
+    let of = |volume: &PoolVolume| {
+        let (volume, survive, disks) =
+            (volume.name.clone(), volume.stream?.survive, api::read_disks(plan, volume));
+        (!disks.is_empty()).then_some(DisksShown { volume, survive, disks })
+    };
+    plan.pool.iter().flat_map(|pool| &pool.volumes).filter_map(of).collect()
+}
+
+fn table_of_stream_disks(streams: &[DisksShown]) -> String {
+    let row = |DisksShown { volume, survive, disks }: &DisksShown| {
+        vec![volume.clone(), survive.to_string(), disks.join("+")]
+    };
+    let head = ["stream for reads", "survives", "kept by"];
+    table::text(&head, &streams.iter().map(row).collect::<Vec<_>>())
 }
 
 /// The config of a path that another command was given, if it has no errors.

@@ -21,13 +21,15 @@ pub(crate) struct Contract {
     priority: Option<String>,
     /// Derive the reserve from requests a second, such as 60/s.
     #[arg(long, value_name = "RATE")]
-    #[arg(conflicts_with_all = ["reserve", "bandwidth", "range", "span", "order", "parts"])]
+    #[arg(conflicts_with_all = ["reserve", "bandwidth", "range", "span"])]
+    #[arg(conflicts_with_all = ["order", "parts", "survive"])]
     iops: Option<String>,
     /// The bytes a second of a stream, such as 817KB/s; with --run, derive the reserve from them.
     #[arg(long, value_name = "RATE", conflicts_with = "reserve")]
     bandwidth: Option<String>,
     /// The consecutive sequential requests that --iops or --bandwidth assumes.
-    #[arg(long, value_name = "REQUESTS", conflicts_with_all = ["range", "span", "order", "parts"])]
+    #[arg(long, value_name = "REQUESTS")]
+    #[arg(conflicts_with_all = ["range", "span", "order", "parts", "survive"])]
     run: Option<i64>,
     /// The size of the stream's blocks, such as 1MB, or of the requests that a rate assumes.
     #[arg(long, value_name = "SIZE")]
@@ -46,10 +48,15 @@ pub(crate) struct Contract {
     /// 3GiB,1GiB: each disk keeps the stream only while play, from the start of --span, is there.
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', requires_all = ["span", "order"])]
     parts: Option<Vec<String>>,
+    /// How many of a mirror's disks may be lost before its stream is best effort. Default: one less
+    /// than there are copies. With fewer, fewer disks keep the stream: reads go to these, and
+    /// writes are best effort.
+    #[arg(long, value_name = "DISKS", requires = "bandwidth")]
+    survive: Option<i64>,
     /// Answer reads and writes of at most --request-size, at most --requests of them a second,
     /// within this time, such as 80ms.
     #[arg(long, value_name = "TIME", requires_all = ["requests", "request_size"])]
-    #[arg(conflicts_with_all = ["range", "span", "order", "parts"])]
+    #[arg(conflicts_with_all = ["range", "span", "order", "parts", "survive"])]
     latency: Option<String>,
     /// The rate of the requests that are answered within --latency, such as 20/s.
     #[arg(long, value_name = "RATE", requires = "latency")]
@@ -98,7 +105,8 @@ impl Contract {
         });
         let (bandwidth, block) = (bandwidth.clone(), block.clone());
         let (range, order, parts) = (self.range.clone(), self.order.clone(), self.parts.clone());
-        Ok(Some(StreamSpec { bandwidth, block, range, span: span.transpose()?, order, parts }))
+        let (span, survive) = (span.transpose()?, self.survive);
+        Ok(Some(StreamSpec { bandwidth, block, range, span, order, parts, survive }))
     }
 
     /// The volume `name` of `size` on `disk`, or in the pool, with this contract.

@@ -1,7 +1,7 @@
 //! `spindle vol`: the volumes of a running daemon.
 
 use api::{
-    Answer, ClientError, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, StreamBytes,
+    Answer, ClientError, Forced, NamedSpec, PoolAnswer, PoolVolume, Relocate, Stream, StreamBytes,
     StreamPart, Volume, VolumeAnswer, VolumeChange, VolumeSpec, VolumesAnswer,
 };
 use clap::{Args, Subcommand};
@@ -282,6 +282,18 @@ fn stream_part(part: &StreamPart) -> String {
     format!("stream part: {size} on {disk}, from {from_s:.3} s to {until_s:.3} s\n")
 }
 
+/// How many losses a mirror's stream survives, and the disks that keep it, if not all do.
+fn survival(stream: &Stream) -> String {
+    let Some(survive) = stream.survive else { return String::new() };
+    let disks = match survive {
+        1 => "1 disk".to_owned(),
+        count => format!("{count} disks"),
+    };
+    let kept = stream.disks.join(", ");
+    let kept = if kept.is_empty() { kept } else { format!(", kept by {kept} for reads") };
+    format!("stream survives {disks}{kept}\n")
+}
+
 /// The bytes of a stream: in time, late, and not real time.
 fn stream_bytes(bytes: &StreamBytes) -> String {
     let closest = bytes.closest_ms.map_or("none yet".to_owned(), |ms| format!("{ms:.1} ms"));
@@ -361,7 +373,7 @@ fn shown(volume: &Volume) -> String {
     let stream = volume.stream.as_ref().map_or_else(String::new, |stream| {
         format!(
             "stream: {} in blocks of {}{}: one every {:.1} ms, at most {:.1} ms of disk time each \
-             ({:.1} % of the disk); {} in time, {} late\n{}{}",
+             ({:.1} % of the disk); {} in time, {} late\n{}{}{}",
             stream.bandwidth,
             stream.block,
             stream.order.as_deref().map_or_else(String::new, |order| format!(", {order} order")),
@@ -371,6 +383,7 @@ fn shown(volume: &Volume) -> String {
             stream.met,
             stream.missed,
             stream.parts.iter().map(stream_part).collect::<String>(),
+            survival(stream),
             stream.bytes.as_ref().map_or_else(String::new, stream_bytes)
         )
     });

@@ -171,8 +171,8 @@ fn a_bounded_latency_is_written_beside_a_reserve_and_removed_alone() {
 
 fn stream(bandwidth: &str) -> VolumeEdit {
     let (bandwidth, block) = (bandwidth.to_owned(), "1MB".to_owned());
-    let (range, span, order, parts) = (None, None, None, None);
-    let stream = StreamEdit::Put { bandwidth, block, range, span, order, parts };
+    let (range, span, order, parts, survive) = (None, None, None, None, None);
+    let stream = StreamEdit::Put { bandwidth, block, range, span, order, parts, survive };
     VolumeEdit { stream: Some(stream), ..VolumeEdit::default() }
 }
 

@@ -128,7 +128,12 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 parts: vec![DiskContract { span, ..part(D2, Contract::stream(promised)) }],
                 priority: Priority::Normal,
                 rate: None,
-                stream: Some(PoolStream { requested: asked, span, order: StreamOrder::Any }),
+                stream: Some(PoolStream {
+                    requested: asked,
+                    span,
+                    order: StreamOrder::Any,
+                    survive: 0,
+                }),
                 stream_parts: Vec::new(),
                 line: 33,
                 latency: None,

@@ -234,6 +234,7 @@ fn a_stream_is_added_and_removed() {
         span: Some(["0s".to_owned(), "1h".to_owned()]),
         order: None,
         parts: None,
+        survive: None,
     };
     let edit = VolumeEdit { stream: Some(put(None)), ..VolumeEdit::default() };
     let again = none.set_pool_volume("cam", &edit).expect("it fits");
@@ -246,8 +247,8 @@ fn a_stream_is_added_and_removed() {
         "a span that ends after 3600s (now)"
     );
     let StreamEdit::Put { bandwidth, block, range, span, .. } = put(None) else { panic!("it is") };
-    let (order, parts) = (Some("sequential".to_owned()), None);
-    let stream = Some(StreamEdit::Put { bandwidth, block, range, span, order, parts });
+    let (order, parts, survive) = (Some("sequential".to_owned()), None, None);
+    let stream = Some(StreamEdit::Put { bandwidth, block, range, span, order, parts, survive });
     let (size, layout) = (Some("1GiB".to_owned()), Some("stripe".to_owned()));
     let edit = VolumeEdit { size, stream, ..VolumeEdit::default() };
     let stripe = PoolVolumeEdit { volume: edit.clone(), layout, ..PoolVolumeEdit::default() };

@@ -11,7 +11,8 @@ use api::{ContractSpec, StreamSpec, VolumeChange, VolumeSpec};
 use tonic::Status;
 
 /// The parameters that make a contract.
-const CONTRACT: [&str; 5] = ["reserve", "limit", "weight", "streamBandwidth", "streamBlock"];
+const CONTRACT: [&str; 6] =
+    ["reserve", "limit", "weight", "streamBandwidth", "streamBlock", "streamSurvive"];
 /// The parameters of a placement in the pool.
 const PLACEMENT: [&str; 5] = ["layout", "zone", "disks", "thin", "checksums"];
 /// Parameters that the sidecars add, or take for themselves.
@@ -47,24 +48,29 @@ fn known(given: &BTreeMap<String, String>, accepted: &[&[&str]]) -> Result<(), S
 
 /// The contract that parameters ask for.
 fn contract(of: &impl Fn(&str) -> Option<String>) -> Result<ContractSpec, Status> {
-    let weight = of("weight").map(|text| {
-        text.parse::<i64>().map_err(|_| {
-            Status::invalid_argument(format!("weight: found `{text}`, expected a number"))
-        })
-    });
-    let stream = match (of("streamBandwidth"), of("streamBlock")) {
-        (None, None) => None,
-        (Some(bandwidth), Some(block)) => {
-            Some(StreamSpec { bandwidth, block, ..StreamSpec::default() })
+    let number = |name: &str| {
+        let parse = |text: String| {
+            text.parse::<i64>().map_err(|_| {
+                Status::invalid_argument(format!("{name}: found `{text}`, expected a number"))
+            })
+        };
+        of(name).map(parse).transpose()
+    };
+    let (weight, survive) = (number("weight")?, number("streamSurvive")?);
+    let stream = match (of("streamBandwidth"), of("streamBlock"), survive) {
+        (None, None, None) => None,
+        (Some(bandwidth), Some(block), survive) => {
+            Some(StreamSpec { bandwidth, block, survive, ..StreamSpec::default() })
         }
         _ => {
             return Err(Status::invalid_argument(
-                "expected streamBandwidth and streamBlock together",
+                "expected streamBandwidth and streamBlock together, and streamSurvive with them \
+                 alone",
             ));
         }
     };
     let (reserve, limit) = (of("reserve"), of("limit"));
-    Ok(ContractSpec { reserve, limit, weight: weight.transpose()?, stream, ..Default::default() })
+    Ok(ContractSpec { reserve, limit, weight, stream, ..Default::default() })
 }
 
 /// The volume that a class asks for, without a name and a size.
@@ -160,6 +166,7 @@ mod tests {
             ("reserve", "30%"),
             ("streamBandwidth", "1MB/s"),
             ("streamBlock", "1MB"),
+            ("streamSurvive", "0"),
             ("zone", "fast"),
             ("disks", "d0, d1"),
             ("thin", "true"),
@@ -170,7 +177,8 @@ mod tests {
         assert_eq!(spec.reserve.as_deref(), Some("10%"), "the attributes class is later");
         assert_eq!(spec.disks, Some(vec!["d0".to_owned(), "d1".to_owned()]));
         assert_eq!((spec.thin, spec.checksums), (Some(true), Some(false)));
-        assert_eq!(spec.stream.map(|stream| stream.block).as_deref(), Some("1MB"));
+        let stream = spec.stream.expect("it has one");
+        assert_eq!((stream.block.as_str(), stream.survive), ("1MB", Some(0)));
         let labels = spec.labels.expect("there are some");
         let label = |name: &str| labels.get(name).map(String::as_str);
         assert_eq!(label("namespace"), Some("shop"));
@@ -186,6 +194,8 @@ mod tests {
             (&[("thin", "yes")], "thin: found `yes`"),
             (&[("checksums", "off")], "checksums: found `off`, expected true or false"),
             (&[("streamBlock", "1MB")], "streamBandwidth"),
+            (&[("streamSurvive", "0")], "streamSurvive with them"),
+            (&[("streamSurvive", "no")], "streamSurvive: found `no`, expected a number"),
         ] {
             let status = volume(&map(pairs), &BTreeMap::new()).expect_err("it is refused");
             assert!(status.message().contains(word), "{status}");

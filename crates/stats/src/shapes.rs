@@ -103,7 +103,8 @@ pub struct StreamBytesReport {
     pub out_of_order: u64,
     /// Asked for earlier than the bandwidth, one block, and the jitter of half a period allow.
     pub beyond_rate: u64,
-    /// Not of the stream: outside of its range or of a disk's span, trims, and writes of zeroes.
+    /// Not of the stream: outside of its range, of a disk's span, or of the disks that keep it,
+    /// trims, and writes of zeroes.
     pub outside: u64,
     /// Transferred by short commands because the client sends few requests at a time.
     pub not_gathered: u64,

@@ -155,6 +155,10 @@ pub struct PoolVolume {
     pub degraded_bytes: u64,
     /// The size of a mirror's blocks that have no whole copy.
     pub lost_bytes: u64,
+    /// If only some of a mirror's disks keep its stream, whether each block is read from one of
+    /// them; else the stream is best effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_kept: Option<bool>,
     /// Whether two copies of a block of a mirror are placed in one failure domain.
     #[serde(default)]
     pub shares_domain: bool,
@@ -220,6 +224,7 @@ impl From<PoolVolumeView> for PoolVolume {
             copies: volume.copies,
             degraded_bytes: volume.degraded.0,
             lost_bytes: volume.lost.0,
+            stream_kept: volume.stream_kept,
             shares_domain: volume.shares_domain,
             moving,
         }

@@ -35,6 +35,12 @@ pub struct StreamSpec {
     #[schema(example = json!(["3GiB", "1GiB"]))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<String>>,
+    /// For a mirror, how many of its disks may be lost before the stream is best effort. Default:
+    /// one less than there are copies. With fewer, fewer disks keep the stream, and writes are
+    /// best effort.
+    #[schema(example = 0)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survive: Option<i64>,
 }
 
 /// A volume's stream, and its met and missed deadlines since the daemon's start.
@@ -65,6 +71,12 @@ pub struct Stream {
     /// If the stream has parts, when each disk keeps it, in the order of the volume's disks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<StreamPart>,
+    /// For a mirror, how many of its disks may be lost before the stream is best effort.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survive: Option<u8>,
+    /// If only some of a mirror's disks keep the stream, those: its reads go to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<String>,
     /// The number of blocks answered by their deadlines.
     pub met: u64,
     /// The number of blocks answered later.
@@ -101,6 +113,34 @@ pub fn stream_parts(plan: &Plan, volume: &PoolVolume) -> Vec<StreamPart> {
     volume.disks_of_parts().map(part).collect()
 }
 
+/// How a pool's volume keeps its stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeptInPool {
+    pub(super) order: Option<StreamOrder>,
+    pub(super) parts: Vec<StreamPart>,
+    pub(super) survive: Option<u8>,
+    pub(super) disks: Vec<String>,
+}
+
+impl KeptInPool {
+    /// How the plan has it.
+    pub(super) fn of(plan: &Plan, volume: &PoolVolume) -> Self {
+        let is_mirror = volume.layout.is_mirror();
+        Self {
+            order: volume.stream.map(|stream| stream.order),
+            parts: stream_parts(plan, volume),
+            survive: volume.stream.filter(|_| is_mirror).map(|stream| stream.survive),
+            disks: read_disks(plan, volume),
+        }
+    }
+}
+
+/// The names of the disks that keep the stream of a mirror, if others do without.
+pub fn read_disks(plan: &Plan, volume: &PoolVolume) -> Vec<String> {
+    let name = |disk: DiskIndex| plan.disks[disk.0].name.clone();
+    volume.read_disks().unwrap_or_default().into_iter().map(name).collect()
+}
+
 /// The bytes of a stream since the daemon's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StreamBytes {
@@ -116,7 +156,8 @@ pub struct StreamBytes {
     pub out_of_order: u64,
     /// Asked for earlier than the bandwidth, one block, and the jitter of half a period allow.
     pub beyond_rate: u64,
-    /// Not of the stream: outside of its range or of a disk's span, trims, and writes of zeroes.
+    /// Not of the stream: outside of its range, of a disk's span, or of the disks that keep it,
+    /// trims, and writes of zeroes.
     pub outside: u64,
     /// Transferred by short commands because the client sends few requests at a time.
     pub not_gathered: u64,
@@ -151,14 +192,14 @@ impl From<engine::StreamBytes> for StreamBytes {
 
 /// The edit that sets this stream.
 pub(super) fn stream_edit(spec: StreamSpec) -> StreamEdit {
-    let StreamSpec { bandwidth, block, range, span, order, parts } = spec;
-    StreamEdit::Put { bandwidth, block, range, span, order, parts }
+    let StreamSpec { bandwidth, block, range, span, order, parts, survive } = spec;
+    StreamEdit::Put { bandwidth, block, range, span, order, parts, survive }
 }
 
 /// A stream as the API shows it.
 pub(super) fn stream_of(
     (asked, span, task): (RequestedStream, Span, Task),
-    (order, parts): (Option<StreamOrder>, Vec<StreamPart>),
+    KeptInPool { order, parts, survive, disks }: KeptInPool,
     deadlines: DeadlineStats,
 ) -> Stream {
     let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
@@ -173,6 +214,8 @@ pub(super) fn stream_of(
         from_s: seconds(span.start),
         until_s: end.map(seconds),
         parts,
+        survive,
+        disks,
         met: deadlines.met,
         missed: deadlines.missed,
         lateness_max_ms: deadlines.max_lateness.as_millis_f64(),

@@ -8,7 +8,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use config::{Document, Labels, Plan, StreamOrder};
+use config::{Document, Labels, Plan};
 use daemon::{Created, DiskStatus, Operator, PoolView, Status, VolumeStatus};
 use engine::stream::{RequestedLatency, RequestedStream, Span, Task};
 use engine::{LatencyContract, Priority, RateRequirement};
@@ -23,7 +23,7 @@ use super::contract::{ContractKind, Rate, rate_of};
 use super::disk::{DiskHealth, DiskState};
 use super::latency::{Latency, latency_of};
 use super::pool::PoolVolume;
-use super::stream::{Stream, StreamPart, stream_of, stream_parts};
+use super::stream::{KeptInPool, Stream, stream_of};
 use super::volume_spec::{VolumeChange, VolumeSpec};
 use crate::answers::answers;
 use crate::context::{Answered, Api};
@@ -252,10 +252,8 @@ struct Description<'a> {
     priority: Priority,
     rate: Option<RateRequirement>,
     stream: Option<(RequestedStream, Span, Task)>,
-    /// The order of the stream of a pool's volume.
-    order: Option<StreamOrder>,
-    /// When each disk keeps that stream, if it has parts.
-    parts: Vec<StreamPart>,
+    /// How a pool's volume keeps that stream.
+    kept: KeptInPool,
     /// What it requests, and what a disk has admitted for that.
     latency: Option<(RequestedLatency, LatencyContract)>,
     pool: Option<PoolVolume>,
@@ -276,8 +274,7 @@ impl<'a> Description<'a> {
             stream: planned
                 .stream
                 .map(|stream| (stream.requested, stream.span, stream.promised.task)),
-            order: None,
-            parts: Vec::new(),
+            kept: KeptInPool::default(),
             latency: planned.contract.latency.map(|latency| (latency.requested(), latency)),
             pool: None,
             labels: planned.labels.clone(),
@@ -304,8 +301,7 @@ impl<'a> Description<'a> {
             priority: planned.map_or(Priority::Normal, |volume| volume.priority),
             rate: planned.and_then(|volume| volume.rate),
             stream,
-            order: planned.and_then(|volume| volume.stream).map(|stream| stream.order),
-            parts: planned.map_or_else(Vec::new, |volume| stream_parts(plan, volume)),
+            kept: planned.map_or_else(KeptInPool::default, |volume| KeptInPool::of(plan, volume)),
             latency: planned.and_then(|volume| {
                 Some((volume.latency?, volume.parts.first()?.contract.latency?))
             }),
@@ -322,7 +318,7 @@ fn one(
     (connections, latency_ms): (Connections, Option<LatencyMs>),
 ) -> Volume {
     let Description { disk, on, size, at: place, priority, rate, stream, .. } = description;
-    let Description { order, parts, latency, pool, labels, source, .. } = description;
+    let Description { kept, latency, pool, labels, source, .. } = description;
     let contract = &volume_status.contract;
     let kind = ContractKind::of(contract, stream.is_some(), rate.is_some());
     Volume {
@@ -342,7 +338,7 @@ fn one(
         source,
         priority: Some(config::priority_name(priority).to_owned()),
         rate: rate.map(rate_of),
-        stream: stream.map(|stream| stream_of(stream, (order, parts), volume_status.kept)),
+        stream: stream.map(|stream| stream_of(stream, kept, volume_status.kept)),
         latency: latency.map(|(requested, on_disk)| {
             latency_of(requested, &on_disk, volume_status.bounded.unwrap_or_default())
         }),

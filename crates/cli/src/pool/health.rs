@@ -66,13 +66,8 @@ pub(super) fn lines(pool: &Pool) -> Vec<String> {
         let of = names(volumes.iter().filter(|volume| volume.degraded_bytes > 0));
         lines.push(format!("at risk: {at_risk} lack a copy, of {of}\n"));
     }
-    if volumes.iter().any(|volume| volume.shares_domain) {
-        let of = names(volumes.iter().filter(|volume| volume.shares_domain));
-        lines.push(format!(
-            "at risk: copies of {of} are in one failure domain\n  to do: `spindle vol move` to \
-             disks of other domains\n"
-        ));
-    }
+    lines.extend(unkept_streams(volumes));
+    lines.extend(shared_domains(volumes));
     lines.extend(resync(pool));
     lines.extend(scrub(pool));
     lines.extend(pool.disks.iter().filter_map(checksums));
@@ -87,6 +82,28 @@ pub(super) fn lines(pool: &Pool) -> Vec<String> {
         lines.push("alarm: the pool is nearly full\n".to_owned());
     }
     lines
+}
+
+/// The streams that are read from disks that do not keep them.
+fn unkept_streams(volumes: &[PoolVolume]) -> Option<String> {
+    let of = names(volumes.iter().filter(|volume| volume.stream_kept == Some(false)));
+    (!of.is_empty()).then(|| {
+        format!(
+            "best effort: streams of {of} are read from disks that do not keep them\n  to do: \
+             nothing else; they are kept again when the copies are equal\n"
+        )
+    })
+}
+
+/// The mirrors of which one failure may take two copies.
+fn shared_domains(volumes: &[PoolVolume]) -> Option<String> {
+    let of = names(volumes.iter().filter(|volume| volume.shares_domain));
+    (!of.is_empty()).then(|| {
+        format!(
+            "at risk: copies of {of} are in one failure domain\n  to do: `spindle vol move` to \
+             disks of other domains\n"
+        )
+    })
 }
 
 /// What is being done about copies that differ.

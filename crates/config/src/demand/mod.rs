@@ -7,6 +7,7 @@ mod failure;
 mod reserves;
 mod settings;
 mod spread;
+mod stream_disks;
 mod timetable;
 mod write_cache;
 
@@ -19,5 +20,6 @@ pub(crate) use settings::measured_worst_case;
 pub(crate) use spread::{
     Spread, latency as latency_on_pool_disk, pieces_max, rate_of_pieces, task as task_on_pool_disk,
 };
+pub(crate) use stream_disks::without;
 pub use timetable::AdmissionHeadroom;
 pub(crate) use timetable::{Contracts, POOL_VOLUMES, Tasks};

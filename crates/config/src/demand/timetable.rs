@@ -213,7 +213,7 @@ impl Plan {
         } else {
             let pooled = &self.pool.as_ref()?.volumes;
             let index = pooled.iter().position(|volume| volume.name == name)?;
-            (POOL_VOLUMES + index, Spread::of(&pooled[index]).disks())
+            (POOL_VOLUMES + index, pooled[index].stream_disks())
         };
         let mut offer = bandwidth;
         for index in disks {

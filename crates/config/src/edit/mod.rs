@@ -2,6 +2,7 @@
 
 mod document;
 mod pool;
+mod stream_disks;
 mod text;
 mod values;
 

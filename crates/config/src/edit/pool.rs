@@ -49,7 +49,9 @@ impl Document {
         self.plan.pool.as_ref().map_or(&[], |pool| &pool.volumes)
     }
 
-    /// The document with one more volume of the pool.
+    /// The document with one more volume of the pool. If some of its disks do without its stream,
+    /// and the edit does not name its disks, these are the ones with the least time left that the
+    /// others admit it without.
     ///
     /// # Errors
     /// The config is refused, or has no capacity for the volume. There is no pool.
@@ -58,6 +60,21 @@ impl Document {
         name: &str,
         edit: &PoolVolumeEdit,
     ) -> Result<Self, ConfigError> {
+        let without = edit.disks_without_stream();
+        if without == 0 || !edit.is_on_any_disks() {
+            return self.create_on(name, edit);
+        }
+        let disks = match &edit.disks {
+            Some(disks) => disks.clone(),
+            None => self.names(&self.pool()?.disks).map(str::to_owned).collect(),
+        };
+        self.with_cheapest_disks(&disks, without, |disks| {
+            self.create_on(name, &PoolVolumeEdit { disks: Some(disks), ..edit.clone() })
+        })
+    }
+
+    /// The same on its disks in their order.
+    fn create_on(&self, name: &str, edit: &PoolVolumeEdit) -> Result<Self, ConfigError> {
         let mut changed = self.clone();
         // The name is free: a volume that had it is removed, or is the one that is adopted.
         changed.forget_removal(name)?;
@@ -77,25 +94,46 @@ impl Document {
         name: &str,
         edit: &PoolVolumeEdit,
     ) -> Result<PoolVolume, ConfigError> {
-        let (index, _) = self.pool_volume(name)?;
+        let (index, existing) = self.pool_volume(name)?;
         let mut changed = self.clone();
         let table = changed.pool_volume_mut(index)?;
         table.clear();
         self.write_pool_volume(table, name, edit)?;
+        if edit.disks_without_stream() > 0 && edit.is_on_any_disks() {
+            // The order was chosen when it was created.
+            put(table, "disks", list(self.names(&existing.disks)));
+        }
         let pool = changed.checked()?.plan.pool.expect("it has a volume");
         Ok(pool.volumes[index].clone())
     }
 
     /// The document with another size or contract of a pool's volume. Its placement is changed by
-    /// [`Document::relocate_pool_volume`].
+    /// [`Document::relocate_pool_volume`]. Which of a mirror's disks do without its stream may
+    /// change.
     ///
     /// # Errors
     /// The config is refused, or has no capacity for the change. There is no such volume.
     pub fn set_pool_volume(&self, name: &str, edit: &VolumeEdit) -> Result<Self, ConfigError> {
-        let (index, _) = self.pool_volume(name)?;
+        let (index, volume) = self.pool_volume(name)?;
         let mut changed = self.clone();
         write(changed.pool_volume_mut(index)?, edit);
-        changed.checked()
+        let without = edit.disks_without_stream(volume.layout.copies());
+        if without == 0 || volume.from.is_some() {
+            return changed.checked();
+        }
+        // The disks that have had the stream keep it if they admit it.
+        changed.clone().checked().or_else(|error| {
+            if !error.is_refusal() {
+                return Err(error);
+            }
+            let disks: Vec<String> = self.names(&volume.disks).map(str::to_owned).collect();
+            self.with_cheapest_disks(&disks, without, |disks| {
+                let mut changed = changed.clone();
+                let disks = list(disks.iter().map(String::as_str));
+                put(changed.pool_volume_mut(index)?, "disks", disks);
+                changed.checked()
+            })
+        })
     }
 
     /// The document without a pool's volume and its contract.

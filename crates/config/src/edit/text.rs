@@ -36,13 +36,16 @@ pub(super) fn write(table: &mut Table, edit: &VolumeEdit) {
     if rate.is_some() {
         table.remove("reserve");
     }
-    if let Some(StreamEdit::Put { bandwidth, block, range, span, order, parts }) = stream {
+    if let Some(StreamEdit::Put { bandwidth, block, range, span, order, parts, survive }) = stream {
         let mut fields = inline(bandwidth, block, range.as_deref(), span.as_ref());
         if let Some(order) = order {
             fields.insert("order", order.into());
         }
         if let Some(parts) = parts {
             fields.insert("parts", list(parts.iter().map(String::as_str)));
+        }
+        if let Some(survive) = survive {
+            fields.insert("survive", (*survive).into());
         }
         put(table, "stream", Value::InlineTable(fields));
     }

@@ -59,6 +59,8 @@ pub enum StreamEdit {
         order: Option<String>,
         /// Such as `3GiB` and `1GiB`, of a volume of the pool. `None`: no parts.
         parts: Option<Vec<String>>,
+        /// Such as 0, of a mirror of the pool. `None`: one less than there are copies.
+        survive: Option<i64>,
     },
     /// The stream is removed: the volume becomes best effort.
     Drop,

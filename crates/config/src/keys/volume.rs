@@ -159,6 +159,14 @@ pub(crate) static STREAM: Lazy = Lazy::new(|| {
              sequential order.",
         )
         .or("each disk keeps the stream for the whole span"),
+        Key::new(
+            "survive",
+            numbers(0, (Copies::MAX - 1).into()),
+            "How many of a mirror's disks may be lost before the stream is best effort, at most \
+             one less than there are copies. With fewer, that many fewer disks keep the stream: \
+             the first of `disks`. Reads go to these, and writes are best effort.",
+        )
+        .or("one less than there are copies"),
     ];
     let about = "A bandwidth whose blocks each meet a deadline.";
     TableKeys::new("[[volume]] stream", about, keys)

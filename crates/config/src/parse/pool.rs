@@ -163,7 +163,8 @@ fn part(
     unkept::check(table, disk)?;
     let mut contract = single_disk::contract(table, disk, declared, admission)?;
     volume.priority = single_disk::priority(table, contract, disk, admission)?;
-    if let Some(stream) = volume.stream {
+    let stream = volume.stream.filter(|_| volume.stream_disks().contains(&index));
+    if let Some(stream) = stream {
         let worst = known.bounds[index.0].as_ref();
         let worst = worst.expect("a disk that keeps a stream has a worst case");
         let spread = Spread::of(volume);

@@ -10,7 +10,8 @@ use super::words::one_of;
 use crate::demand::{Spread, task_on_pool_disk as task};
 use crate::keys::STREAM;
 use crate::plan::{
-    Disk, DiskIndex, ORDERS, PoolStream, PoolVolume, StreamOrder, layout_name, order_name,
+    Disk, DiskIndex, ORDERS, PoolStream, PoolVolume, StreamOrder, layout_copies, layout_name,
+    order_name,
 };
 
 /// The requested stream, if the table has one; its admission on the disks is checked elsewhere.
@@ -40,7 +41,23 @@ pub(crate) fn check(
         return Err(refuse_block(&fields, format_args!("at most {most} (the size of the volume)")));
     }
     let order = order(&fields, volume.layout)?;
-    Ok(Some(PoolStream { requested, span: span(&fields)?, order }))
+    let survive = survive(&fields, volume.layout)?;
+    Ok(Some(PoolStream { requested, span: span(&fields)?, order, survive }))
+}
+
+/// How many disks may be lost before the stream is best effort. By default as many as the data
+/// survive: each disk keeps the stream, for writes as well, because a write goes to all copies.
+fn survive(fields: &Table<'_>, layout: Layout) -> Result<u8, InputError> {
+    let most = layout_copies(layout).unwrap_or(1) - 1;
+    let Some(value) = fields.value("survive") else { return Ok(most) };
+    if !layout.is_mirror() {
+        let layout = layout_name(layout);
+        return Err(value.refuse(format_args!(
+            "no `survive`, or layout \"mirror\": layout \"{layout}\" has one copy of each block"
+        )));
+    }
+    let survive = value.integer(0..=u64::from(most), " (one less than its copies)")?;
+    Ok(u8::try_from(survive).expect("the range is that of copies"))
 }
 
 /// The order in which the stream's client asks. One that asks in the volume's order comes to each

@@ -39,6 +39,9 @@ pub(crate) fn check(
     if let Some(parts) = fields.value("parts") {
         return Err(parts.refuse("no parts: a volume on one disk has all of its blocks there"));
     }
+    if let Some(survive) = fields.value("survive") {
+        return Err(survive.refuse("no `survive`: a volume on one disk has one copy of each block"));
+    }
     let on_disk = Extent::new(extent.start + Sectors(range.start.0), range.len);
     let Some(task) = task((disk, worst), requested, on_disk) else {
         return Err(too_seldom(&fields, requested));

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use engine::stream::{RequestedLatency, RequestedStream, Span};
 use engine::{Contract, Feature, Priority, RateContract, RateRequirement};
-use units::{Bytes, Duration, Extent, Lba, Sectors, Share};
+use units::{Bytes, Duration, Extent, Instant, Lba, Sectors, Share};
 use volume::pool::format::Geometry;
 use volume::pool::limits::{BLOCK_SECTORS, DISK_BLOCKS_MAX};
 use volume::pool::sums::blocks_with_area;
@@ -36,6 +36,9 @@ const FASTEST: &str = "fastest ";
 /// The config's words for the orders of a stream.
 pub(crate) const ORDERS: [(&str, StreamOrder); 2] =
     [("any", StreamOrder::Any), ("sequential", StreamOrder::Sequential)];
+
+/// The span of a stream on a disk that does without it.
+const NEVER: Span = Span { start: Instant::ZERO, end: Instant::ZERO };
 
 /// A pool, and the contracts of its volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,6 +210,9 @@ pub struct PoolStream {
     pub span: Span,
     /// The order in which its client asks for the volume's bytes.
     pub order: StreamOrder,
+    /// How many of a mirror's disks may be lost while the guarantee holds: less than there are
+    /// copies. 0 for other layouts.
+    pub survive: u8,
 }
 
 /// The order in which a stream's client asks for the bytes of a pool's volume.
@@ -285,6 +291,13 @@ impl PoolVolume {
     pub fn span_on(&self, disk: DiskIndex) -> Span {
         let part = self.parts.iter().find(|part| part.disk == disk);
         part.map_or(Span::ALWAYS, |part| part.span)
+    }
+
+    /// When a disk keeps its stream; never if others do and it does not; always if there is none.
+    pub fn stream_span_on(&self, disk: DiskIndex) -> Span {
+        let part = self.parts.iter().find(|part| part.disk == disk);
+        let has_none = part.is_some_and(|part| part.contract.stream.is_none());
+        if has_none && self.stream.is_some() { NEVER } else { self.span_on(disk) }
     }
 
     /// How much of it is on each of its disks, and when the disk keeps the stream, in the disks'

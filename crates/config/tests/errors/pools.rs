@@ -433,6 +433,27 @@ fn with_a_stream_in_an_order_that_its_layout_gains_nothing_from() {
 }
 
 #[test]
+fn with_a_stream_that_survives_more_disks_than_its_data() {
+    let stream = |survive: &str| {
+        format!("stream = {{ bandwidth = \"400KB/s\", block = \"1MiB\", survive = {survive} }}\n")
+    };
+    for layout in ["single", "stripe", "random"] {
+        assert_eq!(
+            under("spindle", &format!("layout = \"{layout}\"\n{}", stream("0"))),
+            format!(
+                "plan.toml:2: [[pool.volume]] \"v\": stream: field `survive`: found `0`, expected \
+                 no `survive`, or layout \"mirror\": layout \"{layout}\" has one copy of each block"
+            )
+        );
+    }
+    assert_eq!(
+        under("spindle", &format!("layout = \"mirror\"\n{}", stream("2"))),
+        "plan.toml:2: [[pool.volume]] \"v\": stream: field `survive`: found `2`, expected a whole \
+         number from 0 to 1 (one less than its copies)"
+    );
+}
+
+#[test]
 fn with_a_stream_that_does_not_fit_on_one_of_its_disks() {
     let said = under("edf", "stream = { bandwidth = \"20MB/s\", block = \"1MiB\" }\n");
     let (before, after) = said.split_once("299.").map_or((said.as_str(), ""), |both| both);

@@ -44,7 +44,7 @@ fn with_an_unknown_key() {
     assert_eq!(
         stream("{ bandwith = \"1MB/s\", block = \"1MB\" }"),
         "plan.toml:1: [[volume]] \"v\": stream: field `bandwith`: found `bandwith`, expected one \
-         of the keys `bandwidth`, `block`, `range`, `span`, `order`, `parts`"
+         of the keys `bandwidth`, `block`, `range`, `span`, `order`, `parts`, `survive`"
     );
 }
 
@@ -53,7 +53,7 @@ fn that_are_not_a_table() {
     assert_eq!(
         stream("\"817KB/s\""),
         "plan.toml:1: [[volume]] \"v\": field `stream`: found `817KB/s`, expected a table in \
-         braces, with bandwidth, block, range, span, order, parts"
+         braces, with bandwidth, block, range, span, order, parts, survive"
     );
 }
 

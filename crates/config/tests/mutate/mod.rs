@@ -69,6 +69,12 @@ order = "sequential"
 span = ["0s", "2h"]
 parts = ["24MiB", "40MiB"]
 
+[[pool.volume]]
+name = "clips"
+size = "64MiB"
+layout = "mirror"
+stream = { bandwidth = "100KB/s", block = "1MiB", survive = 0 }
+
 [[change]]
 at = "10s"
 volume = "films"
@@ -324,7 +330,7 @@ fn check_pool(plan: &Plan, pool: &PoolPlan) {
             let parts = volume.parts.iter().filter(|part| part.disk == *disk);
             assert_eq!(parts.count(), 1, "{volume:?}");
             let stream = volume.contract(*disk).stream;
-            assert_eq!(stream.is_some(), volume.stream.is_some());
+            assert_eq!(stream.is_some(), volume.stream_disks().contains(disk));
         }
         assert!(!volume.thin || volume.stream.is_none());
     }

@@ -162,16 +162,21 @@ impl DaemonState {
                 .change(Change::SetTerms { volume: *volume, terms: Box::new(terms) });
             changed.expect("terms change without the disk");
         }
-        self.watch_order(plan, name);
+        self.count_on_stream(plan, name);
     }
 
-    /// Has the pool watch the order of a volume's requests, if its disks count on it.
-    fn watch_order(&self, plan: &Plan, name: &str) {
+    /// Has the pool do what the disks that keep a volume's stream count on: watch the order of its
+    /// requests, and send reads to them.
+    fn count_on_stream(&self, plan: &Plan, name: &str) {
+        let (Some(pool), Some((id, _))) = (&self.pool, self.pool_volume(name)) else { return };
         let planned = plan.pool.as_ref().and_then(|pool| pool.volume(name));
-        let is_watched = planned.is_some_and(config::PoolVolume::is_sequential);
-        if let (Some(pool), Some((id, _))) = (&self.pool, self.pool_volume(name)) {
-            pool.watch_order(id, is_watched);
-        }
+        pool.watch_order(id, planned.is_some_and(config::PoolVolume::is_sequential));
+        let read_disks = planned.and_then(config::PoolVolume::read_disks).map(|disks| {
+            let there = pool.disks().into_iter();
+            let keeps = |(_, member): &(DiskId, PoolDisk)| disks.contains(&member.disk);
+            there.filter(keeps).map(|(id, _)| id).collect()
+        });
+        pool.set_read_disks(id, read_disks);
     }
 
     /// A volume or snapshot of the pool by its name.
@@ -215,7 +220,7 @@ impl DaemonState {
             let name = &found.1.name;
             eprintln!("volume {name}: what its stream asks of other disks is best effort: {error}");
         }
-        self.watch_order(plan, &found.1.name);
+        self.count_on_stream(plan, &found.1.name);
         Ok(())
     }
 

@@ -70,7 +70,8 @@ impl NewVolumeBackend for NewPoolVolume<'_> {
         };
         let fields = |one: &config::PoolVolume| {
             let placement = (one.disks.clone(), one.layout, one.zone, one.thin, one.checksums);
-            let requested = (one.rate, one.latency, one.stream.map(|stream| stream.order));
+            let requested =
+                (one.rate, one.latency, one.stream.map(|stream| (stream.order, stream.survive)));
             let parts = (one.parts.clone(), one.stream_parts.clone());
             (placement, parts, one.priority, one.span(), requested)
         };

@@ -1,9 +1,10 @@
 //! Warns of clients that ask their streams for more than the contracts cover, with what would fit.
 //!
 //! A thread looks at the streams every ten seconds, and once more when the daemon stops. A volume
-//! is warned of once a minute at most.
+//! is warned of once a minute at most. It says too when a mirror's stream is no longer kept,
+//! because its blocks are read from disks that do without it, and when it is kept again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
 use config::{Plan, decimal_text};
@@ -14,6 +15,7 @@ use units::{Bytes, Duration, Instant, Sectors};
 
 use super::operator::Operator;
 use crate::disk::message::StatsDetail;
+use crate::pool::view::PoolView;
 
 /// The interval in which the rate of a client is measured.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -37,6 +39,8 @@ struct Seen {
 #[derive(Debug, Default)]
 struct StreamWatch {
     seen: BTreeMap<ExportId, Seen>,
+    /// The volumes whose streams are not kept.
+    unkept: BTreeSet<String>,
 }
 
 /// Spawns the thread, which runs until the daemon stops.
@@ -48,6 +52,12 @@ pub(crate) fn spawn(operator: Operator) -> std::io::Result<thread::JoinHandle<()
             let is_last = stop.is_stopped();
             let document = operator.document();
             if has_streams(document.plan()) {
+                let pool = operator.pool();
+                let unkept = pool.iter().flat_map(PoolView::unkept_streams);
+                for change in watch.note_unkept(unkept.map(|volume| volume.name.clone()).collect())
+                {
+                    eprintln!("{change}");
+                }
                 let status = operator.state.status(StatsDetail::Streams);
                 let streams = status.volumes.iter();
                 let streams =
@@ -86,6 +96,21 @@ fn rate(asked: Sectors, time: Duration) -> Bytes {
 }
 
 impl StreamWatch {
+    /// What has changed, if these volumes' streams are not kept now.
+    fn note_unkept(&mut self, unkept: BTreeSet<String>) -> Vec<String> {
+        let ends = unkept.difference(&self.unkept).map(|name| {
+            format!(
+                "volume {name}: its stream is best effort from now on: it is read from disks that \
+                 do not keep it"
+            )
+        });
+        let begins = self.unkept.difference(&unkept);
+        let begins = begins.map(|name| format!("volume {name}: its stream is kept again"));
+        let changes = ends.chain(begins).collect();
+        self.unkept = unkept;
+        changes
+    }
+
     /// The warnings about the volumes with streams and the bytes of these as they are now.
     fn look<'a>(
         &mut self,
@@ -142,7 +167,7 @@ fn counted(now: &StreamBytes, before: &StreamBytes) -> Option<String> {
     let counted = [
         ("beyond its bandwidth", since(|bytes| bytes.beyond_rate)),
         ("out of order", since(|bytes| bytes.out_of_order)),
-        ("outside of its range or of a disk's span", since(|bytes| bytes.outside)),
+        ("outside of its range, of a disk's span, or of its disks", since(|bytes| bytes.outside)),
         ("answered late", since(|bytes| bytes.missed)),
     ];
     let some = counted.into_iter().filter(|(_, sectors)| *sectors > Sectors::ZERO);
@@ -226,6 +251,17 @@ stream = { bandwidth = "1MB/s", block = "1MB" }
         let [warning] = &warnings[..] else { panic!("one: {warnings:?}") };
         assert!(warning.contains("its client asks for 40.96MB/s, of which "), "{warning}");
         assert!(look(&mut watch, 200, 1_040_000, 260_000).is_empty(), "it has ended");
+    }
+
+    #[test]
+    fn a_stream_that_is_no_longer_kept_is_told_once_and_once_more_when_it_is() {
+        let mut watch = StreamWatch::default();
+        let both = || ["film", "clip"].map(str::to_owned).into();
+        assert_eq!(watch.note_unkept(BTreeSet::new()), Vec::<String>::new());
+        assert_eq!(watch.note_unkept(both()).len(), 2, "it ends");
+        assert_eq!(watch.note_unkept(both()).len(), 0, "it was told");
+        let left = ["clip".to_owned()].into();
+        assert_eq!(watch.note_unkept(left), ["volume film: its stream is kept again"]);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(crate) fn volume_terms(
     let Some(volume) = planned else {
         return VolumeTerms::always(Contract::BEST_EFFORT, write_buffer);
     };
-    let (contract, span) = (volume.contract(disk), volume.span_on(disk));
+    let (contract, span) = (volume.contract(disk), volume.stream_span_on(disk));
     let declared = volume.declared(disk);
     let (stream_span, priority) = (volume.span(), volume.priority);
     VolumeTerms { contract, span, stream_span, declared, priority, write_buffer }

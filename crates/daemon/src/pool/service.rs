@@ -1,6 +1,6 @@
 //! The pool in service: its flow, its disks and its requests in progress.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -318,6 +318,11 @@ impl PoolService {
     /// Watches, or no longer watches, the order of a volume's requests.
     pub(crate) fn watch_order(&self, volume: PoolVolumeId, is_watched: bool) {
         self.inner().flow.watch_order(volume, is_watched);
+    }
+
+    /// Sends reads of a mirror to these of its disks where they have a copy; with `None`, to any.
+    pub(crate) fn set_read_disks(&self, volume: PoolVolumeId, disks: Option<BTreeSet<DiskId>>) {
+        self.inner().flow.set_read_disks(volume, disks);
     }
 
     /// What was asked for out of order of the volumes whose order is watched, or was.

@@ -253,6 +253,9 @@ pub struct PoolVolumeView {
     pub degraded: Bytes,
     /// The size of a mirror's blocks that have no whole copy.
     pub lost: Bytes,
+    /// Whether each block of a mirror is read from a disk that keeps its stream; `None` if all
+    /// disks keep it, or it has none.
+    pub stream_kept: Option<bool>,
     /// Whether two copies of a block of a mirror are placed in one failure domain.
     pub shares_domain: bool,
     /// The progress of its relocation; `None` if all blocks are where they belong.
@@ -307,6 +310,12 @@ impl From<SumsStatus> for ChecksumsView {
 }
 
 impl PoolView {
+    /// The volumes whose streams are best effort: blocks of them are read from disks that do not
+    /// keep them.
+    pub fn unkept_streams(&self) -> impl Iterator<Item = &PoolVolumeView> {
+        self.volumes.iter().filter(|volume| volume.stream_kept == Some(false))
+    }
+
     /// A view of the pool whose disks the daemon knows by these names.
     pub(crate) fn new(
         flow: &Flow,
@@ -360,6 +369,7 @@ impl PoolView {
                 copies: config::layout_copies(volume.layout),
                 degraded: bytes(shortfall.copies),
                 lost: bytes(shortfall.lost),
+                stream_kept: flow.is_read_there(id),
                 shares_domain: pool.shares_domain(id),
                 moving: progress.map(moving),
             }

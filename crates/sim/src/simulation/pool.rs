@@ -18,7 +18,7 @@ use units::{Bytes, Extent, Instant, Lba, Op, Operation, Sectors};
 use volume::pool::flow::{
     ChangeId, ChangeOutcome, Fault, Output, Piece, PieceId, PoolRequestId, Verified,
 };
-use volume::pool::{DiskUid, Operation as PoolOperation, UnixTime};
+use volume::pool::{DiskUid, Operation as PoolOperation, PoolVolumeId, UnixTime};
 use volume::{DiskExtent, DiskId};
 
 use super::disks::Terms;
@@ -99,10 +99,25 @@ impl SimulatedPool {
         };
         pool.plan_changes(plan, planned, &numbers);
         for (volume, id) in planned.volumes.iter().zip(&initial.volumes) {
-            pool.flow.watch_order(*id, volume.is_sequential());
+            pool.count_on_stream(*id, volume, &numbers);
         }
         pool.flow.pause_relocation(false);
         Some(pool)
+    }
+
+    /// Does what the disks that keep a volume's stream count on.
+    fn count_on_stream(
+        &mut self,
+        id: PoolVolumeId,
+        volume: &config::PoolVolume,
+        numbers: &[(DiskId, DiskIndex)],
+    ) {
+        self.flow.watch_order(id, volume.is_sequential());
+        let read_disks = volume.read_disks().map(|disks| {
+            let is_one = |(_, disk): &&(DiskId, DiskIndex)| disks.contains(disk);
+            numbers.iter().filter(is_one).map(|(id, _)| *id).collect()
+        });
+        self.flow.set_read_disks(id, read_disks);
     }
 
     /// The plan's changes, and the relocations that no change begins: they begin at once.

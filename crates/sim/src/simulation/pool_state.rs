@@ -186,6 +186,12 @@ impl SimulatedPool {
     }
 }
 
+/// When each disk of a volume keeps its stream.
+fn spans_of(volume: &config::PoolVolume) -> BTreeMap<usize, Span> {
+    let span = |part: &config::DiskContract| (part.disk.0, volume.stream_span_on(part.disk));
+    volume.parts.iter().map(span).collect()
+}
+
 impl PoolVolume {
     pub(super) fn new(
         name: &str,
@@ -202,7 +208,7 @@ impl PoolVolume {
             answered: 0,
             dropped: 0,
             span: volume.span(),
-            spans: volume.parts.iter().map(|part| (part.disk.0, part.span)).collect(),
+            spans: spans_of(volume),
             outside: Sectors::ZERO,
         }
     }

@@ -143,9 +143,25 @@ fn run_buffered(seed: u64, bears: Bears) -> World {
     at_work(world.with_buffers(), bears)
 }
 
+/// The same, where reads of the first mirror are sent to its first disk until a restart.
+fn run_sent(seed: u64, bears: Bears) -> World {
+    println!("seed {seed}, which bears {bears:?}, with reads sent to one disk");
+    let mut world = World::new(seed, 2 + usize::try_from(seed % 4).unwrap());
+    world.lacks_sums = world.below(2) == 0;
+    first_mirror(&mut world);
+    let (first, volume) = world.flow.pool().state().named("first").expect("it was created");
+    let disks = Some([volume.disks[0]].into());
+    world.flow.set_read_disks(first, disks);
+    go_on(world, bears)
+}
+
 pub(crate) fn at_work(mut world: World, bears: Bears) -> World {
     world.lacks_sums = world.below(2) == 0;
     first_mirror(&mut world);
+    go_on(world, bears)
+}
+
+fn go_on(mut world: World, bears: Bears) -> World {
     world.is_strict = bears == Bears::All;
     for _ in 0..ROUNDS {
         // What is known of its last commit is known after a restart.
@@ -293,6 +309,12 @@ fn no_request_to_a_mirror_fails_while_a_copy_is_left() {
 #[test]
 fn whatever_disks_are_lost_no_stale_byte_is_read() {
     report(seeds().map(|seed| run(seed, Bears::Some)));
+}
+
+/// A disk that keeps a stream alone has all reads while it has a whole copy, and no other.
+#[test]
+fn whatever_disk_reads_of_a_mirror_are_sent_to_none_fails_and_no_stale_byte_is_read() {
+    report(seeds().flat_map(|seed| [Bears::All, Bears::Some].map(|bears| run_sent(seed, bears))));
 }
 
 /// A write is answered when it is in the memory of each copy's host, and a disk may fail it then.

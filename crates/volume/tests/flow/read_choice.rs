@@ -31,9 +31,12 @@ fn world() -> (World, PoolVolumeId, PoolVolumeId) {
     (world, mirror, single)
 }
 
+fn extent(at: u64, sectors: u64) -> Extent {
+    Extent::new(Lba(at), Sectors(sectors))
+}
+
 fn read(world: &mut World, volume: PoolVolumeId, at: u64, sectors: u64) -> PoolRequestId {
-    let extent = Extent::new(Lba(at), Sectors(sectors));
-    world.submit(volume, units::Operation::read(extent), false)
+    world.submit(volume, units::Operation::read(extent(at, sectors)), false)
 }
 
 /// The disks that the pieces of a request are in flight at.
@@ -129,4 +132,58 @@ fn reads_avoid_a_disk_that_another_volume_keeps_busy() {
     assert!(ids.iter().any(|id| disks(&world, *id) == [DiskId(1)]));
     assert_eq!(busy.iter().flat_map(|id| disks(&world, *id)).count(), 4);
     world.drain();
+}
+
+/// The disk that keeps the stream of a mirror has its reads, however busy it is. When it is lost,
+/// reads go on elsewhere, and come back when each block is whole there again.
+#[test]
+fn reads_go_to_the_disks_that_they_are_sent_to_while_these_have_a_whole_copy() {
+    let (mut world, mirror, single) = world();
+    let only = Some([DiskId(0)].into());
+    assert_eq!(world.flow.is_read_there(mirror), None, "any disk is read");
+    world.flow.set_read_disks(mirror, only);
+    let busy: Vec<_> = (0..4).map(|at| read(&mut world, single, at * BLOCK, BLOCK)).collect();
+    assert_eq!(busy.iter().flat_map(|id| disks(&world, *id)).count(), 4);
+    let reads = |world: &mut World| -> Vec<DiskId> {
+        let ids: Vec<_> = (0..8).map(|at| read(world, mirror, at * BLOCK, BLOCK)).collect();
+        let seen = ids.iter().flat_map(|id| disks(world, *id)).collect();
+        world.drain();
+        world.flow.invariants();
+        seen
+    };
+    assert_eq!(reads(&mut world), [DiskId(0); 8]);
+    assert_eq!(world.flow.is_read_there(mirror), Some(true));
+    world.dead.insert(0);
+    let id = world.submit(mirror, units::Operation::write(extent(0, BLOCK)), false);
+    world.drain();
+    assert!(world.answers.contains(&(id, Ok(()))), "the other disk has it");
+    assert_eq!(world.flow.is_read_there(mirror), Some(false));
+    assert_eq!(reads(&mut world), [DiskId(1); 8]);
+    world.dead.clear();
+    world.flow.pause_resync(true);
+    world.change(Operation::TakeBack { disk: DiskId(0) });
+    world.drain();
+    assert_eq!(world.flow.is_read_there(mirror), Some(false), "it has missed a write");
+    world.flow.pause_resync(false);
+    world.listen();
+    world.drain();
+    assert_eq!(world.flow.is_read_there(mirror), Some(true));
+    assert_eq!(reads(&mut world), [DiskId(0); 8]);
+    world.flow.set_read_disks(mirror, None);
+    assert!(reads(&mut world).contains(&DiskId(1)), "any disk is read again");
+}
+
+/// A block that cannot be read where reads are sent to is read elsewhere.
+#[test]
+fn a_read_that_fails_where_it_was_sent_to_is_answered_from_another_copy() {
+    let (mut world, mirror, _) = world();
+    world.flow.set_read_disks(mirror, Some([DiskId(1)].into()));
+    let (_, volume) = world.flow.pool().state().named("mirror").expect("it was created");
+    let places: Vec<_> = volume.copies(spindle_volume::pool::VolumeBlock(3)).collect();
+    let there = places.iter().find(|place| place.disk == DiskId(1)).expect("a copy each");
+    world.bad.insert((1, u64::from(there.block)));
+    let id = read(&mut world, mirror, 3 * BLOCK, 8);
+    assert_eq!(disks(&world, id), [DiskId(1)]);
+    world.drain();
+    assert!(world.answers.contains(&(id, Ok(()))), "{:?}", world.answers);
 }

@@ -56,6 +56,10 @@ function problems(all, there) {
   if (degraded.length > 0) {
     found.push(`Blocks lack a copy: ${degraded.map((volume) => volume.name).join(", ")}.`);
   }
+  const unkept = (there?.volumes ?? []).filter((volume) => volume.stream_kept === false);
+  if (unkept.length > 0) {
+    found.push(`Streams are best effort: ${unkept.map((volume) => volume.name).join(", ")}.`);
+  }
   if (there?.alarm) found.push("The pool's use has reached the alarm level.");
   byId("problems").hidden = found.length === 0;
   setText(byId("problems"), found.join(" "));

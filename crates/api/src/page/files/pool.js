@@ -37,6 +37,10 @@ function copies(pool) {
   const lines = degraded.map((volume) => el("li", { class: "bad" },
     `${volume.name}: ${bytes(volume.degraded_bytes)} lack a copy` +
     `${volume.lost_bytes > 0 ? `, ${bytes(volume.lost_bytes)} have no whole one` : ""}`));
+  for (const volume of pool.volumes.filter((volume) => volume.stream_kept === false)) {
+    lines.push(el("li", { class: "bad" },
+      `${volume.name}: its stream is best effort, read from disks that do not keep it`));
+  }
   if (running) {
     const bar = progress("copies made equal", [done, left], rate, seconds);
     lines.push(el("li", {}, "copies are made equal: ", ...bar));

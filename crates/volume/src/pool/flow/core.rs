@@ -47,6 +47,8 @@ pub struct Flow {
     pub(crate) scrub: Scrub,
     /// The order of the requests of the volumes that are watched.
     pub(crate) orders: BTreeMap<PoolVolumeId, RequestOrder>,
+    /// Of mirrors, the disks to which their reads go while these have a copy.
+    pub(crate) read_disks: BTreeMap<PoolVolumeId, BTreeSet<DiskId>>,
     /// The pieces in flight.
     pub(crate) pieces: BTreeMap<PieceId, PieceInFlight>,
     /// What they cost their disks.
@@ -85,6 +87,7 @@ impl Flow {
             resync: Resync::default(),
             scrub,
             orders: BTreeMap::new(),
+            read_disks: BTreeMap::new(),
             pieces: BTreeMap::new(),
             costs: InFlightCosts::default(),
             outputs: VecDeque::new(),

@@ -33,6 +33,7 @@ mod resync;
 mod run_changes;
 mod run_mirrors;
 mod run_order;
+mod run_read_disks;
 mod run_relocations;
 mod run_requests;
 mod run_resyncs;

@@ -304,6 +304,7 @@ impl Flow {
             Operation::Remove { volume } => {
                 self.relocations.remove(volume);
                 self.orders.remove(volume);
+                self.read_disks.remove(volume);
                 for group in self.groups.keys().copied().collect::<Vec<_>>() {
                     self.forget(group);
                 }

@@ -123,10 +123,13 @@ impl Flow {
                     return Err(Fault::Disk);
                 }
                 if request.operation.op == Op::Read {
-                    let home =
-                        home(copies.len(), block, volume.size) + usize::from(request.retries);
+                    let preferred = self.prefer(request.volume, &mut copies);
+                    let home = home(preferred, block, volume.size) + usize::from(request.retries);
                     let from = match request.retries {
-                        0 => cheapest(&copies, (skip, piece.len), state, &pieces, home),
+                        0 => {
+                            let copies = &copies[..preferred];
+                            cheapest(copies, (skip, piece.len), state, &pieces, home)
+                        }
                         // The copy that costs least may be the one that has failed.
                         _ => home % copies.len(),
                     };

@@ -30,6 +30,11 @@ impl Pool {
         self.is_live(place.disk) && !self.state.is_stale(place)
     }
 
+    /// Whether a copy has every write to each of these blocks.
+    pub(crate) fn is_whole_run(&self, place: BlockExtent) -> bool {
+        self.is_live(place.disk) && !self.has_stale(place)
+    }
+
     /// The whole copies of a block, in the order of the copies.
     pub(crate) fn whole_copies<'a>(
         &'a self,
@@ -351,6 +356,34 @@ impl Pool {
         stale.into_iter().chain(self.redundancy.first_suspect(place)).min()
     }
 
+    /// Whether each column of a mirror has a copy that can be read on one of `disks`. While copies
+    /// may differ, one of them is read, and has to be there.
+    pub(crate) fn is_readable_on(&self, volume: &Volume, disks: &BTreeSet<DiskId>) -> bool {
+        debug_assert!(volume.layout.is_mirror(), "its columns have copies");
+        debug_assert!(!volume.columns.is_empty(), "a volume has columns");
+        (0..volume.width() as usize).all(|column| {
+            let is_whole = |copy: &usize| {
+                let mut places = volume.columns[*copy].iter().map(|run| run.place);
+                places.all(|place| self.is_whole_run(place))
+            };
+            let is_there = |copy: &usize| {
+                let mut places = volume.columns[*copy].iter().map(|run| run.place);
+                places.all(|place| disks.contains(&place.disk))
+            };
+            let mut whole = volume.copies_of(column).filter(is_whole);
+            if self.is_column_unsynced(volume, column) {
+                return whole.next().as_ref().is_some_and(is_there);
+            }
+            whole.any(|copy| is_there(&copy))
+        })
+    }
+
+    fn is_column_unsynced(&self, volume: &Volume, column: usize) -> bool {
+        debug_assert!(column < volume.width() as usize, "a column of blocks");
+        let mut runs = volume.copies_of(column).flat_map(|copy| volume.columns[copy].iter());
+        runs.any(|run| self.redundancy.is_unsynced(run.place))
+    }
+
     /// How many copies of a mirror's blocks are not whole, and how many blocks have no whole copy.
     pub fn shortfall(&self, volume: &Volume) -> Shortfall {
         let mut shortfall = Shortfall::default();
@@ -370,7 +403,7 @@ impl Pool {
             let is_first = others().all(|other| column < other);
             let is_whole = |other: usize| {
                 let mut runs = volume.columns[other].within(row, place.len);
-                runs.all(|run| self.is_live(run.disk()) && !self.has_stale(run.place))
+                runs.all(|run| self.is_whole_run(run.place))
             };
             if lacking == 0 || !is_first || others().any(is_whole) {
                 continue;
