@@ -2,7 +2,7 @@
 
 use backend::{Buffers, Completion, Disk, Failure, Job, Tag};
 use engine::{Command, Outcome, Purpose};
-use units::{Instant, Op};
+use units::{Instant, Op, Operation};
 
 use super::DiskThread;
 use crate::disk::request::{collect, payload};
@@ -30,11 +30,11 @@ impl DiskThread {
     /// Gives a job to the disk. A write whose bytes are with a disk that was given up fails: it is
     /// part of a merged command that has failed then.
     pub(super) fn start_job(&mut self, job: Job, now: Instant) {
-        if job.data.fit(job.operation) {
-            self.disk.submit(job, now);
-        } else {
+        if is_lost(&job) {
             core::hint::cold_path();
             self.disk.refuse(job, Failure::Offline, now);
+        } else {
+            self.disk.submit(job, now);
         }
     }
 
@@ -69,5 +69,32 @@ impl DiskThread {
             self.requests.get_mut(piece.request.0).failure = Some(failure);
         }
         Outcome::Failed
+    }
+}
+
+/// Whether it is a write of which some bytes are not here.
+fn is_lost(job: &Job) -> bool {
+    let Operation { op, extent, .. } = job.operation;
+    op == Op::Write && job.data.parts(extent).any(|(_, bytes)| bytes.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use backend::Part;
+    use units::{Extent, Lba, Sectors};
+
+    use super::*;
+
+    #[test]
+    fn a_write_whose_bytes_a_disk_has_kept_is_not_sent_again() {
+        let operation = Operation::write(Extent::new(Lba(8), Sectors(2)));
+        let job = |operation, data| Job { tag: Tag(1), operation, data, no_hole: false };
+        assert!(!is_lost(&job(operation, vec![1; 1_024].into())));
+        assert!(is_lost(&job(operation, Buffers::default())));
+        let part = |bytes| Part { len: Sectors(1), bytes };
+        let list = Buffers::List(vec![part(vec![1; 512]), part(Vec::new())]);
+        assert!(is_lost(&job(operation, list)), "one of its parts is");
+        let others = [Operation::read(operation.extent), Operation::flush()];
+        assert!(others.into_iter().all(|other| !is_lost(&job(other, Buffers::default()))));
     }
 }
