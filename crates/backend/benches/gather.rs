@@ -1,156 +1,195 @@
-//! What it costs to copy the requests of a merged command into one buffer and out of it:
-//! `cargo bench -p spindle-backend --bench gather`.
+//! What it costs to copy the requests of a merged command into one buffer and out of it, and what
+//! a list of their buffers costs instead: `cargo bench -p spindle-backend --bench gather`.
 //!
-//! Thirty-two neighbours of 4 KiB are one command of 128 KiB. On disks in memory the command is
-//! timed with the copy and without it: the difference is the most that a list of buffers can gain.
-//! On a file with direct access the same transfer is made from one buffer with the copy, and from
-//! a list of aligned buffers (`preadv`, `pwritev`); what counts is the thread's processor time, as
-//! the rest is the device's. Times are per request, the median of the rounds. Without `--bench` it
-//! only looks whether it runs.
+//! Neighbours of 4, 32 or 64 KiB are one command of 128 KiB. Each kind of disk serves it in turn
+//! from one buffer, with the copy; from a list; and, a real disk, from a list whose buffers are
+//! aligned for direct access. On disks in memory what counts is the time, on a file with direct
+//! access the processor time of all threads, as the rest is the device's. Times are per command,
+//! the median of the rounds, which alternate. Without `--bench` it only looks whether it runs.
 
 #![expect(clippy::disallowed_methods, reason = "it measures itself by the wall clock")]
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, IoSliceMut};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant as Wall};
 
-use rustix::fs::OFlags;
-use rustix::io::{pread, preadv, pwrite, pwritev};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::{ClockId, clock_gettime};
-use spindle_backend::device::AlignedBuffer;
-use spindle_backend::{Disk, EmulatedDisk, Job, MemoryDisk, RamStore, Tag};
+use spindle_backend::device::WriteCacheUse;
+use spindle_backend::{
+    Buffers, Disk, EmulatedDisk, Job, MemoryDisk, Part, RamStore, RealDisk, RealOptions, Tag,
+};
 use units::{Extent, Instant, Lba, Op, Operation, Sectors};
 
-/// The requests of a command, of this many bytes each.
-const REQUESTS: usize = 32;
-const REQUEST_BYTES: usize = 4_096;
-const COMMAND_BYTES: usize = REQUESTS * REQUEST_BYTES;
+const COMMAND: Sectors = Sectors(256);
+/// The requests' lengths.
+const LENGTHS: [Sectors; 3] = [Sectors(8), Sectors(64), Sectors(128)];
 /// The commands that lie in the part that is read and written.
 const SPAN: u64 = 256;
+/// Where direct access takes any address.
+const ALIGN: usize = 4_096;
 
-/// The time per request of the round in the middle.
+/// The time of the round in the middle, in nanoseconds.
 fn median(mut rounds: Vec<Duration>) -> u128 {
     assert!(!rounds.is_empty(), "there is a round");
     rounds.sort();
-    rounds[rounds.len() / 2].as_nanos() / REQUESTS as u128
+    rounds[rounds.len() / 2].as_nanos()
 }
 
-/// Appends the data of all requests to the buffer of their command.
-fn gather(requests: &[Vec<u8>], data: &mut Vec<u8>) {
-    data.clear();
-    for request in requests {
-        data.extend_from_slice(request);
-    }
-    assert_eq!(data.len(), COMMAND_BYTES, "a command has all of its requests");
-}
-
-fn scatter(data: &[u8], requests: &mut [Vec<u8>]) {
-    assert_eq!(data.len(), COMMAND_BYTES, "a command has all of its requests");
-    for (part, request) in data.chunks(REQUEST_BYTES).zip(requests) {
-        request.copy_from_slice(part);
-    }
-}
-
-/// One command, from its submission until it is reaped when it is due.
-fn run(disk: &mut dyn Disk, now: &mut Instant, operation: Operation, data: Vec<u8>) -> Vec<u8> {
-    disk.submit(Job { tag: Tag(1), operation, data, no_hole: false }, *now);
-    *now = (*now).max(disk.next_event().expect("a command is in the drive"));
-    let done = disk.reap(*now).expect("it is due");
-    done.result.expect("memory does not fail")
-}
-
-fn in_memory(name: &str, disk: &mut dyn Disk, rounds: u64) {
-    let (mut now, mut data) = (Instant::ZERO, Vec::new());
-    let mut requests = vec![vec![1; REQUEST_BYTES]; REQUESTS];
-    for op in [Op::Write, Op::Read] {
-        let (mut copied, mut moved) = (Vec::new(), Vec::new());
-        for round in 0..rounds * 2 {
-            let len = Sectors((COMMAND_BYTES / 512) as u64);
-            let extent = Extent::new(Lba(round / 2 % SPAN * len.0), len);
-            let operation = Operation { op, extent, fua: false };
-            let copies = round % 2 == 0;
-            gather(&requests, &mut data);
-            let begun = Wall::now();
-            if op == Op::Write && copies {
-                gather(&requests, &mut data);
-            } else if op == Op::Read {
-                data.clear();
-            }
-            let back = run(disk, &mut now, operation, core::mem::take(&mut data));
-            if op == Op::Read && copies {
-                scatter(&back, &mut requests);
-            }
-            if copies { &mut copied } else { &mut moved }.push(begun.elapsed());
-            data = back;
+/// A buffer of a request, aligned for direct access, or as the allocator gives it.
+fn buffer(len: Sectors, is_aligned: bool) -> Vec<u8> {
+    let mut others = Vec::new();
+    loop {
+        // Not a multiple of the alignment: the next one begins elsewhere.
+        let mut bytes = Vec::with_capacity(len.bytes_usize() + 16);
+        bytes.resize(len.bytes_usize(), 1);
+        if !is_aligned || bytes.as_ptr().align_offset(ALIGN) == 0 {
+            return bytes;
         }
-        let (copied, moved) = (median(copied), median(moved));
-        println!("{name}, {op}: {copied} ns a request with the copy, {moved} without");
+        others.push(bytes);
+        assert!(others.len() < 100_000, "the allocator gives all addresses");
     }
 }
 
-fn thread_time() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::try_from(now).expect("a thread has run for some time")
+/// A disk, what wakes its driver, and the clock that counts.
+struct Driver<'a> {
+    disk: &'a mut dyn Disk,
+    woken: Arc<OwnedFd>,
+    now: Instant,
+    clock: fn() -> Duration,
 }
 
-/// The processor time of `work`, which transfers a whole command.
-fn timed(into: &mut Vec<Duration>, work: impl FnOnce() -> rustix::io::Result<usize>) {
-    let begun = thread_time();
-    let moved = work();
-    into.push(thread_time().saturating_sub(begun));
-    assert_eq!(moved, Ok(COMMAND_BYTES), "the file is as long");
-}
-
-fn with_direct_access(file: &File, rounds: u64) {
-    let buffer = |bytes| AlignedBuffer::new(bytes, REQUEST_BYTES);
-    let mut requests: Vec<AlignedBuffer> = (0..REQUESTS).map(|_| buffer(REQUEST_BYTES)).collect();
-    let mut whole = buffer(COMMAND_BYTES);
-    let mut times = [const { Vec::new() }; 4];
-    for round in 0..rounds {
-        let at = round % SPAN * COMMAND_BYTES as u64;
-        let data = whole.bytes(COMMAND_BYTES);
-        timed(&mut times[0], || {
-            for (part, request) in data.chunks_mut(REQUEST_BYTES).zip(&mut requests) {
-                part.copy_from_slice(request.bytes(REQUEST_BYTES));
-            }
-            pwrite(file, data, at)
-        });
-        timed(&mut times[1], || {
-            let parts = requests.iter_mut().map(|request| request.bytes(REQUEST_BYTES));
-            let parts: Vec<_> = parts.map(|part| IoSlice::new(part)).collect();
-            pwritev(file, &parts, at)
-        });
-        timed(&mut times[2], || {
-            let moved = pread(file, &mut *data, at);
-            for (part, request) in data.chunks(REQUEST_BYTES).zip(&mut requests) {
-                request.bytes(REQUEST_BYTES).copy_from_slice(part);
-            }
-            moved
-        });
-        timed(&mut times[3], || {
-            let parts = requests.iter_mut().map(|request| request.bytes(REQUEST_BYTES));
-            let mut parts: Vec<_> = parts.map(IoSliceMut::new).collect();
-            preadv(file, &mut parts, at)
-        });
+impl<'a> Driver<'a> {
+    fn new(disk: &'a mut dyn Disk, clock: fn() -> Duration) -> Self {
+        let woken = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).expect("a descriptor"));
+        let waker = Arc::clone(&woken);
+        disk.set_waker(Arc::new(move || {
+            rustix::io::write(&*waker, &1_u64.to_ne_bytes()).expect("it counts far");
+        }));
+        Self { disk, woken, now: Instant::ZERO, clock }
     }
-    let [written, listed, read, scattered] = times.map(median);
-    println!("direct access, write: {written} ns a request with the copy, {listed} from a list");
-    println!("direct access, read: {read} ns a request with the copy, {scattered} to a list");
+
+    /// Sleeps until a completion can be reaped.
+    fn sleep(&self) {
+        let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        // A disk without a descriptor has its waker alone.
+        let watched = watch(self.disk.completion_fd().unwrap_or_else(|| self.woken.as_fd()));
+        let ready = poll(&mut [watched, watch(self.woken.as_fd())], None).expect("it ends");
+        assert!(ready > 0, "a command ends");
+        // Drained, so that the next sleep waits for the next wake-up.
+        let _ = rustix::io::read(&*self.woken, &mut [0; 8]);
+    }
+
+    /// One command, from its submission until it is reaped when it is due.
+    fn run(&mut self, operation: Operation, data: Buffers) -> Buffers {
+        self.disk.submit(Job { tag: Tag(1), operation, data, no_hole: false }, self.now);
+        self.disk.start();
+        loop {
+            match self.disk.next_event() {
+                Some(due) => self.now = self.now.max(due),
+                None => self.sleep(),
+            }
+            if let Some(done) = self.disk.reap(self.now) {
+                done.result.expect("nothing fails");
+                return done.data;
+            }
+        }
+    }
+
+    /// The requests' data by one buffer, with the copy. What it took.
+    fn copied(&mut self, operation: Operation, requests: &mut [Vec<u8>], whole: &mut Vec<u8>) {
+        let count = requests.len();
+        whole.clear();
+        if operation.op == Op::Write {
+            for request in requests.iter() {
+                whole.extend_from_slice(request);
+            }
+        }
+        let data = self.run(operation, core::mem::take(whole).into());
+        *whole = data.into_bytes();
+        assert_eq!(whole.len(), COMMAND.bytes_usize(), "a command has all of its requests");
+        if operation.op == Op::Read {
+            for (part, request) in whole.chunks(COMMAND.bytes_usize() / count).zip(requests) {
+                request.clear();
+                request.extend_from_slice(part);
+            }
+        }
+    }
+
+    /// The requests' data by a list of their buffers.
+    fn listed(&mut self, operation: Operation, requests: &mut [Vec<u8>], list: &mut Vec<Part>) {
+        let len = Sectors(COMMAND.0 / requests.len() as u64);
+        list.extend(requests.iter_mut().map(|request| {
+            let mut bytes = core::mem::take(request);
+            if operation.op == Op::Read {
+                bytes.clear();
+            }
+            Part { len, bytes }
+        }));
+        let Buffers::List(mut back) = self.run(operation, Buffers::List(core::mem::take(list)))
+        else {
+            unreachable!("the list comes back")
+        };
+        for (request, part) in requests.iter_mut().zip(back.drain(..)) {
+            *request = part.bytes;
+        }
+        *list = back;
+    }
 }
 
-/// A file in `dir`, written once, so that its blocks are allocated.
-fn direct_file(dir: &Path) -> io::Result<File> {
-    let flags = OFlags::DIRECT.bits().cast_signed();
+fn measure(name: &str, driver: &mut Driver<'_>, len: Sectors, rounds: u64) {
+    let count = COMMAND.0 / len.0;
+    let mut requests = [false, false, true].map(|is_aligned| {
+        let buffers = (0..count).map(|_| buffer(len, is_aligned));
+        buffers.collect::<Vec<_>>()
+    });
+    let (mut whole, mut list) = (Vec::new(), Vec::new());
+    for op in [Op::Write, Op::Read] {
+        let mut times = [const { Vec::new() }; 3];
+        for round in 0..rounds * 3 {
+            let extent = Extent::new(Lba(round / 3 % SPAN * COMMAND.0), COMMAND);
+            let operation = Operation { op, extent, fua: false };
+            let how = usize::try_from(round % 3).expect("one of three");
+            let of = &mut requests[how];
+            // The command's memory is as warm each time.
+            assert!(of.iter().all(|request| request.iter().all(|byte| *byte == 1)));
+            let begun = (driver.clock)();
+            if how == 0 {
+                driver.copied(operation, of, &mut whole);
+            } else {
+                driver.listed(operation, of, &mut list);
+            }
+            times[how].push((driver.clock)().saturating_sub(begun));
+        }
+        let [copied, listed, aligned] = times.map(median);
+        println!(
+            "{name}, {op} of {count} requests: {copied} ns with the copy, {listed} by a list, \
+             {aligned} by an aligned one"
+        );
+    }
+}
+
+fn wall() -> Duration {
+    static BEGUN: std::sync::OnceLock<Wall> = std::sync::OnceLock::new();
+    BEGUN.get_or_init(Wall::now).elapsed()
+}
+
+/// The processor time of all threads.
+fn processor_time() -> Duration {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::try_from(now).expect("a process has run for some time")
+}
+
+/// A file in `dir`, with io_uring or with threads.
+fn real(dir: &Path, ring: bool) -> Result<RealDisk, spindle_backend::RealError> {
     let path = dir.join("gather");
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).create(true).custom_flags(flags).open(path)?;
-    let mut zeroes = AlignedBuffer::new(COMMAND_BYTES, REQUEST_BYTES);
-    for command in 0..SPAN {
-        pwrite(&file, zeroes.bytes(COMMAND_BYTES), command * COMMAND_BYTES as u64)?;
-    }
-    Ok(file)
+    let capacity = Sectors(SPAN * COMMAND.0);
+    File::create(&path).and_then(|file| file.set_len(capacity.bytes().0)).expect("space");
+    let write_cache = WriteCacheUse::Flushed;
+    let (buffered, adopt) = (false, false);
+    RealDisk::open(&path, RealOptions { capacity, depth: 1, buffered, adopt, ring, write_cache })
 }
 
 fn main() {
@@ -158,12 +197,21 @@ fn main() {
     let rounds = if is_real { 3_000 } else { 2 };
     let spec = drive_library::find("hgst-7k8").expect("it is in the library");
     let model = spec.check().expect("it is sound");
-    in_memory("memory", &mut MemoryDisk::new(Sectors(1 << 20)), rounds);
-    let store = Box::new(RamStore::default());
-    in_memory("emulated drive", &mut EmulatedDisk::new(model, store), rounds);
+    let memory = &mut MemoryDisk::new(Sectors(1 << 20));
+    measure("memory", &mut Driver::new(memory, wall), LENGTHS[0], rounds);
+    let emulated = &mut EmulatedDisk::new(model, Box::new(RamStore::default()));
+    measure("emulated drive", &mut Driver::new(emulated, wall), LENGTHS[0], rounds);
     let dir = tempfile::tempdir_in(".").expect("a directory that can be written");
-    match direct_file(dir.path()) {
-        Ok(file) => with_direct_access(&file, rounds),
-        Err(error) => println!("direct access: skipped: {error}"),
+    for ring in [true, false] {
+        match real(dir.path(), ring) {
+            Ok(mut disk) => {
+                let name = format!("file ({})", disk.io_method().expect("it is a real disk"));
+                let mut driver = Driver::new(&mut disk, processor_time);
+                for len in LENGTHS {
+                    measure(&name, &mut driver, len, rounds);
+                }
+            }
+            Err(error) => println!("a file: skipped: {error}"),
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use drive::Parts;
 use units::{Duration, Extent, Instant, Operation, Sectors};
 
+use crate::buffers::Buffers;
 use crate::device::WriteCacheState;
 
 /// A job's identifier, chosen by the submitter.
@@ -20,8 +21,8 @@ pub struct Job {
     /// The command; its extent lies inside the disk.
     pub operation: Operation,
     /// The bytes of a write, as long as the extent; empty for every other command. A read may bring
-    /// a buffer without bytes but with capacity: the disk fills it or drops it.
-    pub data: Vec<u8>,
+    /// buffers without bytes but with capacity: the disk fills them. See [`Buffers::fit`].
+    pub data: Buffers,
     /// For a write of zeroes: the sectors stay allocated. Ignored for every other command.
     pub no_hole: bool,
 }
@@ -40,11 +41,31 @@ pub enum Allocation {
 pub struct Completion {
     /// Which job.
     pub tag: Tag,
-    /// The bytes read, as long as the extent, or why the command failed. For every other command
-    /// the bytes mean nothing: a write may return its buffer for reuse.
-    pub result: Result<Vec<u8>, Failure>,
+    /// Whether the command succeeded, or why it failed.
+    pub result: Result<(), Failure>,
+    /// The job's buffers. Those of a read that succeeded hold what was read, as long as the extent;
+    /// those of a write still hold its bytes, also if it failed. Otherwise their bytes mean
+    /// nothing. A disk that was given up returns none: its device may yet use them.
+    pub data: Buffers,
     /// For a modelled drive: the time from the modelled completion until it was reaped.
     pub delay: Option<Duration>,
+}
+
+impl Job {
+    /// The end of a job that failed before it began.
+    pub(crate) fn failed(self, failure: Failure) -> Completion {
+        Completion { tag: self.tag, result: Err(failure), data: self.data, delay: None }
+    }
+}
+
+impl Completion {
+    /// The bytes of a read.
+    ///
+    /// # Errors
+    /// Why the command failed.
+    pub fn into_bytes(self) -> Result<Vec<u8>, Failure> {
+        self.result.map(|()| self.data.into_bytes())
+    }
 }
 
 /// Why a command failed; the contents of its sectors are undefined.
@@ -105,7 +126,8 @@ pub trait Disk: Send {
     /// Takes a job.
     ///
     /// # Panics
-    /// If the extent passes the end, or more jobs are in flight than the drive's queue holds.
+    /// If the extent passes the end, the job's buffers do not fit its operation, or more jobs are
+    /// in flight than the drive's queue holds.
     fn submit(&mut self, job: Job, now: Instant);
 
     /// Starts the submitted jobs, all in one batch where the backend can.

@@ -15,18 +15,22 @@
 //! [`Completion::delay`] is the difference. A real disk wakes its driver, or has a completion
 //! descriptor that the driver polls.
 //!
-//! Invariants: an operation owns its buffer from [`Disk::submit`] until its [`Completion`]; every
+//! Invariants: an operation owns its buffers from [`Disk::submit`] until its [`Completion`]; every
 //! submitted job completes exactly once; a failure is a value that travels to the client, and
 //! nothing is retried. `tests/conformance.rs` holds every backend and every layer to them.
 
 pub mod device;
+pub mod limits;
 
+mod buffers;
 mod disk;
 mod emulated;
 mod layers;
 mod memory;
 mod real;
+mod vectored;
 
+pub use buffers::{Buffers, Part};
 pub use disk::{Allocation, Completion, Disk, Failure, IoMethod, Job, ServiceTimes, Tag, Waker};
 pub use drive::{Parts, SharedBus};
 pub use emulated::EmulatedDisk;

@@ -35,8 +35,8 @@ struct Done {
 }
 
 impl Done {
-    fn push(&mut self, job: &Job, result: Result<Vec<u8>, Failure>, now: Instant) {
-        self.jobs.push_back(Completion { tag: job.tag, result, delay: None });
+    fn push(&mut self, job: Job, result: Result<(), Failure>, now: Instant) {
+        self.jobs.push_back(Completion { tag: job.tag, result, data: job.data, delay: None });
         self.at = now;
     }
 
@@ -51,22 +51,17 @@ impl MemoryDisk {
         Self { capacity, store: RamStore::default(), done: Done::default() }
     }
 
-    fn perform(&mut self, job: &mut Job) -> Result<Vec<u8>, Failure> {
-        let mut data = core::mem::take(&mut job.data);
+    fn perform(&mut self, job: &mut Job) -> Result<(), Failure> {
         let extent = job.operation.extent;
         assert!(extent.end().0 <= self.capacity.0, "inside the disk");
+        assert!(job.data.fit(job.operation), "a write brings its data, nothing else brings any");
         match job.operation.op {
-            Op::Read => {
-                data.clear();
-                data.reserve_exact(extent.len.bytes_usize());
-                self.store.append(extent, &mut data);
-            }
-            Op::Write => self.store.write(extent, &data)?,
-            Op::WriteZeroes if job.no_hole => self.store.write_zeroes(extent)?,
-            Op::WriteZeroes | Op::Trim => self.store.deallocate(extent)?,
-            Op::Flush | Op::Seek => {}
+            Op::Read => self.store.read_parts(extent, &mut job.data),
+            Op::Write => self.store.write_parts(extent, &job.data),
+            Op::WriteZeroes if job.no_hole => self.store.write_zeroes(extent),
+            Op::WriteZeroes | Op::Trim => self.store.deallocate(extent),
+            Op::Flush | Op::Seek => Ok(()),
         }
-        Ok(data)
     }
 }
 
@@ -77,7 +72,7 @@ impl Disk for MemoryDisk {
 
     fn submit(&mut self, mut job: Job, now: Instant) {
         let result = self.perform(&mut job);
-        self.done.push(&job, result, now);
+        self.done.push(job, result, now);
     }
 
     fn completes_synchronously(&self) -> bool {
@@ -118,12 +113,15 @@ impl Disk for NullDisk {
     }
 
     fn submit(&mut self, mut job: Job, now: Instant) {
-        assert!(job.operation.extent.end().0 <= self.capacity.0, "inside the disk");
-        let mut data = core::mem::take(&mut job.data);
+        let extent = job.operation.extent;
+        assert!(extent.end().0 <= self.capacity.0, "inside the disk");
+        assert!(job.data.fit(job.operation), "a write brings its data, nothing else brings any");
         if job.operation.op == Op::Read {
-            data.resize(job.operation.extent.len.bytes_usize(), 0xff);
+            for (part, bytes) in job.data.parts_mut(extent) {
+                bytes.resize(part.len.bytes_usize(), 0xff);
+            }
         }
-        self.done.push(&job, Ok(data), now);
+        self.done.push(job, Ok(()), now);
     }
 
     fn completes_synchronously(&self) -> bool {
@@ -165,7 +163,7 @@ impl Disk for AbsentDisk {
     }
 
     fn submit(&mut self, job: Job, now: Instant) {
-        self.done.push(&job, Err(Failure::Offline), now);
+        self.done.push(job, Err(Failure::Offline), now);
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -192,14 +190,17 @@ mod tests {
         Extent::new(Lba(start), Sectors(len))
     }
 
-    fn done(disk: &mut impl Disk, op: Op, extent: Extent, data: Vec<u8>) -> Vec<u8> {
+    fn done(disk: &mut impl Disk, op: Op, extent: Extent, mut data: Vec<u8>) -> Vec<u8> {
+        if op != Op::Write {
+            data.clear();
+        }
         let operation = Operation { op, extent, fua: false };
         let now = Instant::ZERO;
-        disk.submit(Job { tag: Tag(7), operation, data, no_hole: false }, now);
+        disk.submit(Job { tag: Tag(7), operation, data: data.into(), no_hole: false }, now);
         assert_eq!(disk.next_event(), Some(now), "it is done when it is submitted");
         let finished = disk.reap(now).expect("it is done");
         assert_eq!((finished.tag, disk.next_event()), (Tag(7), None));
-        finished.result.expect("memory does not fail")
+        finished.into_bytes().expect("memory does not fail")
     }
 
     #[test]

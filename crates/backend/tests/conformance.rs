@@ -10,9 +10,10 @@ use std::sync::Arc;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use spindle_backend::device::WriteCacheUse;
 use spindle_backend::{
-    Allocation, Completion, Disk, EmulatedDisk, FaultRates, FaultScript, FileStore, HealthMonitor,
-    HealthState, IoMethod, Job, MemoryDisk, NullDisk, RamStore, RandomFaults, RealDisk,
-    RealOptions, ScriptedFaults, Store, Tag,
+    AbsentDisk, Allocation, Buffers, Completion, Disk, EmulatedDisk, Failure, FaultKind,
+    FaultRates, FaultRule, FaultScript, FileStore, HealthMonitor, HealthState, IoMethod, Job,
+    MemoryDisk, NullDisk, Part, RamStore, RandomFaults, RealDisk, RealOptions, ScriptedFaults,
+    Store, Tag,
 };
 use tempfile::TempDir;
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors, Share};
@@ -171,11 +172,11 @@ impl Driver {
         Self { disk, woken, now: Instant::ZERO, tags: 0, in_flight: BTreeMap::new() }
     }
 
-    fn submit(&mut self, operation: Operation, data: Vec<u8>, no_hole: bool) -> Tag {
+    fn submit(&mut self, operation: Operation, data: impl Into<Buffers>, no_hole: bool) -> Tag {
         self.tags += 1;
         let tag = Tag(self.tags);
         self.in_flight.insert(tag, operation);
-        self.disk.submit(Job { tag, operation, data, no_hole }, self.now);
+        self.disk.submit(Job { tag, operation, data: data.into(), no_hole }, self.now);
         tag
     }
 
@@ -185,8 +186,10 @@ impl Driver {
             if let Some(completion) = self.disk.reap(self.now) {
                 let operation = self.in_flight.remove(&completion.tag);
                 let operation = operation.expect("a job in flight completes, and once");
-                if let (Op::Read, Ok(data)) = (operation.op, &completion.result) {
-                    assert_eq!(data.len(), operation.extent.len.bytes_usize(), "all of the extent");
+                if let (Op::Read, Ok(())) = (operation.op, &completion.result) {
+                    for (part, bytes) in completion.data.parts(operation.extent) {
+                        assert_eq!(bytes.len(), part.len.bytes_usize(), "all of the extent");
+                    }
                 }
                 return completion;
             }
@@ -220,7 +223,7 @@ impl Driver {
         let tag = self.submit(operation, data, no_hole);
         let completion = self.reap();
         assert_eq!(completion.tag, tag);
-        completion.result.expect("no fault is injected")
+        completion.into_bytes().expect("no fault is injected")
     }
 }
 
@@ -316,9 +319,9 @@ fn completions_carry_their_tags_in_any_order_and_every_job_completes_once() {
         }
         let mut seen = 0;
         while !driver.in_flight.is_empty() {
-            let Completion { tag, result, .. } = driver.reap();
-            let place = expected.remove(&tag).expect("a read's tag, once");
-            let data = result.expect("no fault");
+            let completion = driver.reap();
+            let place = expected.remove(&completion.tag).expect("a read's tag, once");
+            let data = completion.into_bytes().expect("no fault");
             assert!(!subject.stores || data == pattern(place, 4), "{place}: another job's data");
             seen += 1;
         }
@@ -341,6 +344,128 @@ fn a_buffer_is_filled_exactly_whatever_buffer_a_read_brings() {
         let returned = driver.run(Op::Write, place, pattern(place, 6));
         assert!(returned.capacity() <= bytes.next_power_of_two() * 2, "the write's own buffer");
     });
+}
+
+/// A list of buffers for `place`, of which the lengths of the parts repeat `lengths`. `stamp` is
+/// that of the bytes to write; a list to read into has none.
+fn list(place: Extent, lengths: &[u64], stamp: Option<u64>) -> Buffers {
+    let (mut parts, mut rest) = (Vec::new(), place);
+    for len in lengths.iter().cycle() {
+        if rest.is_empty() {
+            break;
+        }
+        let (head, tail) = rest.split_at(Sectors(*len).min(rest.len));
+        let bytes = stamp.map_or_else(Vec::new, |stamp| pattern(head, stamp));
+        parts.push(Part { len: head.len, bytes });
+        rest = tail;
+    }
+    Buffers::List(parts)
+}
+
+/// The addresses of the buffers of `place`.
+fn addresses(data: &Buffers, place: Extent) -> Vec<*const u8> {
+    data.parts(place).map(|(_, bytes)| bytes.as_ptr()).collect()
+}
+
+#[test]
+fn a_list_is_written_and_read_as_one_buffer_is_and_its_buffers_come_back() {
+    // Odd and even parts, aligned places and not, few parts and more than a system call takes.
+    let splits: [&[u64]; 5] = [&[1, 7, 3], &[8], &[64, 1], &[128, 8], &[1]];
+    holds(|driver, subject| {
+        for (nth, lengths) in splits.into_iter().enumerate() {
+            let stamp = nth as u64;
+            let place = extent(40 + stamp * 300, 200 + stamp);
+            let data = list(place, lengths, Some(stamp));
+            let at = addresses(&data, place);
+            let operation = Operation { op: Op::Write, extent: place, fua: nth % 2 == 0 };
+            driver.submit(operation, data, false);
+            let written = driver.reap();
+            assert_eq!(written.result, Ok(()));
+            assert_eq!(addresses(&written.data, place), at, "the buffers of a write come back");
+            assert!(written.into_bytes() == Ok(pattern(place, stamp)), "with their bytes");
+            let whole = driver.run(Op::Read, place, Vec::new());
+            assert!(!subject.stores || whole == pattern(place, stamp), "{lengths:?} as one");
+            driver.submit(Operation::read(place), list(place, &[3, 1, 90], None), false);
+            let read = driver.reap();
+            let lengths = read.data.parts(place).map(|(_, bytes)| bytes.len());
+            let split: Vec<_> = lengths.take(3).collect();
+            assert_eq!(split, [3 * 512, 512, 90 * 512], "each part has its sectors");
+            let bytes = read.into_bytes();
+            assert!(!subject.stores || bytes == Ok(pattern(place, stamp)), "{split:?} of a list");
+        }
+    });
+}
+
+#[test]
+fn the_buffers_of_a_failed_write_come_back_with_their_bytes() {
+    let always = FaultRates { write: Share::ALL, ..NO_FAULTS };
+    let vanished = FaultRates { vanish_after: Some(0), ..NO_FAULTS };
+    let script = FaultScript::default();
+    let kind = FaultKind::Fails(Failure::Io);
+    script.add(FaultRule { op: Some(Op::Write), extent: Some(extent(12, 1)), after: 0, kind });
+    let memory = || Box::new(MemoryDisk::new(Sectors(SECTORS)));
+    let layers: [Box<dyn Disk>; 5] = [
+        Box::new(ScriptedFaults::new(memory(), script)),
+        Box::new(RandomFaults::new(memory(), always)),
+        Box::new(RandomFaults::new(memory(), vanished)),
+        Box::new(HealthMonitor::offline(memory())),
+        Box::new(AbsentDisk::new(Sectors(SECTORS))),
+    ];
+    for (nth, disk) in layers.into_iter().enumerate() {
+        let mut driver = Driver::new(disk);
+        // Both kinds of random faults: with the write carried out, and without.
+        for _ in 0..8 {
+            let place = extent(8, 24);
+            let data = list(place, &[1, 7], Some(1));
+            let at = addresses(&data, place);
+            driver.submit(Operation::write(place), data, false);
+            let failed = driver.reap();
+            assert!(failed.result.is_err(), "layer {nth} fails it");
+            assert_eq!(addresses(&failed.data, place), at, "layer {nth} returns the buffers");
+            assert!(failed.data.into_bytes() == pattern(place, 1), "layer {nth} keeps the bytes");
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_is_given_up_keeps_the_buffers_that_its_device_may_use() {
+    let script = FaultScript::default();
+    let rule = FaultRule { op: None, extent: None, after: 0, kind: FaultKind::Stalls };
+    script.add(rule);
+    let memory = Box::new(MemoryDisk::new(Sectors(SECTORS)));
+    let faults = ScriptedFaults::new(memory, script.clone());
+    let mut monitor = HealthMonitor::new(Box::new(faults));
+    let place = extent(8, 24);
+    let job = |data| Job { tag: Tag(1), operation: Operation::write(place), data, no_hole: false };
+    monitor.submit(job(list(place, &[8], Some(1))), Instant::ZERO);
+    monitor.give_up(Instant::ZERO);
+    let failed = monitor.reap(Instant::ZERO).expect("it has failed");
+    assert_eq!((failed.result, failed.data), (Err(Failure::Offline), Buffers::default()));
+    monitor.submit(job(list(place, &[8], Some(2))), Instant::ZERO);
+    let refused = monitor.reap(Instant::ZERO).expect("it is refused");
+    assert!(refused.data.into_bytes() == pattern(place, 2), "the device has not seen it");
+    script.lift();
+    assert!(monitor.reap(Instant::ZERO).is_none(), "what the device says later is dropped");
+    assert!(monitor.read_blocking(place) == Ok(pattern(place, 1)), "it had the bytes");
+}
+
+#[test]
+fn buffers_that_do_not_fit_their_command_are_refused() {
+    let place = extent(8, 24);
+    let mut accepted = Vec::new();
+    for subject in subjects() {
+        for data in [list(extent(8, 23), &[8], Some(1)), list(place, &[8], None)] {
+            let dir = scratch();
+            let mut driver = Driver::new((subject.open)(dir.path()));
+            let submitted = catch_unwind(AssertUnwindSafe(|| {
+                driver.submit(Operation::write(place), data, false);
+            }));
+            if submitted.is_ok() {
+                accepted.push(subject.name.clone());
+            }
+        }
+    }
+    assert!(accepted.is_empty(), "accepted: {accepted:#?}");
 }
 
 #[test]
@@ -434,11 +559,11 @@ fn a_fault_behind_a_layer_reaches_the_client_and_the_health_once() {
     let memory = Box::new(MemoryDisk::new(Sectors(SECTORS)));
     let faults = ScriptedFaults::new(memory, script.clone());
     let mut monitor = HealthMonitor::new(Box::new(faults));
-    let failure = spindle_backend::Failure::Io;
-    let kind = spindle_backend::FaultKind::Fails(failure);
-    script.add(spindle_backend::FaultRule { op: Some(Op::Flush), extent: None, after: 0, kind });
+    let failure = Failure::Io;
+    let kind = FaultKind::Fails(failure);
+    script.add(FaultRule { op: Some(Op::Flush), extent: None, after: 0, kind });
     let operation = Operation { op: Op::Flush, extent: extent(0, 0), fua: false };
-    let job = |tag| Job { tag: Tag(tag), operation, data: Vec::new(), no_hole: false };
+    let job = |tag| Job { tag: Tag(tag), operation, data: Buffers::default(), no_hole: false };
     monitor.submit(job(1), Instant::ZERO);
     let failed = monitor.reap(Instant::ZERO).expect("it has completed");
     assert_eq!((failed.tag, failed.result.err()), (Tag(1), Some(failure)));

@@ -145,6 +145,79 @@ fn a_command_that_fails_fails_its_request_and_no_other() {
     served.daemon.stop().expect("it stops");
 }
 
+/// Sends requests of these lengths in sectors, one behind the other, while the disk has a command
+/// that stalls; then answers them. The cookies of the requests that failed, and what was read.
+fn run_merged(
+    served: &Served,
+    client: &mut Client,
+    (op, from, lengths): (Op, u64, &[u64]),
+    byte: u8,
+) -> (Vec<u64>, BTreeMap<u64, Vec<u8>>) {
+    let held = FaultRule { op: None, extent: Some(extent(0)), after: 0, kind: FaultKind::Stalls };
+    served.faults["bad"].add(held);
+    client.send(99, Operation::read(extent(0)), &[]).expect("it is sent");
+    let mut at = from;
+    for (cookie, len) in (0..).zip(lengths) {
+        let operation = Operation { op, extent: Extent::new(Lba(at), Sectors(*len)), fua: false };
+        let bytes = if op == Op::Write { operation.extent.len.bytes_usize() } else { 0 };
+        client.send(cookie, operation, &vec![byte; bytes]).expect("it is sent");
+        at += len;
+    }
+    let queued = lengths.len() as u64 + 1;
+    while served.status("bad", |status, nth| status.disks[nth].traffic.open) < queued {
+        std::thread::yield_now();
+    }
+    served.faults["bad"].lift_stalls();
+    let (mut failed, mut read) = (Vec::new(), BTreeMap::new());
+    for _ in 0..queued {
+        let answer = client.receive().expect("each is answered");
+        match answer.result {
+            Ok(data) => drop(read.insert(answer.cookie, data)),
+            Err(_) => failed.push(answer.cookie),
+        }
+    }
+    (failed, read)
+}
+
+#[test]
+fn a_fault_within_a_merged_command_is_that_of_its_request_and_the_others_are_carried_out() {
+    // Transfers that are copied, and longer ones that are not if their memory is aligned.
+    for lengths in [[8, 16, 8, 16], [8, 40, 24, 128]] {
+        let served = Served::start_with(&CONFIG.replace("depth = 4", "depth = 1"));
+        let mut a = served.open("a");
+        let whole = Extent::new(Lba(64), Sectors(lengths.iter().sum()));
+        a.write(whole, &vec![1; whole.len.bytes_usize()]).expect("it is written");
+        let in_third = Extent::new(Lba(64 + lengths[0] + lengths[1] + 5), Sectors(1));
+        let strike = |op| {
+            let kind = FaultKind::Fails(Failure::Io);
+            let fault = FaultRule { op: Some(op), extent: Some(in_third), after: 0, kind };
+            served.faults["bad"].add(fault);
+        };
+        let failures = || served.status("bad", |status, nth| status.disks[nth].health);
+        strike(Op::Write);
+        let (failed, _) = run_merged(&served, &mut a, (Op::Write, 64, &lengths), 2);
+        assert_eq!(failed, [2], "the request with the bad sector");
+        assert_eq!(failures().write_failures, 2, "the merged command, and the part");
+        served.faults["bad"].lift();
+        strike(Op::Read);
+        let (failed, read) = run_merged(&served, &mut a, (Op::Read, 64, &lengths), 0);
+        assert_eq!(failed, [2]);
+        assert_eq!(failures().read_failures, 2, "the merged command, and the part");
+        for (cookie, len) in [0, 1, 3].into_iter().map(|nth| (nth as u64, lengths[nth])) {
+            assert!(read[&cookie] == vec![2; Sectors(len).bytes_usize()], "request {cookie}");
+        }
+        served.faults["bad"].lift();
+        let (failed, read) = run_merged(&served, &mut a, (Op::Read, 64, &lengths), 0);
+        assert_eq!(failed, [] as [u64; 0]);
+        assert!(read[&2] == vec![1; Sectors(lengths[2]).bytes_usize()], "it was not written");
+        let (failed, _) = run_merged(&served, &mut a, (Op::Write, 64, &lengths), 3);
+        assert_eq!(failed, [] as [u64; 0]);
+        let all = a.read(whole).expect("it is read");
+        assert!(all.iter().all(|byte| *byte == 3), "each request is written");
+        served.daemon.stop().expect("it stops");
+    }
+}
+
 #[test]
 fn a_flush_that_failed_poisons_its_disk_until_it_is_opened_again() {
     let served = Served::start();

@@ -88,7 +88,8 @@ impl Target for EmulatedTarget {
         fill(&mut data);
         let now = self.clock.now();
         self.reap(now);
-        self.disk.submit(Job { tag: backend::Tag(tag.0), operation, data, no_hole: false }, now);
+        let job = Job { tag: backend::Tag(tag.0), operation, data: data.into(), no_hole: false };
+        self.disk.submit(job, now);
         self.submitted.push((tag, now));
         now
     }

@@ -49,33 +49,20 @@ impl EmulatedDisk {
         Self { device: self.device.on_bus(bus), ..self }
     }
 
-    fn transfer(&mut self, job: &Job) -> Result<Vec<u8>, Failure> {
+    fn transfer(&mut self, job: &mut Job) -> Result<(), Failure> {
         let Operation { op, extent, fua } = job.operation;
-        let moved = match op {
-            Op::Read => self.read_blocking(extent)?,
-            Op::Write => {
-                self.store.write(extent, &job.data)?;
-                Vec::new()
-            }
-            Op::Trim | Op::WriteZeroes => {
-                let keep = op == Op::WriteZeroes && job.no_hole;
-                if keep {
-                    self.store.write_zeroes(extent)?;
-                } else {
-                    self.store.deallocate(extent)?;
-                }
-                Vec::new()
-            }
-            Op::Flush => {
-                self.store.sync()?;
-                Vec::new()
-            }
-            Op::Seek => Vec::new(),
-        };
+        match op {
+            Op::Read => self.store.read_parts(extent, &mut job.data)?,
+            Op::Write => self.store.write_parts(extent, &job.data)?,
+            Op::WriteZeroes if job.no_hole => self.store.write_zeroes(extent)?,
+            Op::WriteZeroes | Op::Trim => self.store.deallocate(extent)?,
+            Op::Flush => self.store.sync()?,
+            Op::Seek => {}
+        }
         if fua && op.writes() {
             self.store.sync()?;
         }
-        Ok(moved)
+        Ok(())
     }
 }
 
@@ -85,9 +72,7 @@ impl Disk for EmulatedDisk {
     }
 
     fn submit(&mut self, job: Job, now: Instant) {
-        let writes = job.operation.op == Op::Write;
-        let expected = if writes { job.operation.extent.len.bytes_usize() } else { 0 };
-        assert_eq!(job.data.len(), expected, "a write brings its data, nothing else brings any");
+        assert!(job.data.fit(job.operation), "a write brings its data, nothing else brings any");
         self.device.submit(now, drive::Tag(job.tag.0), job.operation);
         self.running.push(job);
     }
@@ -107,8 +92,9 @@ impl Disk for EmulatedDisk {
         self.parts = Some(done.parts);
         let tag = Tag(done.tag.0);
         let place = self.running.iter().position(|job| job.tag == tag);
-        let job = self.running.swap_remove(place.expect("a job that is done was submitted"));
-        Some(Completion { tag, result: self.transfer(&job), delay: Some(now.since(done.at)) })
+        let mut job = self.running.swap_remove(place.expect("a job that is done was submitted"));
+        let result = self.transfer(&mut job);
+        Some(Completion { tag, result, data: job.data, delay: Some(now.since(done.at)) })
     }
 
     fn allocation(&mut self, extent: Extent) -> Option<(Allocation, Sectors)> {
@@ -136,6 +122,7 @@ mod tests {
     use units::{Lba, Sectors};
 
     use super::*;
+    use crate::buffers::Buffers;
     use crate::emulated::store::RamStore;
 
     #[test]
@@ -146,7 +133,7 @@ mod tests {
             let disk = EmulatedDisk::new(model, Box::new(RamStore::default()));
             let mut disk = disk.slowed(share);
             let operation = Operation::read(Extent::new(Lba(1 << 30), Sectors(8)));
-            let (tag, data, no_hole) = (Tag(1), Vec::new(), false);
+            let (tag, data, no_hole) = (Tag(1), Buffers::default(), false);
             disk.submit(Job { tag, operation, data, no_hole }, Instant::ZERO);
             let end = disk.next_event().expect("a command is in the drive");
             assert!(disk.reap(end).is_some_and(|done| done.result.is_ok()));

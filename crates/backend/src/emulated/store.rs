@@ -10,7 +10,9 @@ use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 use units::{Bytes, Extent, SECTOR_BYTES, Sectors};
 
+use crate::buffers::Buffers;
 use crate::disk::{Allocation, Failure};
+use crate::vectored;
 
 /// The memory that one store may use. A write past it fails with [`Failure::NoSpace`].
 pub const RAM_BYTES_MAX: Bytes = Bytes(8 << 30);
@@ -30,6 +32,29 @@ pub trait Store: Send {
     /// # Errors
     /// See [`Failure`]; some of the sectors may have been written.
     fn write(&mut self, extent: Extent, data: &[u8]) -> Result<(), Failure>;
+
+    /// Reads the extent into its buffers, which grow as needed; what they held is gone.
+    ///
+    /// # Errors
+    /// See [`Failure`]; the bytes mean nothing then.
+    fn read_parts(&mut self, extent: Extent, into: &mut Buffers) -> Result<(), Failure> {
+        for (part, bytes) in into.parts_mut(extent) {
+            bytes.resize(part.len.bytes_usize(), 0);
+            self.read(part, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the extent from its buffers.
+    ///
+    /// # Errors
+    /// See [`Failure`]; some of the sectors may have been written.
+    fn write_parts(&mut self, extent: Extent, data: &Buffers) -> Result<(), Failure> {
+        for (part, bytes) in data.parts(extent) {
+            self.write(part, bytes)?;
+        }
+        Ok(())
+    }
 
     /// Makes the sectors read as zeroes, and deallocates them if possible.
     ///
@@ -109,6 +134,15 @@ impl Store for RamStore {
                 None => piece.fill(0),
             }
             rest = tail;
+        }
+        Ok(())
+    }
+
+    /// The buffers are not filled with zeroes first.
+    fn read_parts(&mut self, extent: Extent, into: &mut Buffers) -> Result<(), Failure> {
+        into.prepare(extent);
+        for (part, bytes) in into.parts_mut(extent) {
+            self.append(part, bytes);
         }
         Ok(())
     }
@@ -292,6 +326,14 @@ impl Store for FileStore {
     fn write(&mut self, extent: Extent, data: &[u8]) -> Result<(), Failure> {
         let at = extent.start.0 * SECTOR_BYTES;
         self.file.write_all_at(data, at).map_err(|error| failure(&error))
+    }
+
+    fn read_parts(&mut self, extent: Extent, into: &mut Buffers) -> Result<(), Failure> {
+        vectored::read(&self.file, extent, into).map_err(|error| failure(&error))
+    }
+
+    fn write_parts(&mut self, extent: Extent, data: &Buffers) -> Result<(), Failure> {
+        vectored::write(&self.file, extent, data, false).map_err(|error| failure(&error))
     }
 
     fn deallocate(&mut self, extent: Extent) -> Result<(), Failure> {

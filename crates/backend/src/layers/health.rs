@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 
 use units::{Duration, Instant, Op, Sectors};
 
+use crate::buffers::Buffers;
 use crate::disk::{Completion, Disk, Failure, Job, Tag, Waker};
 use crate::layers::forward;
 use crate::layers::reopen::ReopenRequest;
@@ -117,7 +118,10 @@ impl HealthMonitor {
             let (tag, failure) = (in_flight.tag, Failure::Offline);
             self.record_failure(&in_flight, failure);
             self.given_up.push(tag);
-            self.refused.push_back((Completion { tag, result: Err(failure), delay: None }, now));
+            // The device may yet use the buffers.
+            let data = Buffers::default();
+            let result = Err(failure);
+            self.refused.push_back((Completion { tag, result, data, delay: None }, now));
         }
         assert!(self.in_flight.is_empty(), "all have been answered");
     }
@@ -186,6 +190,12 @@ impl HealthMonitor {
         }
     }
 
+    /// Fails a job without sending it to the disk.
+    pub fn refuse(&mut self, job: Job, failure: Failure, now: Instant) {
+        self.health.refused += 1;
+        self.refused.push_back((job.failed(failure), now));
+    }
+
     fn record_failure(&mut self, in_flight: &InFlight, failure: Failure) {
         if in_flight.op == Op::Read {
             self.health.read_failures += 1;
@@ -214,9 +224,7 @@ impl Disk for HealthMonitor {
             return self.held.push(job);
         }
         if let Some(failure) = self.refuses(operation.op) {
-            self.health.refused += 1;
-            self.refused.push_back((Completion { tag, result: Err(failure), delay: None }, now));
-            return;
+            return self.refuse(job, failure, now);
         }
         self.in_flight.push(InFlight { tag, op: operation.op, fua: operation.fua, since: now });
         self.disk.submit(job, now);

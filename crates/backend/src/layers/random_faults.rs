@@ -72,13 +72,12 @@ impl RandomFaults {
             self.failing.push(job.tag);
             self.disk.submit(job, now);
         } else {
-            self.fail(&job, Failure::Io, now);
+            self.fail(job, Failure::Io, now);
         }
     }
 
-    fn fail(&mut self, job: &Job, failure: Failure, now: Instant) {
-        let finished = Completion { tag: job.tag, result: Err(failure), delay: None };
-        self.failed.push_back((finished, now));
+    fn fail(&mut self, job: Job, failure: Failure, now: Instant) {
+        self.failed.push_back((job.failed(failure), now));
     }
 }
 
@@ -89,7 +88,7 @@ impl Disk for RandomFaults {
     fn submit(&mut self, job: Job, now: Instant) {
         self.commands = self.commands.saturating_add(1);
         if self.rates.vanish_after.is_some_and(|last| self.commands > last) {
-            self.fail(&job, Failure::Offline, now);
+            self.fail(job, Failure::Offline, now);
         } else if self.rng.chance(self.rates.stall) {
             self.stalled.push_back((now + self.rates.stall_for, job));
         } else {
@@ -155,6 +154,7 @@ mod tests {
         let extent = Extent::new(Lba(tag % 64), Sectors(1));
         let data = if op == Op::Write { vec![fill; 512] } else { Vec::new() };
         let operation = Operation { op, extent, fua: false };
+        let data = data.into();
         disk.submit(Job { tag: Tag(tag), operation, data, no_hole: false }, Instant::ZERO);
     }
 

@@ -13,7 +13,7 @@ use crate::layers::forward;
 pub enum FaultKind {
     /// The command fails without any effect.
     Fails(Failure),
-    /// The command is held until the faults are lifted, and starts then.
+    /// The command is held until no fault stalls commands, and starts then.
     Stalls,
 }
 
@@ -53,8 +53,17 @@ impl FaultScript {
 
     /// Removes all faults. Stalled commands start.
     pub fn lift(&self) {
+        self.lift_where(|_| true);
+    }
+
+    /// Removes the faults that stall commands, which start. The others stay.
+    pub fn lift_stalls(&self) {
+        self.lift_where(|kind| kind == FaultKind::Stalls);
+    }
+
+    fn lift_where(&self, is_lifted: impl Fn(FaultKind) -> bool) {
         let mut state = self.state();
-        state.faults.clear();
+        state.faults.retain(|fault| !is_lifted(fault.kind));
         let waker = state.waker.clone();
         drop(state);
         if let Some(waker) = waker {
@@ -78,8 +87,9 @@ impl FaultScript {
         Some(fault.kind)
     }
 
-    fn are_lifted(&self) -> bool {
-        self.state().faults.is_empty()
+    /// Whether no command stalls.
+    fn stalls_none(&self) -> bool {
+        self.state().faults.iter().all(|fault| fault.kind != FaultKind::Stalls)
     }
 }
 
@@ -107,8 +117,7 @@ impl Disk for ScriptedFaults {
             None => self.disk.submit(job, now),
             Some(FaultKind::Stalls) => self.stalled.push(job),
             Some(FaultKind::Fails(failure)) => {
-                let finished = Completion { tag: job.tag, result: Err(failure), delay: None };
-                self.failed.push_back((finished, now));
+                self.failed.push_back((job.failed(failure), now));
             }
         }
     }
@@ -124,7 +133,7 @@ impl Disk for ScriptedFaults {
     }
 
     fn reap(&mut self, now: Instant) -> Option<Completion> {
-        if !self.stalled.is_empty() && self.faults.are_lifted() {
+        if !self.stalled.is_empty() && self.faults.stalls_none() {
             for job in self.stalled.drain(..) {
                 self.disk.submit(job, now);
             }

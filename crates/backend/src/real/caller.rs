@@ -15,8 +15,11 @@ use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use units::{Extent, Lba, Op, Operation, SECTOR_BYTES, Sectors};
 
 use super::open::RealOptions;
+use crate::buffers::Buffers;
 use crate::device::{AlignedBuffer, DeviceInfo, MEMORY_ALIGN, WriteCache, WriteCacheUse};
 use crate::disk::{Failure, Job};
+use crate::limits::PARTS_MAX;
+use crate::vectored;
 
 /// The zeroes that are written at a time where the file system or device cannot zero.
 const FILL: Sectors = Sectors(2_048);
@@ -57,7 +60,9 @@ impl Open {
         let RealOptions { buffered, write_cache, .. } = opening;
         let block = facts.logical_sector.sectors_floor();
         let block = if buffered { Sectors(1) } else { block };
-        let (memory_align, sysfs) = (facts.memory_align, facts.sysfs.clone());
+        // The page cache takes any address.
+        let memory_align = if buffered { 1 } else { facts.memory_align };
+        let sysfs = facts.sysfs.clone();
         let flushes = match &cache {
             Some(cache) => cache.needs_flush(),
             None => write_cache == WriteCacheUse::Flushed,
@@ -78,9 +83,15 @@ impl Open {
         self.blocks(extent) != extent
     }
 
-    /// Whether these bytes are aligned for direct access.
-    pub(super) fn suits(&self, memory: &[u8]) -> bool {
-        memory.as_ptr().align_offset(self.memory_align) == 0
+    /// Whether the kernel can transfer the extent from or to these buffers where they are: each has
+    /// capacity for its part, is aligned for direct access and holds whole blocks.
+    pub(super) fn suits(&self, extent: Extent, data: &Buffers) -> bool {
+        data.count() <= PARTS_MAX
+            && data.parts(extent).all(|(part, bytes)| {
+                bytes.capacity() >= part.len.bytes_usize()
+                    && bytes.as_ptr().align_offset(self.memory_align) == 0
+                    && !self.splits_blocks(part)
+            })
     }
 
     /// Classifies an error; [`Failure::Offline`] if the device has been removed.
@@ -108,13 +119,12 @@ impl Caller {
         Self { open, memory: AlignedBuffer::new(0, MEMORY_ALIGN) }
     }
 
-    /// Executes a job, and returns the bytes that it read, or its buffer.
-    pub(super) fn carry_out(&mut self, job: &mut Job) -> Result<Vec<u8>, Failure> {
+    /// Executes a job. What it reads is in its buffers then.
+    pub(super) fn carry_out(&mut self, job: &mut Job) -> Result<(), Failure> {
         let Operation { op, extent, fua } = job.operation;
-        let mut data = core::mem::take(&mut job.data);
         let done = match op {
-            Op::Read => self.read_into(extent, &mut data),
-            Op::Write => self.write(extent, &data, fua),
+            Op::Read => self.read_into(extent, &mut job.data),
+            Op::Write => self.write(extent, &job.data, fua),
             Op::Flush => self.open.file.sync_data(),
             Op::Seek => Ok(()),
             Op::Trim | Op::WriteZeroes => {
@@ -123,27 +133,41 @@ impl Caller {
                 zeroed.and_then(|()| if fua { self.open.file.sync_data() } else { Ok(()) })
             }
         };
-        done.map(|()| data).map_err(|error| self.open.failure(&error))
+        done.map_err(|error| self.open.failure(&error))
     }
 
     pub(super) fn read(&mut self, extent: Extent) -> Result<Vec<u8>, Failure> {
-        let mut data = Vec::new();
+        let mut data = Buffers::default();
         let read = self.read_into(extent, &mut data);
-        read.map(|()| data).map_err(|error| self.open.failure(&error))
+        read.map(|()| data.into_bytes()).map_err(|error| self.open.failure(&error))
     }
 
-    fn read_into(&mut self, extent: Extent, data: &mut Vec<u8>) -> io::Result<()> {
+    fn read_into(&mut self, extent: Extent, data: &mut Buffers) -> io::Result<()> {
+        data.prepare(extent);
+        if self.open.suits(extent, data) {
+            return vectored::read(&self.open.file, extent, data);
+        }
         let blocks = self.open.blocks(extent);
         let bytes = blocks.len.bytes_usize();
         self.reach(bytes);
         let memory = self.memory.bytes(bytes);
         self.open.file.read_exact_at(memory, at(blocks))?;
-        data.clear();
-        data.extend_from_slice(&self.memory.bytes(bytes)[within(blocks, extent)]);
+        data.scatter(extent, &self.memory.bytes(bytes)[within(blocks, extent)]);
         Ok(())
     }
 
-    fn write(&mut self, extent: Extent, data: &[u8], fua: bool) -> io::Result<()> {
+    fn write(&mut self, extent: Extent, data: &Buffers, fua: bool) -> io::Result<()> {
+        let (flushes, forced) = (fua && self.open.flushes, fua && !self.open.flushes);
+        if self.open.suits(extent, data) {
+            vectored::write(&self.open.file, extent, data, forced)?;
+        } else {
+            self.write_copied(extent, data, forced)?;
+        }
+        if flushes { self.open.file.sync_data() } else { Ok(()) }
+    }
+
+    /// Writes from the aligned buffer, which has room for the rest of the blocks.
+    fn write_copied(&mut self, extent: Extent, data: &Buffers, forced: bool) -> io::Result<()> {
         let blocks = self.open.blocks(extent);
         let bytes = blocks.len.bytes_usize();
         self.reach(bytes);
@@ -151,12 +175,8 @@ impl Caller {
             self.read_edges(blocks)?;
         }
         let memory = self.memory.bytes(bytes);
-        memory[within(blocks, extent)].copy_from_slice(data);
-        if fua && self.open.flushes {
-            self.open.file.write_all_at(memory, at(blocks))?;
-            return self.open.file.sync_data();
-        }
-        if fua {
+        data.gather(extent, &mut memory[within(blocks, extent)]);
+        if forced {
             return write_through(&self.open.file, memory, at(blocks));
         }
         self.open.file.write_all_at(memory, at(blocks))
@@ -214,7 +234,7 @@ impl Caller {
         let mut rest = extent;
         while !rest.is_empty() {
             let (piece, tail) = rest.split_at(FILL.min(rest.len));
-            self.write(piece, &vec![0; piece.len.bytes_usize()], false)?;
+            self.write(piece, &vec![0; piece.len.bytes_usize()].into(), false)?;
             rest = tail;
         }
         Ok(())

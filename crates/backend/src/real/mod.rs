@@ -45,6 +45,8 @@ use crate::emulated::store::allocation_of;
 /// Threads beside io_uring, for commands of several system calls.
 const WORKERS_BESIDE: u32 = 4;
 /// Shorter transfers are copied to or from registered memory: cheaper than mapping the request's.
+/// So are lists whose buffers are shorter on average, each of which is mapped on its own: 32 of
+/// 4 KiB cost 1.03 to 1.22 of the copy in processor time (`cargo bench --bench gather`).
 const COPY_MAX: Sectors = Sectors(64);
 
 /// A real disk.
@@ -188,34 +190,32 @@ impl RealDisk {
         let ring = self.ring.as_mut()?;
         let (mut flight, how) = ring.reap()?;
         let (tag, extent, blocks) = (flight.job.tag, flight.job.operation.extent, flight.blocks);
-        let mut data = core::mem::take(&mut flight.job.data);
         if flight.does == Does::Read
             && how.is_ok()
             && let Some(memory) = flight.memory.bytes(blocks.len)
         {
-            data.clear();
-            data.extend_from_slice(&memory[within(blocks, extent)]);
+            flight.job.data.scatter(extent, &memory[within(blocks, extent)]);
         }
-        let data = ring.keep(flight.memory).unwrap_or(data);
-        let result = how.map(|()| data).map_err(|error| self.open.failure(&error));
-        Some(Completion { tag, result, delay: None })
+        let data = ring.keep(flight.memory).unwrap_or(flight.job.data);
+        let result = how.map_err(|error| self.open.failure(&error));
+        Some(Completion { tag, result, data, delay: None })
     }
 }
 
-/// The job with its buffer: its own, if it is long and aligned.
+/// The job with its memory: its own buffers, if they are long and aligned.
 fn flight(open: &Open, ring: &mut Ring, does: Does, blocks: Extent, mut job: Job) -> Flight {
     if does == Does::Flush {
         return Flight::new(job, does, blocks, Memory::None);
     }
     let bytes = blocks.len.bytes_usize();
-    let whole = blocks == job.operation.extent && blocks.len > COPY_MAX;
-    if whole && job.data.capacity() >= bytes && open.suits(&job.data) {
-        let data = core::mem::take(&mut job.data);
-        return Flight::new(job, does, blocks, Memory::Payload(data));
+    let is_long = blocks.len.0 > COPY_MAX.0 * job.data.count() as u64;
+    if is_long && blocks == job.operation.extent && open.suits(blocks, &job.data) {
+        let memory = ring.payload(core::mem::take(&mut job.data));
+        return Flight::new(job, does, blocks, memory);
     }
     let mut memory = ring.memory(bytes);
     if let (Does::Write { .. }, Some(memory)) = (does, memory.bytes(blocks.len)) {
-        memory.copy_from_slice(&job.data);
+        job.data.gather(blocks, memory);
     }
     Flight::new(job, does, blocks, memory)
 }
@@ -229,8 +229,7 @@ impl Disk for RealDisk {
         let (op, extent) = (job.operation.op, job.operation.extent);
         let inside = op == Op::Flush || extent.end().0 <= self.capacity.0;
         assert!(inside, "the extent lies inside the disk");
-        let expected = if op == Op::Write { extent.len.bytes_usize() } else { 0 };
-        assert_eq!(job.data.len(), expected, "a write brings its data, nothing else brings any");
+        assert!(job.data.fit(job.operation), "a write brings its data, nothing else brings any");
         assert!(self.begun.len() + self.waiting.len() < self.depth, "a worker is free");
         self.now = now;
         let claim = self.claim(&job);

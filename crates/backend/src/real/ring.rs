@@ -20,8 +20,10 @@ use rustix::io::{Errno, ReadWriteFlags};
 use units::{Extent, SECTOR_BYTES, Sectors};
 
 use super::caller::Open;
+use crate::buffers::{Buffers, Part};
 use crate::device::{AlignedBuffer, MEMORY_ALIGN};
 use crate::disk::Job;
+use crate::limits::PARTS_MAX;
 
 /// The size of a registered buffer. There is one per unit of queue depth: few enough for the limit
 /// on locked memory of an unprivileged process (8 MiB by default; the depth is at most 32).
@@ -58,8 +60,32 @@ pub(super) enum Memory {
     /// Registered with the kernel, by this index.
     Slot(u16, AlignedBuffer),
     Own(AlignedBuffer),
-    /// The request's; for a read, spare capacity.
-    Payload(Vec<u8>),
+    /// The job's; for a read, spare capacity. With room for what describes a list to the kernel.
+    Payload(Buffers, Vec<IoVec>),
+}
+
+/// The kernel's `struct iovec`. The address is a number, so that a thread can hand a flight on.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct IoVec {
+    base: usize,
+    len: usize,
+}
+
+/// The parts of a list behind its first `skip` bytes.
+fn describe(parts: &mut [Part], mut skip: usize, vector: &mut Vec<IoVec>) {
+    vector.clear();
+    for part in parts {
+        let all = part.len.bytes_usize();
+        assert!(all <= part.bytes.capacity(), "a transfer fits its buffer");
+        let from = skip.min(all);
+        skip -= from;
+        if from < all {
+            let base = part.bytes.as_mut_ptr().wrapping_add(from).expose_provenance();
+            vector.push(IoVec { base, len: all - from });
+        }
+    }
+    assert!(vector.len() <= PARTS_MAX, "longer lists are copied");
 }
 
 impl Memory {
@@ -67,16 +93,16 @@ impl Memory {
     pub(super) fn bytes(&mut self, len: Sectors) -> Option<&mut [u8]> {
         match self {
             Self::Slot(_, aligned) | Self::Own(aligned) => Some(aligned.bytes(len.bytes_usize())),
-            Self::None | Self::Payload(_) => None,
+            Self::None | Self::Payload(..) => None,
         }
     }
 
-    /// The address of `len` bytes or of capacity for them.
+    /// The address of `len` bytes or of capacity for them; none for a list.
     fn start(&mut self, len: usize) -> *mut u8 {
         match self {
-            Self::None => core::ptr::null_mut(),
+            Self::None | Self::Payload(Buffers::List(_), _) => core::ptr::null_mut(),
             Self::Slot(_, aligned) | Self::Own(aligned) => aligned.bytes(len).as_mut_ptr(),
-            Self::Payload(data) => {
+            Self::Payload(Buffers::One(data), _) => {
                 assert!(len <= data.capacity(), "a transfer fits its buffer");
                 data.as_mut_ptr()
             }
@@ -99,6 +125,16 @@ impl Flight {
         let start = self.memory.start(all).wrapping_add(self.moved);
         let forced = ReadWriteFlags::DSYNC.bits().cast_signed();
         let flags = if self.does == (Does::Write { forced: true }) { forced } else { 0 };
+        if let Memory::Payload(Buffers::List(parts), vector) = &mut self.memory {
+            describe(parts, self.moved, vector);
+            let count = u32::try_from(vector.len()).expect("lists are bounded");
+            let vector = vector.as_ptr().cast();
+            return if self.does == Does::Read {
+                opcode::Readv::new(file, vector, count).offset(at).build()
+            } else {
+                opcode::Writev::new(file, vector, count).offset(at).rw_flags(flags).build()
+            };
+        }
         match (self.does, slot) {
             (Does::Flush, _) => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
             (Does::Read, Some(slot)) => {
@@ -136,11 +172,13 @@ impl Flight {
             };
             return (moved == 0).then(|| Err(end.into()));
         }
-        if let (Does::Read, Memory::Payload(data)) = (self.does, &mut self.memory) {
-            // SAFETY: `start` has checked that the buffer has capacity for `all` bytes, and the
-            // kernel has reported that it wrote that many from the beginning; it no longer accesses
-            // the buffer.
-            unsafe { data.set_len(all) };
+        if let (Does::Read, Memory::Payload(data, _)) = (self.does, &mut self.memory) {
+            for (part, bytes) in data.parts_mut(self.blocks) {
+                // SAFETY: `start` and `describe` have checked that the buffer has capacity for its
+                // part, and the kernel has reported that it wrote the whole of each part from its
+                // beginning; it no longer accesses the buffers.
+                unsafe { bytes.set_len(part.len.bytes_usize()) };
+            }
         }
         Some(Ok(()))
     }
@@ -157,6 +195,8 @@ pub(super) struct Ring {
     slots: Vec<(u16, AlignedBuffer)>,
     /// Buffers for transfers longer than a slot, each as long as the longest so far.
     spares: Vec<AlignedBuffer>,
+    /// What describes lists to the kernel, between two flights.
+    vectors: Vec<Vec<IoVec>>,
     registered: bool,
 }
 
@@ -175,6 +215,8 @@ impl Ring {
             opcode::Write::CODE,
             opcode::ReadFixed::CODE,
             opcode::WriteFixed::CODE,
+            opcode::Readv::CODE,
+            opcode::Writev::CODE,
             opcode::Fsync::CODE,
         ];
         if !codes.iter().all(|code| probe.is_supported(*code)) {
@@ -186,8 +228,8 @@ impl Ring {
         let slots = if registered { (0..).zip(slots).collect() } else { Vec::new() };
         let flights = (0..depth).map(|_| None).collect();
         let free = (0..depth).rev().collect();
-        let (open, spares) = (Arc::clone(open), Vec::new());
-        Ok(Self { kernel, open, flights, free, slots, spares, registered })
+        let (open, spares, vectors) = (Arc::clone(open), Vec::new(), Vec::new());
+        Ok(Self { kernel, open, flights, free, slots, spares, vectors, registered })
     }
 
     /// Whether the buffers of short transfers are registered.
@@ -206,12 +248,24 @@ impl Ring {
         Memory::Own(spare.unwrap_or_else(|| AlignedBuffer::new(bytes, MEMORY_ALIGN)))
     }
 
-    /// Takes a buffer back from an ended flight; a request's own is returned.
-    pub(super) fn keep(&mut self, memory: Memory) -> Option<Vec<u8>> {
+    /// The memory of a flight that uses its job's buffers.
+    pub(super) fn payload(&mut self, data: Buffers) -> Memory {
+        let is_list = matches!(data, Buffers::List(_));
+        let vector = if is_list { self.vectors.pop() } else { None };
+        Memory::Payload(data, vector.unwrap_or_default())
+    }
+
+    /// Takes a buffer back from an ended flight; a job's own are returned.
+    pub(super) fn keep(&mut self, memory: Memory) -> Option<Buffers> {
         match memory {
             Memory::Slot(slot, aligned) => self.slots.push((slot, aligned)),
             Memory::Own(aligned) => self.spares.push(aligned),
-            Memory::Payload(data) => return Some(data),
+            Memory::Payload(data, vector) => {
+                if matches!(data, Buffers::List(_)) {
+                    self.vectors.push(vector);
+                }
+                return Some(data);
+            }
             Memory::None => {}
         }
         None
@@ -225,9 +279,10 @@ impl Ring {
         let index = self.free.pop().expect("no more is in flight than the ring was made for");
         let flight = self.flights[index].insert(flight);
         let entry = flight.entry(&self.open.file).user_data(index as u64);
-        // SAFETY: the entry's memory belongs to the flight, which stays in `flights` until its
-        // completion is reaped, or outlives the ring: it is neither freed nor accessed meanwhile.
-        // The bytes of a `Vec` do not move with it. `self.open` keeps the file open.
+        // SAFETY: the entry's memory, and what describes a list, belong to the flight, which stays
+        // in `flights` until its completion is reaped, or outlives the ring: they are neither freed
+        // nor accessed meanwhile. The items of a `Vec` do not move with it; an `IoVec` has the
+        // layout of iovec. `self.open` keeps the file open.
         let pushed = unsafe { self.kernel.submission().push(&entry) };
         pushed.expect("the queue has an entry for each flight");
     }
@@ -327,8 +382,9 @@ mod tests {
     fn flight(does: Does) -> Flight {
         let blocks = Extent::new(Lba(8), Sectors(4));
         let operation = Operation { op: Op::Read, extent: blocks, fua: false };
-        let job = Job { tag: Tag(1), operation, data: Vec::new(), no_hole: false };
-        Flight::new(job, does, blocks, Memory::Payload(Vec::with_capacity(2_048)))
+        let job = Job { tag: Tag(1), operation, data: Buffers::default(), no_hole: false };
+        let memory = Memory::Payload(Vec::with_capacity(2_048).into(), Vec::new());
+        Flight::new(job, does, blocks, memory)
     }
 
     /// The outcomes of these results, in order.
@@ -349,5 +405,21 @@ mod tests {
         assert_eq!(outcomes(&mut flight(forced), &[0]), [Some(Err(io::ErrorKind::WriteZero))]);
         let full = -Errno::NOSPC.raw_os_error();
         assert_eq!(outcomes(&mut flight(forced), &[full]), [Some(Err(io::ErrorKind::StorageFull))]);
+    }
+
+    #[test]
+    fn a_list_that_was_cut_short_goes_on_in_the_middle_of_a_part() {
+        let part = |len| Part { len: Sectors(len), bytes: vec![0; Sectors(len).bytes_usize()] };
+        let mut parts = [part(1), part(2), part(3)];
+        let at: Vec<_> = parts.iter().map(|part| part.bytes.as_ptr().addr()).collect();
+        let mut vector = Vec::new();
+        let mut rest = |skip| {
+            describe(&mut parts, skip, &mut vector);
+            vector.iter().map(|part| (part.base, part.len)).collect::<Vec<_>>()
+        };
+        assert_eq!(rest(0), [(at[0], 512), (at[1], 1_024), (at[2], 1_536)]);
+        assert_eq!(rest(512), [(at[1], 1_024), (at[2], 1_536)]);
+        assert_eq!(rest(700), [(at[1] + 188, 836), (at[2], 1_536)]);
+        assert_eq!(rest(3_071), [(at[2] + 1_535, 1)]);
     }
 }

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use units::{Bytes, Lba, Operation};
 
 use super::*;
+use crate::buffers::{Buffers, Part};
 use crate::device::WriteCacheUse;
 
 const SECTORS: u64 = 4_096;
@@ -86,12 +87,12 @@ impl Driven {
         op: Op,
         extent: Extent,
         (fua, no_hole): (bool, bool),
-        data: Vec<u8>,
+        data: impl Into<Buffers>,
     ) -> Tag {
         self.tag += 1;
         self.outstanding += 1;
         let (tag, operation) = (Tag(self.tag), Operation { op, extent, fua });
-        self.disk.submit(Job { tag, operation, data, no_hole }, Instant::ZERO);
+        self.disk.submit(Job { tag, operation, data: data.into(), no_hole }, Instant::ZERO);
         tag
     }
 
@@ -124,7 +125,7 @@ impl Driven {
         let tag = self.submit(op, extent, how, data);
         let finished = self.reap();
         assert_eq!(finished.tag, tag);
-        finished.result
+        finished.into_bytes()
     }
 }
 
@@ -296,9 +297,104 @@ fn requests_of_all_lengths_that_are_under_way_at_once_are_each_their_own() {
             .collect();
         driven.submit(Op::Flush, extent(0, 0), (false, false), Vec::new());
         for _ in 0..=places.len() {
-            let Completion { tag, result, .. } = driven.reap();
-            let Some(place) = expected.get(&tag) else { continue };
-            assert!(result == Ok(numbered(*place)), "{place:?} reads otherwise");
+            let completion = driven.reap();
+            let Some(place) = expected.get(&completion.tag) else { continue };
+            assert!(completion.into_bytes() == Ok(numbered(*place)), "{place:?} reads otherwise");
+        }
+    }
+}
+
+/// A buffer whose bytes begin on a multiple of 4 KiB, as direct access may want it.
+fn aligned(len: Sectors) -> Vec<u8> {
+    let mut others = Vec::new();
+    for _ in 0..100_000 {
+        // Not a multiple of the alignment: the next one begins elsewhere.
+        let bytes = Vec::<u8>::with_capacity(len.bytes_usize() + 16);
+        if bytes.as_ptr().align_offset(4_096) == 0 {
+            return bytes;
+        }
+        others.push(bytes);
+    }
+    panic!("none of {} buffers is aligned", others.len());
+}
+
+/// Lists of short buffers, which io_uring copies, and of long ones, which it does not.
+const SPLITS: [[u64; 2]; 2] = [[8, 24], [80, 176]];
+
+/// An aligned list for `place` whose parts have these lengths in turn.
+fn aligned_list(place: Extent, lengths: [u64; 2]) -> Buffers {
+    let (mut parts, mut rest) = (Vec::new(), place);
+    while !rest.is_empty() {
+        let len = Sectors(lengths[parts.len() % 2]).min(rest.len);
+        parts.push(Part { len, bytes: aligned(len) });
+        rest = rest.split_at(len).1;
+    }
+    Buffers::List(parts)
+}
+
+#[test]
+fn an_aligned_list_is_transferred_into_its_buffers_and_so_is_another() {
+    let cases = SPLITS.into_iter().flat_map(|lengths| ways().map(move |way| (lengths, way)));
+    for (lengths, opening) in cases {
+        let (_dir, path) = scratch(SECTORS);
+        let mut driven = Driven::new(disk(&path, 8, opening));
+        let place = extent(8, 256);
+        let mut data = aligned_list(place, lengths);
+        for (part, bytes) in data.parts_mut(place) {
+            bytes.extend(numbered(part));
+        }
+        assert!(driven.disk.open.suits(place, &data), "each part is aligned, and has whole blocks");
+        let tag = driven.submit(Op::Write, place, (true, false), data);
+        let done = driven.reap();
+        assert_eq!((done.tag, done.result), (tag, Ok(())));
+        assert!(done.into_bytes() == Ok(numbered(place)), "the buffers come back");
+        let data = aligned_list(place, lengths);
+        let addresses = |data: &Buffers| -> Vec<_> {
+            data.parts(place).map(|(_, bytes)| bytes.as_ptr().addr()).collect()
+        };
+        let at = addresses(&data);
+        driven.submit(Op::Read, place, (false, false), data);
+        let read = driven.reap();
+        assert_eq!(addresses(&read.data), at, "the buffers are the same");
+        assert!(read.into_bytes() == Ok(numbered(place)));
+        let split = Buffers::List(vec![
+            Part { len: Sectors(4), bytes: aligned(Sectors(4)) },
+            Part { len: Sectors(252), bytes: aligned(Sectors(252)) },
+        ]);
+        assert!(!driven.disk.open.suits(place, &split), "a part ends within a block");
+        driven.submit(Op::Read, place, (false, false), split);
+        assert!(driven.reap().into_bytes() == Ok(numbered(place)));
+    }
+}
+
+#[test]
+fn the_buffers_of_a_write_that_the_system_fails_come_back() {
+    for opening in ways() {
+        let (_dir, path) = scratch(SECTORS);
+        // No file that is open for reading takes a write.
+        let (file, facts) = open::open(&path, opening).expect("it is ours alone");
+        drop(file);
+        let file = File::open(&path).expect("it can be read");
+        let disk = RealDisk::serve(file, &facts, (opening, None)).expect("threads");
+        let mut driven = Driven::new(disk);
+        let cases = [(16, None), (256, Some(SPLITS[0])), (256, Some(SPLITS[1])), (256, None)];
+        for (len, lengths) in cases {
+            let place = extent(8, len);
+            let mut data = if let Some(lengths) = lengths {
+                aligned_list(place, lengths)
+            } else {
+                Buffers::List(vec![
+                    Part { len: Sectors(1), bytes: Vec::new() },
+                    Part { len: Sectors(len - 1), bytes: Vec::new() },
+                ])
+            };
+            for (part, bytes) in data.parts_mut(place) {
+                bytes.extend(numbered(part));
+            }
+            driven.submit(Op::Write, place, (false, false), data);
+            let failed = driven.reap();
+            assert_eq!(failed.result, Err(Failure::Io));
+            assert!(failed.data.into_bytes() == numbered(place), "{len} sectors come back");
         }
     }
 }

@@ -97,7 +97,7 @@ fn work(mut caller: Caller, shared: &Shared) {
         };
         drop(queue);
         let result = caller.carry_out(&mut job);
-        let finished = Completion { tag: job.tag, result, delay: None };
+        let finished = Completion { tag: job.tag, result, data: job.data, delay: None };
         let mut done = lock(&shared.done);
         // A driver that was woken and has not reaped yet takes this one too.
         let is_first = done.finished.is_empty();

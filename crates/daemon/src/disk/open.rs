@@ -235,7 +235,7 @@ fn open_real(
 mod tests {
     use std::os::unix::fs::FileExt;
 
-    use backend::{Job, Tag};
+    use backend::{Buffers, Job, Tag};
     use config::Retention;
     use units::{Duration, Extent, Instant, Lba, Operation, SECTOR_BYTES, Sectors};
 
@@ -279,7 +279,7 @@ io_uring = false
 
     fn write(disk: &mut dyn Disk) {
         let operation = Operation::write(BLOCK);
-        let data = vec![7; BLOCK.len.bytes_usize()];
+        let data = vec![7; BLOCK.len.bytes_usize()].into();
         disk.submit(Job { tag: Tag(1), operation, data, no_hole: false }, Instant::ZERO);
         disk.start();
         let done = std::iter::repeat_with(|| {
@@ -324,7 +324,7 @@ io_uring = false
         let mut opened = opened.expect("the backends open");
         let operation = Operation::read(Extent::new(Lba(0), Sectors(2_048)));
         for disk in &mut opened {
-            let job = Job { tag: Tag(1), operation, data: Vec::new(), no_hole: false };
+            let job = Job { tag: Tag(1), operation, data: Buffers::default(), no_hole: false };
             disk.submit(job, Instant::ZERO);
         }
         let mut last = Instant::ZERO;
@@ -378,7 +378,7 @@ io_uring = false
             let plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("a good config");
             let mut disk = open_backend(&plan, &plan.disks[0]).expect("in memory").disk;
             let operation = Operation::read(Extent::new(Lba(1 << 30), Sectors(8)));
-            let job = Job { tag: Tag(1), operation, data: Vec::new(), no_hole: false };
+            let job = Job { tag: Tag(1), operation, data: Buffers::default(), no_hole: false };
             disk.submit(job, Instant::ZERO);
             disk.next_event().expect("a command is in the drive").since(Instant::ZERO)
         };

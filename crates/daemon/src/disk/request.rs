@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::SyncSender;
 
-use backend::Failure;
+use backend::{Failure, Part};
 use engine::limits::DEPTH_MAX;
 use engine::{Command, Destage, Purpose, SegmentId, VolumeId};
 use nbd::{ClientRequestId, Transport};
@@ -110,10 +110,15 @@ fn moves_whole_buffer(request: &DiskRequest, command: &Command) -> bool {
 }
 
 /// The buffer that `command`, a piece of one request, writes from, or reads into. A request of one
-/// command gives its own buffer away; a longer one is copied piece by piece.
+/// command gives its own buffer away until the command completes; a longer one is copied piece by
+/// piece.
 pub(crate) fn payload(request: &mut DiskRequest, command: &Command) -> Vec<u8> {
     if moves_whole_buffer(request, command) {
-        return core::mem::take(&mut request.data);
+        let mut data = core::mem::take(&mut request.data);
+        if command.operation.op == Op::Read {
+            data.clear();
+        }
+        return data;
     }
     let mut data = Vec::new();
     append(request, command, &mut data);
@@ -151,39 +156,63 @@ fn extract(request: &mut DiskRequest, piece: &Command, data: &[u8]) {
     request.data[start..start + data.len()].copy_from_slice(data);
 }
 
-/// The buffers of commands that cover several requests. Kept between two commands, so that none is
-/// allocated for each.
+/// What commands that cover several requests need between two of them, so that none is allocated
+/// for each: lists, and the buffers of pieces that are not a whole request. A stream's commands may
+/// begin and end within a request.
 #[derive(Debug, Default)]
-pub(crate) struct GatherBuffers(Vec<Vec<u8>>);
-
-impl GatherBuffers {
-    /// The buffer of a command whose pieces are `pieces`, of requests that `request` finds.
-    pub(crate) fn payload<'a>(
-        &mut self,
-        pieces: impl Iterator<Item = Command>,
-        request: impl Fn(u64) -> &'a DiskRequest,
-    ) -> Vec<u8> {
-        let mut data = self.0.pop().unwrap_or_default();
-        data.clear();
-        pieces.for_each(|piece| append(request(piece.request.0), &piece, &mut data));
-        data
-    }
-
-    /// Takes the buffer of a completed command back.
-    pub(crate) fn put_back(&mut self, data: Vec<u8>) {
-        debug_assert!(self.0.len() < DEPTH_MAX as usize, "a buffer is a command's");
-        self.0.push(data);
-    }
+pub(crate) struct GatherBuffers {
+    lists: Vec<Vec<Part>>,
+    of_pieces: Vec<Vec<u8>>,
 }
 
-/// Divides what a command read among its pieces: stores the part of `piece`, and leaves the rest.
-pub(crate) fn split(request: &mut DiskRequest, piece: &Command, data: &mut &[u8]) {
-    if piece.operation.op != Op::Read {
-        return;
+impl GatherBuffers {
+    /// An empty list.
+    pub(crate) fn list(&mut self) -> Vec<Part> {
+        self.lists.pop().unwrap_or_default()
     }
-    let (part, rest) = data.split_at(piece.operation.extent.len.bytes_usize());
-    extract(request, piece, part);
-    *data = rest;
+
+    /// Takes the list of a completed command back.
+    pub(crate) fn keep(&mut self, list: Vec<Part>) {
+        debug_assert!(list.is_empty(), "the requests have their buffers");
+        debug_assert!(self.lists.len() < DEPTH_MAX as usize, "a list is a command's");
+        self.lists.push(list);
+    }
+
+    /// What `piece` of a request transfers: the request's buffer if it is the whole request, else a
+    /// copy.
+    pub(crate) fn take(&mut self, request: &mut DiskRequest, piece: &Command) -> Part {
+        let len = piece.operation.extent.len;
+        if moves_whole_buffer(request, piece) {
+            return Part { len, bytes: payload(request, piece) };
+        }
+        let mut bytes = self.of_pieces.pop().unwrap_or_default();
+        append(request, piece, &mut bytes);
+        Part { len, bytes }
+    }
+
+    /// Gives a request its buffer back, and what it has read. After a failure it has its bytes to
+    /// write again, and no bytes read.
+    pub(crate) fn put_back(
+        &mut self,
+        request: &mut DiskRequest,
+        piece: &Command,
+        (part, succeeded): (Part, bool),
+    ) {
+        let mut bytes = part.bytes;
+        if !succeeded && piece.operation.op == Op::Read {
+            bytes.clear();
+        }
+        if moves_whole_buffer(request, piece) {
+            request.data = bytes;
+            return;
+        }
+        if succeeded {
+            extract(request, piece, &bytes);
+        }
+        bytes.clear();
+        debug_assert!(self.of_pieces.len() < 2 * DEPTH_MAX as usize, "a command has two ends");
+        self.of_pieces.push(bytes);
+    }
 }
 
 #[cfg(test)]
@@ -221,31 +250,60 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_gathered_write_has_the_bytes_of_its_requests_in_order() {
-        let requests = [request(Op::Write, 0, 2, 7), request(Op::Write, 2, 3, 8)];
-        let pieces = [piece(0, &requests[0], 1, 1), piece(1, &requests[1], 0, 2)];
-        let mut buffers = GatherBuffers::default();
-        let of = |slot| &requests[usize::try_from(slot).expect("small")];
-        let data = buffers.payload(pieces.into_iter(), of);
-        assert_eq!(data, [vec![7; 512], vec![8; 1_024]].concat());
-        let capacity = data.capacity();
-        buffers.put_back(data);
-        let again = buffers.payload(pieces[1..].iter().copied(), of);
-        assert_eq!((again.len(), again.capacity()), (1_024, capacity), "the buffer is reused");
+    /// The list of a command with these pieces.
+    fn list(buffers: &mut GatherBuffers, of: &mut [DiskRequest], pieces: &[Command]) -> Vec<Part> {
+        let mut list = buffers.list();
+        for piece in pieces {
+            let slot = usize::try_from(piece.request.0).expect("small");
+            list.push(buffers.take(&mut of[slot], piece));
+        }
+        list
+    }
+
+    fn put_back(
+        buffers: &mut GatherBuffers,
+        (of, pieces): (&mut [DiskRequest], &[Command]),
+        (mut list, succeeded): (Vec<Part>, bool),
+    ) {
+        for (piece, part) in pieces.iter().zip(list.drain(..)) {
+            let slot = usize::try_from(piece.request.0).expect("small");
+            buffers.put_back(&mut of[slot], piece, (part, succeeded));
+        }
+        buffers.keep(list);
     }
 
     #[test]
-    fn a_gathered_read_gives_each_request_its_sectors() {
-        let mut requests = [request(Op::Read, 0, 2, 0), request(Op::Read, 2, 3, 0)];
-        let pieces = [piece(0, &requests[0], 1, 1), piece(1, &requests[1], 0, 2)];
-        let data: Vec<u8> = [vec![1; 512], vec![2; 512], vec![3; 512]].concat();
-        let mut rest = data.as_slice();
-        for (request, piece) in requests.iter_mut().zip(&pieces) {
-            split(request, piece, &mut rest);
+    fn a_gathered_write_moves_whole_requests_and_they_have_their_bytes_after_a_failure() {
+        let mut requests = [request(Op::Write, 0, 2, 7), request(Op::Write, 2, 3, 8)];
+        let pieces = [piece(0, &requests[0], 1, 1), piece(1, &requests[1], 0, 3)];
+        let mut buffers = GatherBuffers::default();
+        let at = requests[1].data.as_ptr();
+        for _ in 0..2 {
+            let sent = list(&mut buffers, &mut requests, &pieces);
+            let part = |len, bytes| Part { len: Sectors(len), bytes };
+            assert_eq!(sent, [part(1, vec![7; 512]), part(3, vec![8; 1_536])]);
+            assert_eq!(sent[1].bytes.as_ptr(), at, "a whole request is moved");
+            assert_eq!(requests[0].data, [7; 1_024], "of another a piece is copied");
+            put_back(&mut buffers, (&mut requests, &pieces), (sent, false));
         }
-        assert_eq!(rest, []);
+        assert_eq!((requests[1].data.as_ptr(), &requests[1].data), (at, &vec![8; 1_536]));
+        assert_eq!((buffers.lists.len(), buffers.of_pieces.len()), (1, 1), "they are used again");
+    }
+
+    #[test]
+    fn a_gathered_read_gives_each_request_its_sectors_and_nothing_after_a_failure() {
+        let mut requests = [request(Op::Read, 0, 2, 0), request(Op::Read, 2, 3, 0)];
+        let pieces = [piece(0, &requests[0], 1, 1), piece(1, &requests[1], 0, 3)];
+        let mut buffers = GatherBuffers::default();
+        for succeeded in [false, true] {
+            let mut sent = list(&mut buffers, &mut requests, &pieces);
+            assert!(sent.iter().all(|part| part.bytes.is_empty()), "a read brings no bytes");
+            sent[0].bytes.resize(512, 1);
+            sent[1].bytes.resize(1_536, 2);
+            put_back(&mut buffers, (&mut requests, &pieces), (sent, succeeded));
+            assert!(succeeded || requests.iter().all(|request| request.data.is_empty()));
+        }
         assert_eq!(requests[0].data, [vec![0; 512], vec![1; 512]].concat());
-        assert_eq!(requests[1].data, [vec![2; 512], vec![3; 512], vec![0; 512]].concat());
+        assert_eq!(requests[1].data, vec![2; 1_536]);
     }
 }

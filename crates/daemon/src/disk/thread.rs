@@ -10,9 +10,9 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use backend::{Completion, Disk, Failure, HealthMonitor, Job, Tag};
+use backend::{Completion, Disk, Failure, HealthMonitor};
 use config::DiskIndex;
-use engine::{Action, Command, CommandId, Event, Outcome, Purpose, Request, VolumeId};
+use engine::{Action, Command, CommandId, Event, Purpose, Request, VolumeId};
 use host::{Clock, WakeupMargin};
 use nbd::limits::STATUS_SEGMENTS_MAX;
 use nbd::{Allocation, BlockStatusReply, Errno, Handle, Reply, Segment};
@@ -22,9 +22,7 @@ use super::idle::IdleWait;
 use super::inbox::Inbox;
 use super::message::{Change, Message, StatsDetail};
 use super::read_ahead::HostReadAhead;
-use super::request::{
-    Changed, DiskRequest, GatherBuffers, OpenRequest, Origin, collect, lay_over, payload, split,
-};
+use super::request::{Changed, DiskRequest, GatherBuffers, OpenRequest, Origin, lay_over};
 use super::scheduler::DiskScheduler;
 use super::write_buffer::HostWriteBuffer;
 use crate::observe::observer::{Entered, Observer};
@@ -36,6 +34,7 @@ use crate::slots::Slots;
 
 mod read_ahead;
 mod slow;
+mod transfer;
 mod write_buffer;
 
 /// The longest sleep of a disk's thread without work.
@@ -435,14 +434,13 @@ impl DiskThread {
         match action {
             Action::Issue(command) => {
                 self.note_prefetch(&command);
-                let (data, no_hole) = self.payload(&command);
-                let (tag, operation) = (Tag(command.id.0), command.operation);
+                let job = self.job(&command);
                 if self.in_flight.is_empty() {
                     self.idle = self.idle_until(now);
                 }
                 self.in_flight.push(command);
                 self.observer.issued(&command, self.scheduler.engine.command_pieces(&command), now);
-                self.disk.submit(Job { tag, operation, data, no_hole }, now);
+                self.start_job(job, now);
             }
             Action::Reply(reply) => self.replied(reply, now),
         }
@@ -464,53 +462,11 @@ impl DiskThread {
         let pieces = self.scheduler.engine.command_pieces(&command);
         self.observer.completed(&command, pieces, reported, now);
         let outcome = match command.purpose {
-            Purpose::Prefetch => self.prefetched(completion.result, now),
-            Purpose::Transfer | Purpose::Seek => self.store(&command, completion.result),
+            Purpose::Prefetch => self.prefetched(completion.into_bytes(), now),
+            Purpose::Transfer | Purpose::Seek => self.store(&command, completion),
         };
         self.note_read_ahead(&command, outcome);
         self.scheduler.engine.handle(Event::Completed { command: id, outcome }, now);
-    }
-
-    /// The buffer of a command, and whether its sectors stay allocated.
-    fn payload(&mut self, command: &Command) -> (Vec<u8>, bool) {
-        let pieces = self.scheduler.engine.command_pieces(command);
-        if pieces.len() == 1 {
-            let request = &mut self.requests.get_mut(command.request.0).request;
-            return (payload(request, command), request.no_hole);
-        }
-        let requests = &self.requests;
-        let data = self.gathered.payload(pieces, |slot| &requests.get(slot).request);
-        // Only reads and writes are gathered.
-        (data, false)
-    }
-
-    /// Hands the result of a command to the requests that it covers.
-    fn store(&mut self, command: &Command, result: Result<Vec<u8>, Failure>) -> Outcome {
-        let pieces = self.scheduler.engine.command_pieces(command);
-        match result {
-            Ok(data) if pieces.len() == 1 => {
-                collect(&mut self.requests.get_mut(command.request.0).request, command, data);
-                Outcome::Done
-            }
-            Ok(data) => {
-                let mut rest = data.as_slice();
-                for piece in pieces {
-                    let request = &mut self.requests.get_mut(piece.request.0).request;
-                    split(request, &piece, &mut rest);
-                }
-                self.gathered.put_back(data);
-                Outcome::Done
-            }
-            // The outcome of each request is that of its part, which is issued again.
-            Err(_) if self.scheduler.engine.is_retried_in_parts(command) => Outcome::Failed,
-            Err(failure) => {
-                // A failed movement of the arm is no request's failure: the transfer shows it.
-                for piece in pieces.filter(|piece| piece.purpose == Purpose::Transfer) {
-                    self.requests.get_mut(piece.request.0).failure = Some(failure);
-                }
-                Outcome::Failed
-            }
-        }
     }
 
     /// Answers a request that the engine has completion.

@@ -119,7 +119,7 @@ impl World {
                     let (tag, operation) = (Tag(command.id.0), command.operation);
                     self.commands.insert(command.id.0, command);
                     self.observer.issued(&command, self.engine.command_pieces(&command), now);
-                    let job = Job { tag, operation, data: vec![0; len], no_hole: false };
+                    let job = Job { tag, operation, data: vec![0; len].into(), no_hole: false };
                     self.disk.submit(job, now);
                 }
                 Action::Reply(reply) => {
