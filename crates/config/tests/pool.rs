@@ -70,6 +70,11 @@ fn floor(reserve: u32, limit: u32) -> FloorContract {
     FloorContract { reserve: Share::from_percent(reserve), limit: Share::from_percent(limit) }
 }
 
+fn camera(span: Span) -> PoolStream {
+    let requested = RequestedStream { bandwidth: Bytes(512 << 10), block: Bytes(1 << 20) };
+    PoolStream { requested, span, order: StreamOrder::Any, survive: 0 }
+}
+
 #[test]
 fn a_full_pool_gives_the_plan_that_it_describes() {
     let plan = parse(&full());
@@ -82,7 +87,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
     let (range, span) = (Some(plan.disks[2].zone(Zone::Slow)), Span { start: Instant::ZERO, end });
     assert_eq!((promised.task.period(), promised.range), (Duration::from_secs(2), range));
     assert_eq!(promised.block, BLOCK_SECTORS);
-    let asked = RequestedStream { bandwidth: Bytes(512 << 10), block: Bytes(1 << 20) };
+    let stream = camera(span);
     let expected = PoolPlan {
         disks: vec![D2, D0, D1],
         metadata_share: Share::from_percent(2),
@@ -128,12 +133,7 @@ fn a_full_pool_gives_the_plan_that_it_describes() {
                 parts: vec![DiskContract { span, ..part(D2, Contract::stream(promised)) }],
                 priority: Priority::Normal,
                 rate: None,
-                stream: Some(PoolStream {
-                    requested: asked,
-                    span,
-                    order: StreamOrder::Any,
-                    survive: 0,
-                }),
+                stream: Some(stream),
                 stream_parts: Vec::new(),
                 line: 33,
                 latency: None,
