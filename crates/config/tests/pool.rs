@@ -183,7 +183,7 @@ fn relocation_is_limited_to_its_share_except_under_a_policy_without_limits() {
         let plan = parse(&text);
         plan.pool.expect("it has one").relocation_contract(&plan.disks[0])
     };
-    let reserve = Contract::reserve(Share::from_percent(7));
+    let reserve = Contract::reserve(Share::from_percent(7)).in_background();
     assert_eq!(pooled(""), Contract { limit: Share::from_percent(7), ..reserve });
     assert_eq!(pooled("policy = \"edf\""), reserve);
 }
@@ -197,7 +197,7 @@ fn a_rebuild_and_a_scrub_have_contracts_with_slack_or_that_of_relocation() {
         let promised = plan.promised(D0).reserved();
         (contracts.map(|(_, contract)| contract).collect::<Vec<_>>(), promised)
     };
-    let of = |percent| Contract::reserve(Share::from_percent(percent));
+    let of = |percent| Contract::reserve(Share::from_percent(percent)).in_background();
     let (own, promised) = pooled("", "");
     assert_eq!((own.len(), promised), (2, Share::from_percent(6)));
     let (own, promised) = pooled("", "rebuild = { reserve = \"20%\", limit = \"60%\" }\n");

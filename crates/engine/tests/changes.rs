@@ -65,6 +65,7 @@ fn contracts() -> impl Strategy<Value = Contract> {
         weight: Weight::new(weight).expect("within its bounds"),
         stream: None,
         latency: None,
+        is_background: limit % 3 == 0,
     })
 }
 

@@ -112,7 +112,7 @@ mod kind {
 }
 
 fields! {
-    Contract { reserve, limit, weight, stream, latency }
+    Contract { reserve, limit, weight, stream, latency, is_background }
     StreamContract { task, block, range }
     LatencyContract { task, size }
 }

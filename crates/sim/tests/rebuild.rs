@@ -1,4 +1,4 @@
-//! How fast the copies of a mirror are made equal.
+//! How fast the copies of a mirror are made equal, and what that and a relocation leave to others.
 
 use std::path::Path;
 
@@ -168,10 +168,9 @@ fn reserves_a_stream_and_a_rebuild_keep_what_they_have_beside_each_other() {
     assert!(kept.met > 15 && kept.missed == 0, "{kept:?}");
 }
 
-/// Its bursts are irregular, as it waits for its flushes, its records and its limit. The windows of
-/// 2 s of 40 % lack up to 3 points: 2 are wanted.
+/// Its bursts are irregular, as it waits for its flushes, its records and its limit.
 #[test]
-fn beside_a_rebuild_with_a_limit_reserves_lack_little_in_any_two_seconds() {
+fn beside_a_rebuild_with_a_limit_reserves_lack_two_points_at_most_in_any_two_seconds() {
     let (floor, limited) = ("reserve = \"20%\"", "reserve = \"20%\", limit = \"20%\"");
     let scenario = BESIDE_RESERVES.replacen(floor, limited, 1);
     let mut worst = Vec::new();
@@ -183,7 +182,37 @@ fn beside_a_rebuild_with_a_limit_reserves_lack_little_in_any_two_seconds() {
         worst.extend([a.0 - 0.4, b.0 - 0.3]);
     }
     let least = worst.iter().copied().fold(0.0, f64::min);
-    assert!(least >= -0.035, "{least:.3} in two seconds");
+    assert!(least >= -0.02, "{least:.3} in two seconds");
+}
+
+/// Two volumes and a relocation have all of a disk that takes up to 75 ms for a block.
+const BESIDE_A_RELOCATION: &str = "duration = \"70s\"\n\
+    [[disk]]\nname = \"d0\"\ndrive = \"deskstar-34gxp\"\n\
+    [[disk]]\nname = \"d1\"\ndrive = \"deskstar-34gxp\"\n\
+    [pool]\ndisks = [\"d0\", \"d1\"]\nmetadata_share = \"1%\"\nrelocation_share = \"10%\"\n\
+    [[pool.volume]]\nname = \"a\"\nsize = \"2GiB\"\ndisks = [\"d0\"]\nreserve = \"50%\"\n\
+    [[pool.volume]]\nname = \"b\"\nsize = \"2GiB\"\ndisks = [\"d0\"]\nreserve = \"39%\"\n\
+    [[pool.volume]]\nname = \"moved\"\nsize = \"8GiB\"\ndisks = [\"d1\"]\n\
+    from = { zone = \"any\", disks = [\"d0\"] }\n\
+    [[workload]]\nvolume = \"a\"\nop = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\n\
+    outstanding = 32\n\
+    [[workload]]\nvolume = \"b\"\nop = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\n\
+    outstanding = 32\n";
+
+/// Of 2 s a relocation of 10 % has three blocks, each of up to 75 ms: one more is 3 points of
+/// others. 2 are wanted.
+#[test]
+fn beside_a_relocation_reserves_lack_a_block_or_so_in_any_two_seconds() {
+    for seed in 1..=5 {
+        let scenario = format!("seed = {seed}\n{BESIDE_A_RELOCATION}");
+        let plan = Plan::parse(&scenario, "plan.toml", Path::new(""));
+        let mut simulation = Simulation::new(&plan.and_then(Plan::for_sim).expect("sound"));
+        let parts = ["a on d0", "b on d0", "relocation on d0"];
+        let [a, b, relocation] = shares(&mut simulation, parts);
+        println!("{seed}: {a:.3?}, {b:.3?}, relocation {relocation:.3?}");
+        assert!(relocation.1 >= 0.085, "it has {} of 0.1", relocation.1);
+        assert!(a.0 >= 0.45 && b.0 >= 0.34, "seed {seed}: {} of 0.5, {} of 0.39", a.0, b.0);
+    }
 }
 
 #[test]

@@ -285,6 +285,7 @@ pub(crate) fn contract(
         weight: weight(table)?,
         stream: None,
         latency: None,
+        is_background: false,
     };
     // A key that is absent cannot be at fault: a reserve of zero always fits, no limit is above
     // all.

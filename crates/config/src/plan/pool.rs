@@ -78,6 +78,13 @@ pub struct FloorContract {
     pub limit: Share,
 }
 
+impl FloorContract {
+    /// The same on `disk`.
+    fn on(self, disk: &Disk) -> Contract {
+        disk.limited(self.reserve, self.limit).in_background()
+    }
+}
+
 /// A volume of the pool, by its index in [`PoolPlan::volumes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolVolumeIndex(pub usize);
@@ -235,19 +242,19 @@ impl PoolPlan {
     /// The contract of relocating blocks on `disk`. Under a policy that keeps no limits, what
     /// exceeds the reserve is best effort.
     pub fn relocation_contract(&self, disk: &Disk) -> Contract {
-        disk.limited(self.relocation_share, self.relocation_share)
+        disk.limited(self.relocation_share, self.relocation_share).in_background()
     }
 
     /// The contract of making copies equal on `disk`, if it has one of its own; without a limit
     /// under a policy that keeps none.
     pub fn rebuild_contract(&self, disk: &Disk) -> Option<Contract> {
-        self.rebuild.map(|FloorContract { reserve, limit }| disk.limited(reserve, limit))
+        self.rebuild.map(|floor| floor.on(disk))
     }
 
     /// The contract of scrubbing `disk`, if it has one of its own; without a limit under a policy
     /// that keeps none.
     pub fn scrub_contract(&self, disk: &Disk) -> Option<Contract> {
-        self.scrub.map(|FloorContract { reserve, limit }| disk.limited(reserve, limit))
+        self.scrub.map(|floor| floor.on(disk))
     }
 
     /// The contracts of the pool's own work on `disk`, each with its key.

@@ -42,6 +42,11 @@ pub struct Contract {
     /// A bounded latency of some of its requests, under a policy that [keeps
     /// it](crate::Feature::Latency). The others are served as the rest of the contract says.
     pub latency: Option<LatencyContract>,
+    /// Whether no client waits for its requests: a rebuild, a scrub, a relocation. Such a volume
+    /// has its reserve in its turn rather than at once, and may have at most little more than a
+    /// round's worth together: what it did not ask for is not taken from its neighbours later.
+    /// [`PolicyName::Spindle`](crate::PolicyName::Spindle) alone makes a difference.
+    pub is_background: bool,
 }
 
 /// A stream (Clockwise, RTAS 2000 §3.1) on one disk: blocks that arrive at a rate, each due a
@@ -119,11 +124,19 @@ impl Contract {
         weight: Weight::ONE,
         stream: None,
         latency: None,
+        is_background: false,
     };
 
     /// `reserve` and no limit.
     pub const fn reserve(reserve: Share) -> Self {
         Self { reserve, ..Self::BEST_EFFORT }
+    }
+
+    /// The same for work for which no client waits.
+    #[must_use]
+    pub const fn in_background(self) -> Self {
+        debug_assert!(!self.has_deadlines(), "nothing in the background has deadlines");
+        Self { is_background: true, ..self }
     }
 
     /// Whether requests of the volume have deadlines: those of a stream or of a bounded latency.

@@ -9,6 +9,7 @@ use units::{DiskTime, Duration, Instant, Operation, Sectors};
 use super::guard::{is_promised, with_stream_share};
 use super::positioning::PositioningCosts;
 use super::quantum::{After, End, Quantum, Switch};
+use super::rounds::BACKGROUND_CREDIT;
 use super::volume::{Depth, Volume};
 use super::{Spindle, State};
 use crate::limits::DEPTH_MAX;
@@ -79,7 +80,7 @@ impl Spindle {
             quantum.after = After::Own;
         }
         if resumed.is_none() {
-            self.note_round(volume, depth, now);
+            self.note_round(&quantum, now);
         }
         if quantum.depth == Depth::Deep && resumed.is_none() {
             // Another deep volume was chosen: the interrupted one has its turn in the usual order.
@@ -329,6 +330,7 @@ impl Policy for Spindle {
         let own_part = self.ledger.own_part();
         let entry = self.volume(volume);
         entry.account.change_contract(with_stream_share(contract), period, now);
+        entry.is_background = contract.is_background;
         entry.update_quantum(own_part);
         self.places.set_contract(volume, &contract);
         if self.guard.has_promises_of(volume, &contract) {
@@ -408,7 +410,11 @@ impl Policy for Spindle {
             entry.waiting_since = now;
         }
         entry.update_depth(positions);
-        if was_idle && entry.is_shallow() && entry.times.service().is_some() {
+        if was_idle && entry.is_background {
+            cold_path();
+            let most = entry.account.reserved_of(BACKGROUND_CREDIT);
+            entry.account.forfeit_above(most, now);
+        } else if was_idle && entry.is_shallow() && entry.times.service().is_some() {
             let most = entry.credit_max().max(entry.idle_level);
             entry.account.forfeit_above(most, now);
         }

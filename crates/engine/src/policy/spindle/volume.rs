@@ -80,6 +80,8 @@ pub(super) struct Volume {
     pub(super) is_withheld: bool,
     /// Whether a flush followed the command that ended where its last one did.
     pub(super) is_flushed: bool,
+    /// Whether no client waits for its requests: [`crate::Contract::is_background`].
+    pub(super) is_background: bool,
     /// Whether it is counted as a listed shallow volume with short quanta.
     pub(super) is_short_listed: bool,
     /// Requests that have a command to issue.
@@ -154,6 +156,7 @@ impl Volume {
             deep_quanta: STEADY,
             last_end: None,
             is_flushed: false,
+            is_background: contract.is_background,
             is_short_listed: false,
             last_completion: Instant::ZERO,
         };
@@ -273,8 +276,10 @@ impl Volume {
         let is_short = think.is_some_and(|think| think < RUN_THINK_SHORT);
         let read_ahead = on_run && (is_short || self.outstanding() > 1 && !self.pauses_soon());
         let pauses = !on_run || think.is_none_or(|think| think >= RUN_THINK_LONG);
+        // What is scattered, and nothing waits for, has its turn.
+        let has_turn = self.is_background && !on_run;
         self.depth = match self.depth {
-            _ if !positions || many || read_ahead => Depth::Deep,
+            _ if !positions || many || read_ahead || has_turn => Depth::Deep,
             Depth::Deep if !(few && pauses) => Depth::Deep,
             _ => Depth::Shallow,
         };
