@@ -117,8 +117,9 @@ impl Spindle {
         let Some(early) = own.map(|(moment, _)| Self::ahead(moment, now)) else { return };
         if early > DiskTime::ZERO {
             let entry = &mut self.volumes[volume.0 as usize];
-            entry.overrun += entry.account.reserved_of(early);
-            debug_assert!(entry.overrun > DiskTime::ZERO, "it is shorter: {}", entry.overrun);
+            let unearned = entry.account.reserved_of(early);
+            debug_assert!(unearned <= early, "a share is at most the whole");
+            entry.overrun += unearned;
         }
     }
 
