@@ -44,7 +44,7 @@ impl Spindle {
 
     /// The same for the length of rounds, which keeps to what it is.
     pub(super) fn empties_long_in(&self, volume: VolumeId, is_long: bool) -> bool {
-        debug_assert!(self.positions(), "rounds are of disks whose heads move");
+        debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
         self.costs_part_of_round(volume, if is_long { DRAIN_PARTS_LONG } else { DRAIN_PARTS })
     }
 
