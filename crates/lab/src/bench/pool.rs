@@ -95,6 +95,10 @@ struct Moving {
     worst_10s_error_points: f64,
     /// The largest error of any window of 2 s.
     worst_2s_error_points: f64,
+    /// The most that is missing from the reserve in any window of 10 s, and in any of 2 s. The rest
+    /// of an error is what the volume has beyond its reserve.
+    worst_10s_missing_points: f64,
+    worst_2s_missing_points: f64,
     moved_bytes: u64,
     /// Whether the relocation was still running at the end of the measurement.
     to_the_end: bool,
@@ -162,6 +166,8 @@ fn moved(document: &Document, seconds: u64) -> anyhow::Result<(Moving, Status)> 
     let end = live.end()?;
     let off = |share: f64| (share - SHARE).abs() * 100.0;
     let worst = |len: usize| shares(&samples, len).map(off).fold(0.0, f64::max);
+    let missing = |share: f64| (SHARE - share) * 100.0;
+    let most_missing = |len: usize| shares(&samples, len).map(missing).fold(0.0, f64::max);
     let share = shares(&samples, samples.len() - 1).next().unwrap_or_default();
     let to_the_end = after.is_some();
     let moved_bytes = after.unwrap_or_default().saturating_sub(before.unwrap_or_default());
@@ -171,6 +177,8 @@ fn moved(document: &Document, seconds: u64) -> anyhow::Result<(Moving, Status)> 
         error_points: off(share),
         worst_10s_error_points,
         worst_2s_error_points: worst(SHORT_WINDOW),
+        worst_10s_missing_points: most_missing(LONG_WINDOW),
+        worst_2s_missing_points: most_missing(SHORT_WINDOW),
         moved_bytes,
         to_the_end,
         holds: to_the_end
@@ -210,17 +218,30 @@ fn print(shown: &Shown) {
     print!("{}", table::text(&["reads", "one disk", "stripe over 3", "ratio", ""], &rows));
     let moving = &shown.moving;
     let points = |points: f64| format!("{points:.2} points");
+    let missing = format!(
+        "{:.2}, {:.2} points",
+        moving.worst_10s_missing_points, moving.worst_2s_missing_points
+    );
     let rows = [vec![
         "random 4 KiB, 50 %".to_owned(),
         format!("{:.2} %", moving.share * 100.0),
         points(moving.error_points),
         points(moving.worst_10s_error_points),
         points(moving.worst_2s_error_points),
+        missing,
         units::Bytes(moving.moved_bytes).to_string(),
         held(moving.holds),
     ]];
-    let head =
-        ["during relocation at 10 %", "share", "error", "worst 10 s", "worst 2 s", "moved", ""];
+    let head = [
+        "during relocation at 10 %",
+        "share",
+        "error",
+        "worst 10 s",
+        "worst 2 s",
+        "missing",
+        "moved",
+        "",
+    ];
     print!("\n{}", table::text(&head, &rows));
     let late = &shown.lateness_us;
     println!("\n{late}");
