@@ -53,11 +53,8 @@ fn sequential() -> f64 {
 
 /// The blocks that are made equal in a second, of a whole disk that takes another's place.
 fn rebuilt(text: &str) -> f64 {
-    let mut simulation = Simulation::new(&plan(text));
-    let begin = Instant::ZERO + Duration::from_secs(1);
-    simulation.run_until(begin);
-    simulation.replace_disk(DiskIndex(1));
-    let mut now = begin;
+    let mut simulation = rebuilding(&plan(text));
+    let mut now = Instant::ZERO + Duration::from_secs(1);
     let mut run_while = |is_stale: bool| {
         while (simulation.stale_blocks() > 0) == is_stale {
             now += Duration::from_millis(10);
@@ -257,10 +254,7 @@ fn busy_neighbours() -> String {
 fn floor(limit: &str, rest: &str) -> (f64, f64) {
     let rebuild = format!("\"20%\"{limit} }}");
     let mirror = MIRROR.replace("4GiB", "64GiB").replace("\"20%\" }", &rebuild);
-    let mut simulation =
-        Simulation::new(&plan(&format!("relocation_share = \"1%\"\n{mirror}{rest}")));
-    simulation.run_until(Instant::ZERO + Duration::from_secs(1));
-    simulation.replace_disk(DiskIndex(1));
+    let mut simulation = rebuilding(&plan(&format!("relocation_share = \"1%\"\n{mirror}{rest}")));
     let mut recorded_after = |seconds: u64| {
         let mut now = Instant::ZERO + Duration::from_secs(seconds);
         simulation.run_until(now);

@@ -39,17 +39,13 @@ const _: () = assert!(DRAIN_PARTS_LONG > DRAIN_PARTS);
 impl Spindle {
     /// Whether emptying the drive of `volume`'s commands costs much.
     fn empties_long(&self, volume: VolumeId) -> bool {
-        self.costs_part_of_round(volume, DRAIN_PARTS)
+        self.empties_long_in(volume, false)
     }
 
     /// The same for the length of rounds, which keeps to what it is.
     pub(super) fn empties_long_in(&self, volume: VolumeId, is_long: bool) -> bool {
         debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
-        self.costs_part_of_round(volume, if is_long { DRAIN_PARTS_LONG } else { DRAIN_PARTS })
-    }
-
-    /// Whether emptying the drive of `volume`'s commands costs more than one of `parts` of a round.
-    fn costs_part_of_round(&self, volume: VolumeId, parts: i64) -> bool {
+        let parts = if is_long { DRAIN_PARTS_LONG } else { DRAIN_PARTS };
         let entry = &self.volumes[volume.0 as usize];
         let cost = entry.drains.cost(entry.depth_max(self.queue_depth)).as_nanos();
         debug_assert!(cost >= 0, "emptying the drive gives no disk time");
