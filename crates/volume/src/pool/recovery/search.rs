@@ -460,8 +460,11 @@ impl<'a> Search<'a> {
                     unlabelled.insert(id);
                     outdated.push(Finding { device, what: Damage::LabelOutdated });
                 }
-                // It failed while it came, before its labels were written.
-                Some((id, _)) if state.version > VERSION_FIRST && state.has_mirrors() => {
+                // It failed while it came, before its labels were written. The mirrors may be gone
+                // since it was taken out.
+                Some((id, disk))
+                    if disk.out || (state.version > VERSION_FIRST && state.has_mirrors()) =>
+                {
                     half_joined.insert(id);
                     strays.push(device);
                 }
