@@ -25,27 +25,31 @@ use crate::VolumeId;
 
 /// Emptying the drive takes long where it costs more than this part of a [`ROUND`].
 const DRAIN_PARTS: i64 = 64;
-/// While rounds are long, it does where it costs more than this part of one: what is learned goes
-/// up and down, and rounds of both lengths in turns left 40 % short of two seconds by 5 points.
-const DRAIN_PARTS_LONG: i64 = 96;
+/// Rounds become long where it costs more than this part of one, and stay so while it costs more
+/// than that of [`DRAIN_PARTS`]: what is learned goes up and down, and rounds of both lengths in
+/// turns left 40 % short of two seconds by 5 points.
+const DRAIN_PARTS_ROUND: i64 = 40;
 /// The drive begins to be emptied earlier by this part of the time that it takes. If that is less
 /// than expected, some more commands go; if it is more, the quantum would be exceeded.
 const EARLY_PARTS: i64 = 24;
 
 /// None goes any more when the drive has at most this many: one of few commands takes the longest.
 const LAST_FEW: u32 = 4;
-const _: () = assert!(DRAIN_PARTS_LONG > DRAIN_PARTS);
+const _: () = assert!(DRAIN_PARTS_ROUND < DRAIN_PARTS);
 
 impl Spindle {
     /// Whether emptying the drive of `volume`'s commands costs much.
     fn empties_long(&self, volume: VolumeId) -> bool {
-        self.empties_long_in(volume, false)
+        self.empties_long_for(volume, DRAIN_PARTS)
     }
 
     /// The same for the length of rounds, which keeps to what it is.
     pub(super) fn empties_long_in(&self, volume: VolumeId, is_long: bool) -> bool {
+        self.empties_long_for(volume, if is_long { DRAIN_PARTS } else { DRAIN_PARTS_ROUND })
+    }
+
+    fn empties_long_for(&self, volume: VolumeId, parts: i64) -> bool {
         debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
-        let parts = if is_long { DRAIN_PARTS_LONG } else { DRAIN_PARTS };
         let entry = &self.volumes[volume.0 as usize];
         let cost = entry.drains.cost(entry.depth_max(self.queue_depth)).as_nanos();
         debug_assert!(cost >= 0, "emptying the drive gives no disk time");
