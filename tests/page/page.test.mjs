@@ -280,6 +280,104 @@ test("a volume of a pool gets a snapshot, moves and grows, each after a confirma
   }
 });
 
+const MIRRORS = `${["d0", "d1", "d2"].map((name) => `[[disk]]
+name = "${name}"
+drive = "hgst-7k8"
+backing = "${name}.img"
+domain = "shelf-${name === "d2" ? "b" : "a"}"
+`).join("\n")}
+[[disk]]
+name = "alone"
+drive = "hgst-7k8"
+backing = "ram"
+
+[pool]
+disks = ["d0", "d1", "d2"]
+`;
+
+/** The names of the fields of the form that are shown. */
+const fields = (page) => page.$$eval("#fit input, #fit select",
+  (inputs) => inputs.filter((one) => one.offsetParent).map((one) => one.name));
+
+/** What is said at the fields that are refused. */
+const marked = (page) => page.$$eval("#fit [aria-invalid]",
+  (inputs) => inputs.map((one) => [one.name, one.previousElementSibling?.textContent]));
+
+test("a mirror with a stream is created in the page, and a field that is refused says what is " +
+  "accepted", async () => {
+  const create = (daemon) => daemon.spindle("pool", "create", "--config", "plan.toml");
+  const daemon = await Daemon.start(MIRRORS, create);
+  try {
+    const page = await open(browser, daemon);
+    await logIn(page);
+    await live(page);
+    await page.waitForSelector("#pool li:has-text('d2, of domain shelf-b: ')");
+    const choose = (name, option) => page.selectOption(`#fit select[name=${name}]`, option);
+    const fill = (name, value) => page.fill(`#fit input[name=${name}]`, value);
+    await choose("disk", "alone");
+    assert.deepEqual(await fields(page),
+      ["name", "disk", "size", "contract", "reserve", "limit"], "one disk is the whole placement");
+    await choose("disk", { label: "the pool" });
+    await choose("contract", "stream");
+    assert.deepEqual(await fields(page), ["name", "disk", "size", "layout", "disks", "zone",
+      "contract", "bandwidth", "block"]);
+    await choose("layout", "mirror");
+    assert.deepEqual(await fields(page), ["name", "disk", "size", "layout", "copies", "disks",
+      "zone", "contract", "bandwidth", "block", "survive"]);
+    await fill("name", "cam");
+    await fill("size", "64MiB");
+    const refused = async (name, value, words) => {
+      await fill(name, value);
+      await page.click("#fit button[type=submit]");
+      await page.waitForFunction((field) => {
+        return document.querySelector(`#fit [name=${field}][aria-invalid]`);
+      }, name).catch(async () => {
+        assert.fail(`${name}: ${await page.textContent("#verdict")}`);
+      });
+      const found = await marked(page);
+      assert.deepEqual(found.map(([field]) => field), [name], "one field is refused");
+      assert.match(found[0][1], words);
+      assert.match(await page.textContent("#verdict .refused"), words);
+    };
+    await refused("survive", "2", /0 to 1 \(one less than its copies\)/);
+    assert.deepEqual(await violations(page), []);
+    await fill("survive", "0");
+    await refused("copies", "4", /2 to 3/);
+    await refused("copies", "two", /i64/);
+    await fill("copies", "2");
+    await refused("disks", "d0, d7", /"d0", "d1", "d2"/);
+    await fill("disks", "d0, d2");
+    await refused("zone", "outside", /fast/);
+    await fill("zone", "fastest 10%");
+    await page.click("#fit button[type=submit]");
+    await page.click("#verdict .fits button");
+    assert.deepEqual(await marked(page), [], "what fits is not marked");
+    await page.click("#confirm-yes");
+    await page.waitForSelector("#pool li:has-text('cam: mirror of 2 copies')");
+    const { volume } = JSON.parse(daemon.spindle("vol", "show", "cam", "--json"));
+    assert.deepEqual([volume.pool.layout, volume.pool.copies, volume.pool.disks, volume.pool.zone],
+      ["mirror", 2, ["d0", "d2"], "fastest 10%"]);
+    assert.deepEqual([volume.stream.survive, volume.stream.bandwidth], [0, "1MB/s"]);
+    // What does not apply is not sent.
+    await choose("layout", "single");
+    await fill("name", "plain");
+    await fill("disks", "");
+    await page.click("#fit button[type=submit]");
+    await page.click("#verdict .fits button");
+    await page.click("#confirm-yes");
+    await page.waitForSelector("#pool li:has-text('plain: single')");
+    await choose("disk", "alone");
+    await fill("name", "beside");
+    await page.click("#fit button[type=submit]");
+    await page.click("#verdict .fits button");
+    await page.click("#confirm-yes");
+    await page.waitForSelector("#volumes tbody button:text-is('beside')");
+    assert.deepEqual(page.failures, []);
+  } finally {
+    await daemon.stop();
+  }
+});
+
 const promiseOf = (page, name) => page.evaluate((wanted) => {
   const rows = [...document.querySelectorAll("#volumes tbody tr")];
   return rows.find((row) => row.children[0].textContent === wanted)?.children[8].textContent;

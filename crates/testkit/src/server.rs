@@ -163,8 +163,18 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        let before = self.child.try_wait();
         // By its handle; a process that has ended ignores this.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            // The test fails: what the daemon reported, and whether it had ended, say why.
+            let _ = self.stderr.read_to_string(&mut self.said);
+            let state = match before {
+                Ok(Some(status)) => format!("had ended before ({status})"),
+                _ => "was killed now".to_owned(),
+            };
+            eprintln!("the daemon {state}; its standard error:\n{}", self.said);
+        }
     }
 }

@@ -10,8 +10,8 @@ use common::world::{BLOCKS, World, uid};
 use spindle_volume::DiskId;
 use spindle_volume::pool::format::{DecodeError, Geometry, Label, VERSION, label_places};
 use spindle_volume::pool::{
-    Blocks, Layout, NewVolume, OpenError, Operation, Pool, PoolUid, PoolVolumeId, Refusal,
-    VolumeBlock, Zone, find,
+    Blocks, Damage, Finding, Layout, NewVolume, OpenError, Operation, Pool, PoolUid, PoolVolumeId,
+    Refusal, VolumeBlock, Zone, check, find,
 };
 use units::Sectors;
 
@@ -116,6 +116,39 @@ fn a_disk_whose_beginning_was_overwritten_is_still_known() {
     disks[0].write(label_places(BLOCKS)[1], &vec![0xEE; 4_096]);
     let error = find(&media(&disks)).unwrap_err();
     assert_eq!(error, OpenError::NotOurs { device: 0, why: DecodeError::Foreign });
+}
+
+/// So it does on a device that is larger than the pool's part of it: the other disks say where that
+/// part ends.
+#[test]
+fn on_a_larger_device_the_second_label_is_where_the_other_disks_say() {
+    let world = pool();
+    let overwritten = |at: usize| {
+        let mut disks = members(&world);
+        disks[at].size = Blocks(BLOCKS + 5).sectors();
+        disks[at].write(label_places(BLOCKS)[0], &vec![0xEE; 4_096]);
+        disks
+    };
+    for at in 0..2 {
+        let disks = overwritten(at);
+        let report = check(&media(&disks)).unwrap();
+        let found = &report.found;
+        assert_eq!((found.devices.len(), found.missing.len()), (2, 0), "disk {at}");
+        assert_eq!(found.devices[&DiskId(u32::try_from(at).unwrap())], at);
+        let why = DecodeError::Foreign;
+        let damage = Finding { device: at, what: Damage::Label { copy: 0, why } };
+        assert_eq!(report.findings, [damage], "disk {at}");
+    }
+    // No other disk has a label, or it is one of another pool: there is no part that is known.
+    let mut disks = overwritten(0);
+    let alone = find(&media(&disks[..1])).unwrap_err();
+    assert_eq!(alone, OpenError::NotOurs { device: 0, why: DecodeError::Foreign });
+    let geometry = Geometry::new(8, 16).unwrap();
+    let pool = PoolUid([OTHER; 16]);
+    let label = Label { pool, disk: uid(0), number: DiskId(0), blocks: BLOCKS, geometry };
+    disks[0].write(label_places(BLOCKS)[1], &label.encode(1));
+    let other = find(&media(&disks)).unwrap_err();
+    assert_eq!(other, OpenError::NotOurs { device: 0, why: DecodeError::Foreign });
 }
 
 #[test]

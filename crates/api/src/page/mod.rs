@@ -9,6 +9,7 @@
 //!     ├───── detail.js            a volume's requests: /v1/trace, breakdown, heat map
 //!     ├───── pool.js              the pool's space and relocations
 //!     ├───── forms.js             would it fit, and changes
+//!     │       └─ placement.js     where a volume of the pool lies
 //!     └───── dom.js, format.js    elements and words
 //! ```
 //!
@@ -60,6 +61,7 @@ const FILES: &[File] = files![
     ("/page/detail.js", SCRIPT, "detail.js"),
     ("/page/pool.js", SCRIPT, "pool.js"),
     ("/page/forms.js", SCRIPT, "forms.js"),
+    ("/page/placement.js", SCRIPT, "placement.js"),
     ("/page/dom.js", SCRIPT, "dom.js"),
     ("/page/format.js", SCRIPT, "format.js"),
 ];

@@ -16,6 +16,18 @@ export function el(tag, properties = {}, ...children) {
   return node;
 }
 
+/** A labelled input of a form. */
+export function field(name, label, value, required = true) {
+  const input = el("input", { name, value, required, autocomplete: "off", spellcheck: false });
+  return el("label", {}, label, input);
+}
+
+/** A labelled choice of a form: of values and their texts. */
+export function choice(name, label, options) {
+  const list = options.map(([value, text]) => el("option", { value }, text));
+  return el("label", {}, label, el("select", { name }, ...list));
+}
+
 /** An SVG element with attributes. */
 export function svg(tag, attributes = {}) {
   const node = document.createElementNS(SVG, tag);

@@ -1,11 +1,15 @@
 // Would it fit, and changes: each is checked by the daemon first, and made after a confirmation
 // that shows the verdict.
 
-import { byId, el } from "./dom.js";
+import { byId, choice, el, field } from "./dom.js";
 import { bytes, percent, time } from "./format.js";
 import { named, request } from "./live.js";
+import { Placement } from "./placement.js";
 
 const POOL = "";
+
+/** Where a volume of the pool lies. */
+const placement = new Placement();
 
 const CONTRACTS = {
   "best effort": [],
@@ -15,16 +19,6 @@ const CONTRACTS = {
     ["size", "Largest request", "64KiB"]],
 };
 
-function field(name, label, value, required = true) {
-  const input = el("input", { name, value, required, autocomplete: "off", spellcheck: false });
-  return el("label", {}, label, input);
-}
-
-function choice(name, label, options) {
-  const list = options.map(([value, text]) => el("option", { value }, text));
-  return el("label", {}, label, el("select", { name }, ...list));
-}
-
 /** The fields of a form that are not empty. */
 function filled(form) {
   const entries = [...new FormData(form)].map(([key, value]) => [key, value.trim()]);
@@ -33,14 +27,15 @@ function filled(form) {
 
 /** The body of a request for a volume with the fields of the form. */
 function specOf(form) {
-  const { name, size, disk, contract, ...values } = filled(form);
-  const spec = { name, size };
+  const { name, size, disk, contract, ...rest } = filled(form);
+  const { placed, survival, values } = placement.take(rest);
+  const spec = { name, size, ...placed };
   if (disk) spec.disk = disk;
   if (contract === "reserve") Object.assign(spec, values);
-  if (contract === "stream") spec.stream = values;
+  if (contract === "stream") spec.stream = { ...values, ...survival };
   if (contract === "latency") {
-    const { largest, ...rest } = values;
-    spec.latency = { ...rest, size: largest };
+    const { largest, ...others } = values;
+    spec.latency = { ...others, size: largest };
   }
   return spec;
 }
@@ -79,6 +74,20 @@ function verdictOf({ fits, reason, reserve_max: reserve, size_max_bytes: size, h
 const refusal = (error) => verdict(false, "It is refused.",
   [error.message, ...offers(error.error?.deadlines)]);
 
+/** Marks the input that a refusal is about with what is accepted; without one, none. */
+function mark(form, fault) {
+  for (const old of form.querySelectorAll(".accepted")) old.remove();
+  for (const input of form.elements) input.removeAttribute("aria-invalid");
+  // A field within another one is written with both names, as in `stream.block`.
+  const name = fault?.field?.split(".").pop();
+  const isNamed = (one) => (one.dataset.field ?? one.name) === name;
+  const inputs = name ? [...form.elements].filter(isNamed) : [];
+  const input = inputs.find((one) => fault.given?.includes(one.value)) ?? inputs[0];
+  if (!input) return;
+  input.setAttribute("aria-invalid", "true");
+  if (fault.accepted) input.before(el("span", { class: "accepted" }, `expected ${fault.accepted}`));
+}
+
 /** Asks for a confirmation, and makes the change. The dialog stays with the error if it fails. */
 function confirm(head, verb, body, change) {
   const dialog = byId("confirm");
@@ -108,24 +117,33 @@ export function setUp(changed) {
   const values = el("div", { class: "contract", role: "group", "aria-label": "Contract" });
   const contract = choice("contract", "Contract", Object.keys(CONTRACTS).map((one) => [one, one]));
   const select = contract.querySelector("select");
+  const disk = choice("disk", "On", []);
+  const place = () => {
+    placement.show(disk.querySelector("select").value === POOL, select.value === "stream");
+  };
   const fill = () => {
     values.replaceChildren(...CONTRACTS[select.value].map(([name, label, value]) => {
-      const own = select.value === "latency" && name === "size" ? "largest" : name;
-      return field(own, label, value, name !== "limit");
+      const isOfRequests = select.value === "latency" && name === "size";
+      const one = field(isOfRequests ? "largest" : name, label, value, name !== "limit");
+      one.querySelector("input").dataset.field = name;
+      return one;
     }));
+    place();
   };
   select.addEventListener("change", fill);
+  form.addEventListener("change", place);
   select.value = "reserve";
   fill();
-  const disk = choice("disk", "On", []);
-  form.append(field("name", "Name", ""), disk, field("size", "Size", "1GiB"), contract, values,
-    el("button", { type: "submit" }, "Check"));
+  form.append(field("name", "Name", ""), disk, field("size", "Size", "1GiB"), placement.group,
+    contract, values, placement.survival, el("button", { type: "submit" }, "Check"));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const spec = specOf(form);
     const path = spec.disk ? "" : "pool/";
+    mark(form, null);
     try {
       const { admission } = await request("POST", `/v1/${path}admission`, spec);
+      mark(form, admission.reason);
       const box = verdictOf(admission);
       if (admission.fits) {
         const create = el("button", { type: "button" }, "Create this volume…");
@@ -141,6 +159,7 @@ export function setUp(changed) {
       }
       byId("verdict").replaceChildren(box);
     } catch (error) {
+      mark(form, error.error);
       byId("verdict").replaceChildren(refusal(error));
     }
   });
@@ -161,12 +180,15 @@ export function setDisks(disks, pool) {
   const names = disks.map((disk) => disk.name).filter((name) => !pooled.has(name));
   const options = names.map((name) => [name, name]);
   if (pool) options.push([POOL, "the pool"]);
+  placement.setDisks(pool?.disks ?? []);
   const key = JSON.stringify(options);
   if (select.shown === key) return;
   select.shown = key;
   const before = select.value;
   select.replaceChildren(...options.map(([value, text]) => el("option", { value }, text)));
   if (options.some(([value]) => value === before)) select.value = before;
+  // What the form shows depends on it.
+  select.dispatchEvent(new Event("change", { bubbles: true }));
 }
 
 function changeForm(head, fields, submit, act) {

@@ -63,8 +63,9 @@ function disk(one) {
     missing: "; missing",
   }[one.state] ?? "";
   const drained = one.leaving ? "; it is being drained" : "";
+  const domain = one.domain ? `, of domain ${one.domain}` : "";
   return el("li", { class: one.state === "in" ? "" : "bad" },
-    `${name}: ${bytes(one.free_bytes)} of ${bytes(one.bytes)} free${state}${drained}`);
+    `${name}${domain}: ${bytes(one.free_bytes)} of ${bytes(one.bytes)} free${state}${drained}`);
 }
 
 function zones(admission) {
@@ -77,10 +78,12 @@ function zones(admission) {
 function volumeOf(volume) {
   const layout = volume.copies ? `${volume.layout} of ${volume.copies} copies` : volume.layout;
   const of = volume.snapshot_of ? `snapshot of ${volume.snapshot_of}` : layout;
-  const risk = volume.whole ? "" : "; a disk with its blocks is missing";
+  const missing = volume.whole ? "" : "; a disk with its blocks is missing";
+  const shared = volume.shares_domain ? "; copies are in one failure domain" : "";
   const mapped = `${bytes(volume.mapped_bytes)} of ${bytes(volume.bytes)} mapped`;
-  return el("li", { class: volume.whole ? "" : "bad" },
-    `${volume.name}: ${of}, zone ${volume.zone}, on ${volume.disks.join(", ")}; ${mapped}${risk}`);
+  return el("li", { class: missing || shared ? "bad" : "" },
+    `${volume.name}: ${of}, zone ${volume.zone}, on ${volume.disks.join(", ")}; ${mapped}` +
+    `${missing}${shared}`);
 }
 
 /** Shows a pool; null if there is none. */

@@ -96,12 +96,42 @@ pub fn find(media: &[&dyn Media]) -> Result<FoundPool, OpenError> {
 
 /// The same; with `thorough`, every copy is read and checked.
 pub(crate) fn search(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, OpenError> {
-    match search_all(media, thorough) {
+    match search_all(media, &[], thorough) {
         Err(conflict @ OpenError::Conflict { .. }) => {
             search_without_out(media, thorough).unwrap_or(Err(conflict))
         }
+        Err(unknown @ OpenError::NotOurs { .. }) => {
+            search_with_missing(media, thorough).unwrap_or(Err(unknown))
+        }
         found => found,
     }
+}
+
+/// A disk that the pool misses, as its other disks have it.
+#[derive(Clone, Copy, Debug)]
+struct MissingDisk {
+    pool: PoolUid,
+    disk: DiskUid,
+    blocks: u32,
+}
+
+/// The disks with labels say how large the missing ones are: where the second label of a disk lies
+/// whose first one cannot be read, on a device that is larger. `None` if that leads to no disk.
+fn search_with_missing(
+    media: &[&dyn Media],
+    thorough: bool,
+) -> Option<Result<FoundPool, OpenError>> {
+    let (known, unknown): (Vec<&dyn Media>, Vec<&dyn Media>) =
+        media.iter().partition(|one| label(0, **one, &[]).is_ok());
+    debug_assert_eq!(known.len() + unknown.len(), media.len(), "a disk has a label or has none");
+    let found = search_all(&known, &[], false).ok()?;
+    let missing = found.missing.iter().filter_map(|(id, disk)| {
+        let blocks = found.state.disk(*id)?.blocks;
+        Some(MissingDisk { pool: found.state.pool, disk: *disk, blocks })
+    });
+    let missing: Vec<MissingDisk> = missing.collect();
+    let is_found = unknown.iter().any(|one| label(0, *one, &missing).is_ok());
+    is_found.then(|| search_all(media, &missing, thorough))
 }
 
 /// A disk that was taken out may have been written to alone before: what it has counts for nothing.
@@ -111,11 +141,11 @@ fn search_without_out(
     media: &[&dyn Media],
     thorough: bool,
 ) -> Option<Result<FoundPool, OpenError>> {
-    let alone = media.iter().filter_map(|one| search_all(&[*one], false).ok());
+    let alone = media.iter().filter_map(|one| search_all(&[*one], &[], false).ok());
     let newest = alone.max_by_key(|found| found.state.sequence)?.state;
     // The number of a disk that is out; none of one that is no member.
     let is_out = |media: &dyn Media| {
-        let label = label(0, media).ok()?.0;
+        let label = label(0, media, &[]).ok()?.0;
         match newest.disks().find(|(_, disk)| disk.uid == label.disk) {
             Some((_, disk)) if !disk.out => None,
             member => Some(member.map(|(id, _)| id)),
@@ -130,7 +160,7 @@ fn search_without_out(
     assert_eq!(given.len() + out.len(), media.len(), "a disk counts or does not");
     assert!(!given.is_empty(), "a disk is in, and it was found");
     let rest: Vec<&dyn Media> = given.iter().map(|at| media[*at]).collect();
-    Some(search_all(&rest, thorough).map(|mut found| {
+    Some(search_all(&rest, &[], thorough).map(|mut found| {
         found.devices.values_mut().for_each(|at| *at = given[*at]);
         found.strays.iter_mut().for_each(|at| *at = given[*at]);
         found.findings.iter_mut().for_each(|one| one.device = given[one.device]);
@@ -147,8 +177,13 @@ fn search_without_out(
     }))
 }
 
-fn search_all(media: &[&dyn Media], thorough: bool) -> Result<FoundPool, OpenError> {
-    let mut search = Search::begin(media)?;
+/// Finds the pool. `missing`: disks of it that may be among those without a first label.
+fn search_all(
+    media: &[&dyn Media],
+    missing: &[MissingDisk],
+    thorough: bool,
+) -> Result<FoundPool, OpenError> {
+    let mut search = Search::begin(media, missing)?;
     for device in 0..media.len() {
         for slot in Slot::BOTH {
             search.slot(device, slot)?;
@@ -180,37 +215,58 @@ pub struct Identity {
 /// # Errors
 /// It has none, or two that differ.
 pub fn identify(media: &dyn Media) -> Result<Identity, OpenError> {
-    let (Label { pool, disk, .. }, _) = label(0, media)?;
+    let (Label { pool, disk, .. }, _) = label(0, media, &[])?;
     Ok(Identity { pool, disk })
 }
 
-/// The label of one disk, and the damage to its copies.
-fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), OpenError> {
+/// One copy of a label, at its place.
+fn read_label(media: &dyn Media, copy: u32, place: Extent) -> Result<Label, DecodeError> {
+    match media.read(place) {
+        Ok(unit) => Label::decode(&unit, copy),
+        Err(Unreadable) => Err(DecodeError::Damaged),
+    }
+}
+
+/// The blocks of a disk whose first label cannot be read, by its second one: this is where a pool
+/// would have it on a disk of that size, or where one of the missing disks has it.
+fn blocks_by_second(media: &dyn Media, missing: &[MissingDisk]) -> u32 {
+    let blocks = disk_blocks(media.size());
+    let at = |blocks: u32| {
+        let label = read_label(media, 1, label_places(blocks)[1]).ok()?;
+        (blocks > 0 && label.blocks == blocks).then_some(label)
+    };
+    let usual = [blocks_with_area(media.size()), blocks].into_iter().find(|one| at(*one).is_some());
+    let is_missing = |one: &&MissingDisk| {
+        let fits = one.blocks <= blocks;
+        let label = if fits { at(one.blocks) } else { None };
+        label.is_some_and(|label| (label.pool, label.disk) == (one.pool, one.disk))
+    };
+    let found = usual.or_else(|| Some(missing.iter().find(is_missing)?.blocks)).unwrap_or(blocks);
+    debug_assert!(found <= blocks, "the second label lies on the disk");
+    found
+}
+
+/// The label of one disk, and the damage to its copies. `missing`: disks that it may be.
+fn label(
+    device: usize,
+    media: &dyn Media,
+    missing: &[MissingDisk],
+) -> Result<(Label, Vec<Finding>), OpenError> {
     let blocks = disk_blocks(media.size());
     if blocks == 0 {
         return Err(OpenError::NotOurs { device, why: DecodeError::Foreign });
     }
-    let with_area = blocks_with_area(media.size());
-    let read = |copy: u32, place: Extent| match media.read(place) {
-        Ok(unit) => Label::decode(&unit, copy),
-        Err(Unreadable) => Err(DecodeError::Damaged),
-    };
-    let first = read(0, label_places(blocks)[0]);
+    let first = read_label(media, 0, label_places(blocks)[0]);
     if let Err(why @ DecodeError::Newer { .. }) = first {
         return Err(OpenError::NotOurs { device, why });
     }
-    // Without the first label the second is where a pool would have it on a disk of that size.
-    let is_at = |blocks: u32| {
-        let place = label_places(blocks)[1];
-        blocks > 0 && read(1, place).is_ok_and(|label| label.blocks == blocks)
-    };
-    let last = if is_at(with_area) { with_area } else { blocks };
-    let known = first.as_ref().map_or_else(|_| last, |label| label.blocks);
+    let by_second = |_: &DecodeError| blocks_by_second(media, missing);
+    let known = first.as_ref().map_or_else(by_second, |label| label.blocks);
     if known > blocks {
         return Err(OpenError::Shrunk { device, blocks, needed: known });
     }
     assert!(known <= blocks, "the second label lies on the disk");
-    let second = read(1, label_places(known)[1]);
+    let second = read_label(media, 1, label_places(known)[1]);
     let damaged = |copy, why| vec![Finding { device, what: Damage::Label { copy, why } }];
     match (first, second) {
         (Ok(first), Ok(second)) if first == second => Ok((first, Vec::new())),
@@ -223,11 +279,11 @@ fn label(device: usize, media: &dyn Media) -> Result<(Label, Vec<Finding>), Open
 
 impl<'a> Search<'a> {
     /// Reads the labels, and rejects disks that do not belong together.
-    fn begin(media: &'a [&'a dyn Media]) -> Result<Self, OpenError> {
+    fn begin(media: &'a [&'a dyn Media], missing: &[MissingDisk]) -> Result<Self, OpenError> {
         let mut labels: Vec<Label> = Vec::new();
         let mut findings = Vec::new();
         for (device, one) in media.iter().enumerate() {
-            let (label, damage) = label(device, *one)?;
+            let (label, damage) = label(device, *one, missing)?;
             if let Some(other) = labels.iter().position(|other| other.disk == label.disk) {
                 return Err(OpenError::Twice { device, other, disk: label.disk });
             }
