@@ -101,3 +101,22 @@ fn a_volume_without_a_reserve_waits_for_the_whole_write() {
     carry_out(&mut timeline, Op::Flush, (ms(38), DONE));
     assert_eq!(answer(&mut timeline).request, long);
 }
+
+#[test]
+fn a_long_write_goes_on_when_a_command_from_before_it_is_the_last_that_has_ended() {
+    let settings = Settings { policy: PolicyName::Spindle, depth: 2, ..Settings::default() };
+    let mut timeline = Timeline::new(settings, &[reserve(30), reserve(70)]);
+    timeline.submit(WRITER, block(7));
+    let long = timeline.submit(WRITER, long_write(0));
+    let before = timeline.issued();
+    let first = timeline.issued();
+    timeline.quiet();
+    assert_eq!((first.request, before.operation.op), (long, Op::Read));
+    // A drive orders its queue, and the host is told of both at once.
+    timeline.after(ms(9)).complete(&first, DONE);
+    timeline.complete(&before, DONE);
+    assert_eq!(answer(&mut timeline).request, before.request);
+    let second = timeline.issued();
+    assert_eq!((second.request, second.offset), (long, Sectors(COMMAND)));
+    timeline.engine.invariants();
+}
