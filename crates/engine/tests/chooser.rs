@@ -26,6 +26,12 @@ fn write(number: u64) -> Operation {
     Operation { op: Op::Write, ..block(number) }
 }
 
+fn submit(timeline: &mut Timeline, numbers: &[u64]) {
+    for number in numbers {
+        timeline.submit(0, block(*number));
+    }
+}
+
 /// Serves all that is queued; the blocks of the commands.
 fn order(timeline: &mut Timeline) -> Vec<u64> {
     let mut blocks = Vec::new();
@@ -47,6 +53,36 @@ fn a_sweep_goes_up_from_where_the_head_is_and_begins_again_at_the_lowest() {
         timeline.submit(0, block(number));
     }
     assert_eq!(order(&mut timeline), [600, 800, 900, 100, 400]);
+}
+
+#[test]
+fn a_drive_of_several_commands_is_given_the_request_that_is_nearest_to_its_heads() {
+    let settings = Settings { depth: 2, ..settings(ChooserName::Sweep) };
+    let mut timeline = Timeline::new(settings, &[Contract::BEST_EFFORT]);
+    submit(&mut timeline, &[500, 900]);
+    let (first, second) = (timeline.issued(), timeline.issued());
+    submit(&mut timeline, &[1_000, 880, 480]);
+    timeline.after(ms(5)).complete(&first, Outcome::Done);
+    timeline.replied();
+    assert_eq!(timeline.issued().operation, block(480));
+    timeline.after(ms(5)).complete(&second, Outcome::Done);
+    timeline.replied();
+    assert_eq!(timeline.issued().operation, block(880));
+}
+
+#[test]
+fn of_many_requests_the_drive_is_given_those_of_a_sweep() {
+    let settings = Settings { depth: 2, ..settings(ChooserName::Sweep) };
+    let mut timeline = Timeline::new(settings, &[Contract::BEST_EFFORT]);
+    submit(&mut timeline, &[500, 900]);
+    let first = timeline.issued();
+    timeline.issued();
+    for number in (1_000..1_400).step_by(10).chain([880, 480]) {
+        timeline.submit(0, block(number));
+    }
+    timeline.after(ms(5)).complete(&first, Outcome::Done);
+    timeline.replied();
+    assert_eq!(timeline.issued().operation, block(1_000));
 }
 
 #[test]

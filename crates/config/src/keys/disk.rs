@@ -121,10 +121,10 @@ fn chooser() -> Key {
     Key::new(
         "chooser",
         format!("\"auto\" or one of {}", list(ChooserName::ALL.iter(), '"')),
-        "Which of a volume's requests goes next: the oldest, the next one by address, or the \
-         one that the heads reach first as the profile predicts it. \"auto\": \"predicted\" \
-         with a profile or a drive file, else \"sweep\"; under the policies other than \
-         \"spindle\", with preemptible or split execution, and on drives without an arm, \
+        "Which of a volume's requests goes next: the oldest, the next or the nearest one by \
+         address, or the one that the heads reach first as the profile predicts it. \"auto\": \
+         \"predicted\" with a profile or a drive file, else \"sweep\"; under the policies other \
+         than \"spindle\", with preemptible or split execution, and on drives without an arm, \
          \"arrival\".",
     )
     .or("\"auto\"")

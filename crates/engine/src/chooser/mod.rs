@@ -9,6 +9,11 @@
 //! | priced | by the chooser's order: the sweep's distance, or the positioning time |
 //! | deferred | deferred requests until they are due: runs, then by price |
 //!
+//! **The sweep** goes on from where the volume's last command ended. A drive that holds several
+//! commands serves them in its own order, and its heads are where one completed last: while few
+//! requests wait ([`NEAREST_MAX`]), the nearest to there goes. Of many, the drive holds a part of
+//! the sweep, which is near anyway.
+//!
 //! A request never overtakes one that it shares sectors with, if either changes data: the first of
 //! those that have to go before the chosen one goes instead. Requests that have begun go on.
 //!
@@ -76,6 +81,10 @@ const AHEAD_DEPTH: usize = 2;
 /// The queued requests of a volume from which its quantum ends with those that fit: one of few
 /// would be passed over for a whole round.
 const FITTED_FROM: u32 = 8;
+/// While at most this many requests wait beside a full drive the sweep takes the nearest to the
+/// heads. Of 64 random reads outstanding hgst-7k8 with 32 in the drive then does 244 a second
+/// instead of 225, at a 99th percentile of 1.1 s instead of 0.87; of 96 it would do 1 % more.
+const NEAREST_MAX: usize = 32;
 /// What the price of a request is more that would be served too late: more than any price.
 const LATE: i64 = 1 << 60;
 
@@ -124,6 +133,8 @@ pub(crate) struct Chooser {
     wants_profile: bool,
     /// The volume of the last command.
     last: Option<VolumeId>,
+    /// Where the command that completed last ended.
+    heads: Option<Lba>,
 }
 
 /// A request in its volume's queue, and the one before it; the first has none.
@@ -174,6 +185,8 @@ pub(crate) struct Scan<'a> {
     left: usize,
     /// The time within which the request's sectors are to be under the head, if it is bounded.
     within: Option<DiskTime>,
+    /// Where the heads are, if the sweep takes the nearest.
+    near: Option<Lba>,
 }
 
 impl Scan<'_> {
@@ -184,6 +197,20 @@ impl Scan<'_> {
         let within = self.pricing.as_ref().filter(|_| has_many).and_then(|_| time());
         debug_assert!(within.is_none_or(|time| time >= DiskTime::ZERO), "time is left, or none");
         Self { within, ..self }
+    }
+
+    /// Prefers requests near the heads, wherever the sweep is, if the drive `fills` with commands,
+    /// has `running` of the `depth` that it holds, and few wait beside as many as that.
+    pub(crate) fn beside(
+        self,
+        (running, depth): (usize, u32),
+        fills: impl FnOnce() -> bool,
+    ) -> Self {
+        debug_assert!(depth > 0, "a drive takes a command");
+        debug_assert!(self.near.is_none() || self.pricing.is_none(), "prices know where they are");
+        let waiting = (self.backlog.queued as usize + running).saturating_sub(depth as usize);
+        let near = self.near.filter(|_| waiting <= NEAREST_MAX && fills());
+        Self { near, ..self }
     }
 
     /// Considers a request, which may be chosen if it `fits`. `false`: no further one is
@@ -224,13 +251,20 @@ impl Scan<'_> {
         }
         let class = if deferred { Class::Deferred } else { Class::Priced };
         let Some(pricing) = &self.pricing else {
-            return (class, distance_on(self.backlog.last_end, operation.extent.start));
+            return (class, self.distance(operation.extent.start));
         };
         let cost = pricing.cost(note.target, operation.op.writes());
         if self.within.is_some_and(|within| cost > within.as_nanos()) {
             return (class, LATE + cost);
         }
         (class, cost - age.as_nanos() / self.age_divisor)
+    }
+
+    /// The distance by which the sweep orders requests.
+    fn distance(&self, start: Lba) -> i64 {
+        debug_assert!(self.pricing.is_none(), "requests are ordered by distance");
+        let Some(heads) = self.near else { return distance_on(self.backlog.last_end, start) };
+        start.distance(heads).0.cast_signed()
     }
 
     /// Whether a request continues where its volume's last command ended. A forced write does not:
@@ -272,8 +306,8 @@ impl Chooser {
     pub(crate) fn new(name: ChooserName) -> Option<Box<Self>> {
         let wants_profile = name == ChooserName::Predicted;
         let (notes, backlogs) = (Vec::new(), Vec::new());
-        let (predictor, last) = (None, None);
-        let chooser = Self { notes, backlogs, predictor, wants_profile, last };
+        let (predictor, last, heads) = (None, None, None);
+        let chooser = Self { notes, backlogs, predictor, wants_profile, last, heads };
         debug_assert!(chooser.predictor.is_none(), "nothing is known of the drive yet");
         (name != ChooserName::Arrival).then(|| Box::new(chooser))
     }
@@ -371,6 +405,7 @@ impl Chooser {
             changes: false,
             left: CANDIDATES_MAX,
             within: None,
+            near: self.heads.filter(|_| pricing.is_none()),
         }
     }
 
@@ -398,14 +433,17 @@ impl Chooser {
         }
     }
 
-    /// A command of `volume` has completed; it took `took`.
+    /// A command of `volume`, this operation, has completed; it took `took`.
     pub(crate) fn completed(
         &mut self,
         (id, volume): (CommandId, VolumeId),
-        took: DiskTime,
+        (operation, took): (&Operation, DiskTime),
         now: Instant,
     ) {
         assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
+        if !operation.extent.is_empty() {
+            self.heads = Some(operation.extent.end());
+        }
         let mean = &mut self.backlogs[volume.0 as usize].mean;
         let step = (took - *mean).as_nanos() / MEAN_DIVISOR;
         *mean += DiskTime::from_nanos(step);

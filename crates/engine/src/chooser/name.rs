@@ -9,7 +9,8 @@ pub enum ChooserName {
     /// In the order of their arrival.
     #[default]
     Arrival,
-    /// By ascending address from where the volume's last command ended, circularly.
+    /// By ascending address from where the volume's last command ended, circularly. On a
+    /// drive that holds several commands the nearest to where one completed last, while few wait.
     Sweep,
     /// The shortest positioning time first, predicted from the drive's profile. Without a profile,
     /// or while predictions fail, as [`ChooserName::Sweep`].

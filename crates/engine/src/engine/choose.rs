@@ -66,6 +66,8 @@ impl Engine {
         let is_change = pricing.is_some() && self.policy.changes_to(volume);
         let pricing = if is_change { pricing.map(Pricing::careful) } else { pricing };
         let scan = chooser.scan(volume, charged, pricing);
+        let inside = (self.meter.running(), self.settings.depth);
+        let scan = scan.beside(inside, || self.policy.fills_drive(now));
         scan.within(|| self.policy.time_left(volume, now))
     }
 

@@ -506,7 +506,7 @@ impl Engine {
         let volume = self.charged_volume(issued);
         let ended = self.ended_for_chooser(issued);
         if let (Some(chooser), Some(ended)) = (&mut self.chooser, ended) {
-            chooser.completed((ended, volume), charge, now);
+            chooser.completed((ended, volume), (&issued.operation, charge), now);
         }
     }
 

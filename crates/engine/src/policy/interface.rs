@@ -211,6 +211,13 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         None
     }
 
+    /// Whether the drive gets several commands of the volume that was picked, as many as it holds,
+    /// and serves them in its own order. Only asked where positioning times are not predicted.
+    fn fills_drive(&self, now: Instant) -> bool {
+        let _ = now;
+        false
+    }
+
     /// Whether the disk is to be held no longer for a request of `volume`, of which the drive has
     /// buffered a part: that is flushed next, and the rest goes later. Asked before each command of
     /// such a request.

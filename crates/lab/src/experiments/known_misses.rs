@@ -29,7 +29,7 @@ const fn miss(
     KnownMiss { check, bound, entered, reason }
 }
 
-const KNOWN_MISSES: [KnownMiss; 10] = [
+const KNOWN_MISSES: [KnownMiss; 9] = [
     miss(
         ("vdisk-fig2", "runs of 1024: maximum ÷ reservable"),
         (100.0, 69.404),
@@ -84,13 +84,6 @@ const KNOWN_MISSES: [KnownMiss; 10] = [
         (1.0, 2.166),
         "EDF delays best effort by the real-time requests released with it, LST serves it within \
          the slack, so that EDF is worse here; RTAS 2000 does not say how LST loses there",
-    ),
-    miss(
-        ("depth", "nearline-20t, uneven, no profile: most missing from a share in 2 s"),
-        (3.0, 3.314),
-        "with 32 commands in the drive a quantum ends when they are done, up to 50 ms sooner or \
-         later than expected; with a profile one or two are in the drive, and 0.885 points are \
-         missing; nothing known would mend it without one",
     ),
 ];
 

@@ -41,6 +41,17 @@ impl Spindle {
         }
     }
 
+    /// Whether the drive takes as many commands as it holds: no shallow volume uses the disk, nor
+    /// one with a promise. To serve the nearest requests beside a shallow volume, whose quanta take
+    /// the heads elsewhere, would leave the others for too long: 50 % of hgst-7k8 had 0.65 of its
+    /// worth beside a client that pauses for 0.1 ms, and 0.76 with a sweep.
+    pub(super) fn takes_several(&self, now: Instant) -> bool {
+        let at = self.last_shallow.map(|(_, at)| at);
+        debug_assert!(at.is_none_or(|at| at <= now), "it was served in the past");
+        let is_beside = at.is_some_and(|at| now.since(at) <= SHALLOW_ACTIVE_FOR);
+        self.queue_depth > 1 && self.guard.is_vacuous() && !is_beside
+    }
+
     /// Whether one command more of `quantum`'s volume, and those in the drive, are done before
     /// `shallow`, or any other shallow volume, is due.
     fn is_done_before(&mut self, quantum: Quantum, shallow: VolumeId, now: Instant) -> bool {

@@ -407,15 +407,11 @@ impl Spindle {
         let volume = quantum.volume;
         let exclusive = self.positions();
         let gives_way = self.until_other(quantum, now).is_some_and(|time| time <= DiskTime::ZERO);
-        let is_over = quantum.ends || gives_way || self.is_over(&quantum);
+        let is_over = gives_way || self.is_over(&quantum);
         let is_other_due = || self.orders.due(now).is_some() || self.interrupted.is_some();
         if is_over || is_other_due() && self.is_in_debt(quantum, now) {
             // The drive is emptied for other volumes alone.
             let drains = exclusive && running > 0 && self.has_rival(volume);
-            if drains {
-                cold_path();
-                self.note_emptying(volume);
-            }
             return if drains { Ok(Pick::Nothing) } else { Err(End::Length) };
         }
         let entry = &self.volumes[volume.0 as usize];
@@ -488,7 +484,7 @@ impl Spindle {
         let Some(quantum) = self.quantum.take() else { return };
         let volume = quantum.volume;
         self.rounds.after_slack = quantum.from_slack;
-        let (length, is_over) = (self.length(&quantum), quantum.ends || self.is_over(&quantum));
+        let (length, is_over) = (self.length(&quantum), self.is_over(&quantum));
         let entry = self.volume(volume);
         if is_over && quantum.depth == Depth::Deep {
             let overrun = quantum.spent - length;

@@ -51,8 +51,6 @@ pub(super) struct Quantum {
     /// The service time of its last command.
     pub(super) last: DiskTime,
     pub(super) lingering: bool,
-    /// Whether no command goes in it any more: the drive has the last few.
-    pub(super) ends: bool,
     pub(super) after: After,
 }
 
@@ -60,8 +58,8 @@ impl Quantum {
     /// A quantum of `volume` that has spent nothing.
     pub(super) const fn new(volume: VolumeId, depth: Depth, from_slack: bool) -> Self {
         let (spent, last) = (DiskTime::ZERO, DiskTime::ZERO);
-        let (lingering, ends, after) = (false, false, After::Other);
-        Self { volume, depth, from_slack, spent, last, lingering, ends, after }
+        let (lingering, after) = (false, After::Other);
+        Self { volume, depth, from_slack, spent, last, lingering, after }
     }
 }
 

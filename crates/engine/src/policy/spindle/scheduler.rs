@@ -104,7 +104,7 @@ impl Spindle {
         let is_over = self.is_over(&before) || self.is_in_debt(before, now);
         self.end_quantum(if is_over { End::Length } else { End::Interrupted }, now);
         if is_ready && !is_over && before.depth == Depth::Deep {
-            self.interrupted = Some(Quantum { lingering: false, ends: false, ..before });
+            self.interrupted = Some(Quantum { lingering: false, ..before });
         }
     }
 
@@ -434,10 +434,7 @@ impl Policy for Spindle {
 
     fn pick(&mut self, running: usize, now: Instant) -> Pick {
         debug_assert!(running >= self.in_drive as usize, "auxiliary commands are not dispatched");
-        if self.guard.is_vacuous() {
-            return self.select(running, now);
-        }
-        self.guarded_pick(now)
+        if self.guard.is_vacuous() { self.select(running, now) } else { self.guarded_pick(now) }
     }
 
     fn ends_hold(&mut self, volume: VolumeId, now: Instant) -> bool {
@@ -464,6 +461,10 @@ impl Policy for Spindle {
         let left = self.length(&quantum) - spent;
         let until_other = self.until_other(quantum, now).unwrap_or(left);
         Some(left.min(until_other).max(DiskTime::ZERO))
+    }
+
+    fn fills_drive(&self, now: Instant) -> bool {
+        self.takes_several(now)
     }
 
     fn dispatched(&mut self, dispatch: Dispatch<'_>, now: Instant) -> DispatchRecord {
