@@ -20,6 +20,7 @@ impl Flow {
     /// Issues the pool's steps, up to the limit. Returns whether there were any.
     pub(crate) fn issue_steps(&mut self) -> bool {
         let mut progressed = false;
+        self.expect_writes();
         while self.steps.owners.len() < STEPS_MAX {
             let Some((step, operation_id, action)) = self.pool.step() else { break };
             progressed = true;

@@ -109,7 +109,9 @@ impl Pool {
         if self.redundancy.failing.is_empty() {
             return;
         }
-        let Some(changes) = self.plan_take_out() else { return self.poison(Kind::Image) };
+        let changes = self.plan_take_out();
+        self.waiting_writes.clear();
+        let Some(changes) = changes else { return self.poison(Kind::Image) };
         self.active.retain(|disk, _| !self.redundancy.failing.contains(disk));
         assert!(!self.active.is_empty(), "a disk stays");
         let mut next = self.state.clone();
