@@ -112,6 +112,21 @@ fn a_client_that_writes_in_order_waits_for_no_mark_after_a_disk_is_lost() {
     assert!(world.flow.pool().state().sequence < 20, "few commits mark all of it");
 }
 
+/// A flush would take the time of what clients have in the disks' caches.
+#[test]
+fn no_flush_is_in_what_writes_wait_for_after_a_disk_is_lost() {
+    let (mut world, id) = flushed(3, 3);
+    assert!(world.flow.fail(DiskId(1)), "the pool goes on without it");
+    for block in far_apart() {
+        let request = write(&mut world, id, block);
+        while answer(&world, request).is_none() {
+            let is_flush = |work: &Work| *work == Work::Flush;
+            assert!(!world.running.iter().any(|one| is_flush(&one.piece.work)), "block {block}");
+            world.step_one(0);
+        }
+    }
+}
+
 /// The limit of what is made equal without need.
 #[test]
 fn writes_here_and_there_mark_their_own_regions_alone() {

@@ -477,10 +477,10 @@ impl World {
                 let contents = covered.map(|probe| (here(probe), sector(asked.stamp, probe)));
                 (plain(*op, *extent, *fua), contents.collect(), false)
             }
-            Work::Metadata { extent, bytes } => {
+            Work::Metadata { extent, bytes, fua } => {
                 let sectors = bytes.chunks(512).zip(extent.start.0..);
                 let sectors = sectors.map(|(bytes, at)| (at, Arc::new(bytes.try_into().unwrap())));
-                (plain(Op::Write, *extent, false), sectors.collect(), false)
+                (plain(Op::Write, *extent, *fua), sectors.collect(), false)
             }
             Work::Flush => (units::Operation::flush(), none, false),
             Work::Erase { extent } => (plain(Op::Trim, *extent, false), none, true),
@@ -553,7 +553,8 @@ impl World {
                     disk.flush();
                 }
             }
-            Work::Metadata { extent, bytes } => disk.write(*extent, bytes),
+            Work::Metadata { extent, bytes, fua: false } => disk.write(*extent, bytes),
+            Work::Metadata { extent, bytes, fua: true } => disk.force(*extent, bytes),
             Work::Flush => disk.flush(),
             Work::Erase { extent } => disk.erase(*extent),
             Work::Load { copy, extent } => {

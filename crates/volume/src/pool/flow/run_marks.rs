@@ -53,7 +53,11 @@ impl Flow {
     }
 
     fn is_marking_ahead(&self, id: PoolVolumeId) -> bool {
-        let own = |operation: &Operation| matches!(operation, Operation::MarkStale { volume, .. } if *volume == id);
-        self.changes.values().any(|change| change.is_internal && own(&change.operation))
+        let own = self.changes.values().filter(|change| change.is_internal);
+        let mut marked = own.filter_map(|change| match change.operation {
+            Operation::MarkStale { volume, .. } => Some(volume),
+            _ => None,
+        });
+        marked.any(|volume| volume == id)
     }
 }

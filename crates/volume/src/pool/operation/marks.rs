@@ -165,7 +165,8 @@ impl Pool {
     /// out.
     pub(crate) fn end_marks(&mut self) {
         assert!(!self.redundancy.failing.is_empty(), "a disk has failed");
-        let ready = self.pending.iter().filter(|(_, one)| is_ready_mark(one));
+        let ready =
+            self.pending.iter().filter(|(_, one)| one.stage == Stage::Ready && is_mark(one));
         let ready: Vec<OperationId> = ready.map(|(operation_id, _)| *operation_id).collect();
         for operation_id in ready {
             self.end(operation_id, Err(Failure::Disk));
@@ -245,9 +246,8 @@ impl Pool {
     }
 }
 
-/// Whether an operation marks copies, and is not being committed. No other makes blocks stale
-/// alone.
-fn is_ready_mark(one: &Pending) -> bool {
-    let is_mark = |change: &Change| matches!(change, Change::Stale { .. });
-    one.stage == Stage::Ready && !one.changes.is_empty() && one.changes.iter().all(is_mark)
+/// Whether an operation marks copies. No other makes blocks stale alone.
+pub(crate) fn is_mark(one: &Pending) -> bool {
+    let is_stale = |change: &Change| matches!(change, Change::Stale { .. });
+    !one.changes.is_empty() && one.changes.iter().all(is_stale)
 }
