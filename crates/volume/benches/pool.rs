@@ -67,7 +67,7 @@ fn settle(pool: &mut Pool, disks: &mut [Memory]) {
                 pool.release(ticket);
             }
             PoolOutput::Do(id, action) => {
-                if let Action::Write { disk, extent, bytes } = action {
+                if let Action::Write { disk, extent, bytes, .. } = action {
                     let units = bytes.chunks(4_096).map(<[u8]>::to_vec);
                     disks[disk.0 as usize].units.extend((extent.start.0..).step_by(8).zip(units));
                 }

@@ -223,9 +223,11 @@ pub(super) fn perform(of: &BTreeMap<DiskId, &Device>, action: &Action) -> anyhow
         Ok(())
     };
     match action {
-        Action::Write { disk, extent, bytes } => {
+        Action::Write { disk, extent, bytes, fua } => {
             let device = of[disk];
-            device.write(*extent, bytes).with_context(|| device.path.display().to_string())
+            let path = || device.path.display().to_string();
+            device.write(*extent, bytes).with_context(path)?;
+            if *fua { device.file.sync_data().with_context(path) } else { Ok(()) }
         }
         Action::Flush { disk, .. } => {
             let device = of[disk];

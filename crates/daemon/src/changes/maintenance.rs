@@ -51,5 +51,7 @@ pub(crate) fn spawn(operator: Operator) -> std::io::Result<thread::JoinHandle<()
             }
             reported = message;
         }
+        // A scrub may have ended since it was looked at last.
+        operator.report_scrub(&mut scrub);
     })
 }

@@ -410,9 +410,9 @@ impl Inner {
                 (keep, client) = (no_hole, Some(self.buffers.transport(request)));
                 (plain(op, extent, fua), Purpose::Request(request, at))
             }
-            Work::Metadata { extent, bytes } => {
+            Work::Metadata { extent, bytes, fua } => {
                 data = bytes.to_vec();
-                (plain(Op::Write, extent, false), Purpose::Other)
+                (plain(Op::Write, extent, fua), Purpose::Other)
             }
             Work::Flush => (plain(Op::Flush, nowhere, false), Purpose::Other),
             Work::Erase { extent } => (plain(Op::Trim, extent, false), Purpose::Other),

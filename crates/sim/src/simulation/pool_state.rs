@@ -166,8 +166,8 @@ impl SimulatedPool {
                 let purpose = Purpose::Request(request, at);
                 (plain(op, extent, fua), purpose, None)
             }
-            Work::Metadata { extent, .. } => {
-                (plain(Op::Write, extent, false), Purpose::Other, Some(Written::Metadata))
+            Work::Metadata { extent, fua, .. } => {
+                (plain(Op::Write, extent, fua), Purpose::Other, Some(Written::Metadata))
             }
             Work::Flush => {
                 let nowhere = Extent::new(Lba(0), Sectors::ZERO);

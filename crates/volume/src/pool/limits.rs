@@ -42,6 +42,11 @@ pub const STALE_RUNS_MAX: usize = 1 << 18;
 /// the writes beside it need no change of their own.
 pub const REGION_BLOCKS: u32 = 64;
 
+/// Blocks behind those that a client writes in order, of which a disk that is out is to be stale
+/// before they are written: with fewer than a region of them left, this number is marked while no
+/// write waits for it. What the client does not write of them is made equal without need.
+pub const MARKED_AHEAD_BLOCKS: u32 = 128;
+
 /// Blocks that are made equal together: all are written, then flushed and recorded once, which
 /// takes a small part of the time.
 pub const RESYNC_BLOCKS_MAX: u32 = 128;
@@ -85,6 +90,8 @@ const _: () = assert!(RESYNC_SHORT_BLOCKS <= REGION_BLOCKS);
 const _: () = assert!(RESYNC_SHORT_BLOCKS > 0 && RESYNC_SHORT_BLOCKS < RESYNC_BLOCKS_MAX);
 const _: () = assert!(RESYNC_BLOCKS_MAX > 0 && REGION_BLOCKS.is_power_of_two());
 const _: () = assert!(REGION_BLOCKS < DISK_BLOCKS_MAX);
+const _: () = assert!(REGION_BLOCKS <= MARKED_AHEAD_BLOCKS);
+const _: () = assert!(VOLUME_BLOCKS_MAX.checked_add(MARKED_AHEAD_BLOCKS).is_some());
 const _: () = assert!(VOLUME_BLOCKS_MAX.checked_add(REGION_BLOCKS).is_some());
 const _: () = assert!(LOG_UNITS_MIN.is_multiple_of(4));
 const _: () = assert!(DISK_BLOCKS_MAX as u64 <= u64::MAX / BLOCK_SECTORS.0 / 512);

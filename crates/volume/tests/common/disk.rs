@@ -56,12 +56,20 @@ impl Disk {
     }
 
     pub(crate) fn write(&mut self, extent: Extent, bytes: &[u8]) {
+        self.enter(extent, self.sectors(extent, bytes));
+    }
+
+    /// The same, and on the medium at once.
+    pub(crate) fn force(&mut self, extent: Extent, bytes: &[u8]) {
+        self.enter_forced(extent, &self.sectors(extent, bytes));
+    }
+
+    fn sectors(&self, extent: Extent, bytes: &[u8]) -> Contents {
         assert!(extent.end().0 <= self.size.0, "a write of {extent} passes the disk's end");
         assert_eq!(bytes.len(), extent.len.bytes_usize(), "as many bytes as sectors");
         let sectors = bytes.chunks(512).zip(extent.start.0..);
         let sectors = sectors.filter(|(bytes, _)| bytes.iter().any(|byte| *byte != 0));
-        let sectors = sectors.map(|(bytes, at)| (at, Arc::new(bytes.try_into().unwrap())));
-        self.enter(extent, sectors.collect());
+        sectors.map(|(bytes, at)| (at, Arc::new(bytes.try_into().unwrap()))).collect()
     }
 
     pub(crate) fn erase(&mut self, extent: Extent) {

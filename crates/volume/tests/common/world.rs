@@ -67,7 +67,12 @@ pub(crate) struct World {
 /// Does one step.
 pub(crate) fn perform(disks: &mut [Disk], places: &dyn Fn(DiskId) -> usize, action: &Action) {
     match action {
-        Action::Write { disk, extent, bytes } => disks[places(*disk)].write(*extent, bytes),
+        Action::Write { disk, extent, bytes, fua: false } => {
+            disks[places(*disk)].write(*extent, bytes);
+        }
+        Action::Write { disk, extent, bytes, fua: true } => {
+            disks[places(*disk)].force(*extent, bytes);
+        }
         Action::Flush { disk, .. } => disks[places(*disk)].flush(),
         Action::Erase { placed } => disks[places(placed.disk)].erase(placed.extent),
         Action::Copy { from, to } => {

@@ -8,6 +8,7 @@ mod common;
 mod every_write;
 mod facts;
 mod lost;
+mod marks;
 mod mirrors;
 mod model;
 mod order;

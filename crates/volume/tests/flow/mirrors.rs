@@ -3,16 +3,20 @@
 
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::Fault;
+use spindle_volume::pool::limits::REGION_BLOCKS;
 use spindle_volume::pool::{Blocks, Copies, Layout, NewVolume, Operation, VolumeBlock, Zone};
-use units::Lba;
+use units::{Extent, Lba};
 
 use crate::common::cases;
-use crate::common::world::{BLOCKS, uid};
+use crate::common::world::uid;
 use crate::power::at;
 use crate::world::{PROBE, World, device};
 use crate::{ask, draw};
 
 const ROUNDS: u32 = 3_000;
+
+/// Blocks of disks whose mirrors have several regions.
+const LARGE_BLOCKS: u32 = 6 * REGION_BLOCKS + 20;
 
 /// What a world is up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +77,7 @@ fn befall(world: &mut World, bears: Bears) {
         1 if safe || bears == Bears::Some => {
             let members = members(world);
             let device = members[world.below(members.len())];
-            let block = u64::from(world.rng.below(BLOCKS));
+            let block = u64::from(world.rng.below(world.blocks));
             if world.bad.len() < 3 && (world.bad.is_empty() || bears == Bears::Some) {
                 world.bad.insert((device, block));
             }
@@ -94,13 +98,14 @@ fn mend(world: &mut World) {
     match (world.below(8), back.first(), out.first(), spare) {
         (0, _, Some(disk), Some(spare)) => {
             let (disk, uid) = (*disk, uid(spare));
-            world.change(Operation::ReplaceDisk { disk, uid, blocks: BLOCKS });
+            let blocks = world.blocks;
+            world.change(Operation::ReplaceDisk { disk, uid, blocks });
         }
         (1, ..) => drop(world.change(Operation::Close)),
         (2, ..) => drop(world.change(Operation::Upgrade)),
         (3, ..) => {
             let disks = world.flow.pool().state().disks();
-            let areas = disks.map(|(id, _)| (id, Blocks(BLOCKS - 1))).collect();
+            let areas = disks.map(|(id, _)| (id, Blocks(world.blocks - 1))).collect();
             world.change(Operation::AddSums { areas });
         }
         (_, Some(disk), ..) => drop(world.change(Operation::TakeBack { disk: *disk })),
@@ -122,9 +127,13 @@ fn draw_change(world: &mut World, bears: Bears) -> Operation {
 }
 
 fn first_mirror(world: &mut World) {
+    first_mirror_of(world, 12);
+}
+
+fn first_mirror_of(world: &mut World, blocks: u32) {
     let disks = world.flow.pool().state().disks().map(|(id, _)| id).collect();
     let layout = Layout::Mirror(Copies::new(2).unwrap());
-    let (name, size, zone, seed) = ("first".to_owned(), Blocks(12), Zone::Any, 1);
+    let (name, size, zone, seed) = ("first".to_owned(), Blocks(blocks), Zone::Any, 1);
     let volume = NewVolume { name, size, layout, zone, thin: true, has_sums: true, seed, disks };
     world.change(Operation::Create(volume));
     world.drain();
@@ -155,6 +164,35 @@ fn run_sent(seed: u64, bears: Bears) -> World {
     go_on(world, bears)
 }
 
+/// The same with a mirror of several regions, which a client writes in order.
+fn run_in_order(seed: u64, bears: Bears) -> World {
+    println!("seed {seed}, which bears {bears:?}, with writes in order");
+    let members = 2 + usize::try_from(seed % 4).unwrap();
+    let mut world = World::of(seed, members, LARGE_BLOCKS);
+    first_mirror_of(&mut world, LARGE_BLOCKS / 2);
+    world.order = Some(0);
+    go_on(world, bears)
+}
+
+fn ask_any(world: &mut World) {
+    let order = world.order;
+    match order {
+        Some(from) if world.below(3) > 0 => ask_in_order(world, from),
+        _ => ask(world),
+    }
+}
+
+/// The next blocks of the first mirror, if it is there, and from its front behind its end.
+fn ask_in_order(world: &mut World, from: u32) {
+    let Some((id, volume)) = world.flow.pool().state().named("first") else { return };
+    let size = volume.size.0;
+    let from = if from < size { from } else { 0 };
+    let blocks = (1 + world.rng.below(16)).min(size - from);
+    let extent = Extent::new(Lba(Blocks(from).sectors().0), Blocks(blocks).sectors());
+    world.order = Some(from + blocks);
+    world.submit(id, units::Operation::write(extent), false);
+}
+
 pub(crate) fn at_work(mut world: World, bears: Bears) -> World {
     world.lacks_sums = world.below(2) == 0;
     first_mirror(&mut world);
@@ -169,7 +207,7 @@ fn go_on(mut world: World, bears: Bears) -> World {
             world.restart();
         }
         match world.below(32) {
-            0..6 if world.asked.len() < 12 => ask(&mut world),
+            0..6 if world.asked.len() < 12 => ask_any(&mut world),
             6 if world.changes.len() < 3 && world.below(4) == 0 => {
                 let operation = draw_change(&mut world, bears);
                 world.change(operation);
@@ -280,8 +318,13 @@ const FOUND: [u64; 23] = [
 
 /// The worlds to try: `SPINDLE_SEED` is the first of those that are drawn.
 fn seeds() -> impl Iterator<Item = u64> {
+    FOUND.into_iter().chain(seeds_of(18))
+}
+
+/// The worlds to try that are drawn, unless their number is said.
+fn seeds_of(count: u64) -> impl Iterator<Item = u64> {
     let first = std::env::var("SPINDLE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    FOUND.into_iter().chain(first..first + cases(18))
+    first..first + cases(count)
 }
 
 fn report(worlds: impl Iterator<Item = World>) {
@@ -309,6 +352,17 @@ fn no_request_to_a_mirror_fails_while_a_copy_is_left() {
 #[test]
 fn whatever_disks_are_lost_no_stale_byte_is_read() {
     report(seeds().map(|seed| run(seed, Bears::Some)));
+}
+
+/// The volumes of the other worlds are within a region each.
+#[test]
+fn no_request_to_a_mirror_that_is_written_in_order_fails_while_a_copy_is_left() {
+    report(seeds_of(4).map(|seed| run_in_order(seed, Bears::All)));
+}
+
+#[test]
+fn whatever_disks_a_mirror_loses_that_is_written_in_order_no_stale_byte_is_read() {
+    report(seeds_of(4).map(|seed| run_in_order(seed, Bears::Some)));
 }
 
 /// A disk that keeps a stream alone has all reads while it has a whole copy, and no other.

@@ -46,6 +46,8 @@ pub(crate) struct Running {
 }
 
 pub(crate) struct World {
+    /// Of each disk.
+    pub(crate) blocks: u32,
     pub(crate) disks: Vec<Disk>,
     pub(crate) flow: Flow,
     pub(crate) rng: SplitMix64,
@@ -94,6 +96,8 @@ pub(crate) struct World {
     pub(crate) answers: Vec<(PoolRequestId, Result<(), Fault>)>,
     pub(crate) ends: Vec<(ChangeId, ChangeOutcome)>,
     pub(crate) done: Vec<Operation>,
+    /// The next block of a client that writes the first mirror in order.
+    pub(crate) order: Option<u32>,
     /// Blocks that were written where they are to lie.
     pub(crate) moved: u64,
     pub(crate) time: u64,
@@ -162,11 +166,17 @@ fn agree(one: &Work, other: &Work) -> bool {
 
 impl World {
     pub(crate) fn new(seed: u64, members: usize) -> Self {
+        Self::of(seed, members, BLOCKS)
+    }
+
+    /// The same on disks of this number of blocks.
+    pub(crate) fn of(seed: u64, members: usize, blocks: u32) -> Self {
         let geometry = Geometry::new(8, 16).unwrap();
-        let disks = vec![Disk::new(Blocks(BLOCKS).sectors()); members + SPARE];
-        let uids: Vec<_> = (0..members).map(|device| (uid(device), BLOCKS)).collect();
+        let disks = vec![Disk::new(Blocks(blocks).sectors()); members + SPARE];
+        let uids: Vec<_> = (0..members).map(|device| (uid(device), blocks)).collect();
         let flow = Flow::new(Pool::create(POOL, geometry, &uids).unwrap());
         let mut world = Self {
+            blocks,
             disks,
             flow,
             rng: SplitMix64::new(seed),
@@ -197,6 +207,7 @@ impl World {
             answers: Vec::new(),
             ends: Vec::new(),
             done: Vec::new(),
+            order: None,
             moved: 0,
             time: 0,
             numbers: 0,
@@ -466,10 +477,10 @@ impl World {
                 let contents = covered.map(|probe| (here(probe), sector(asked.stamp, probe)));
                 (plain(*op, *extent, *fua), contents.collect(), false)
             }
-            Work::Metadata { extent, bytes } => {
+            Work::Metadata { extent, bytes, fua } => {
                 let sectors = bytes.chunks(512).zip(extent.start.0..);
                 let sectors = sectors.map(|(bytes, at)| (at, Arc::new(bytes.try_into().unwrap())));
-                (plain(Op::Write, *extent, false), sectors.collect(), false)
+                (plain(Op::Write, *extent, *fua), sectors.collect(), false)
             }
             Work::Flush => (units::Operation::flush(), none, false),
             Work::Erase { extent } => (plain(Op::Trim, *extent, false), none, true),
@@ -542,7 +553,8 @@ impl World {
                     disk.flush();
                 }
             }
-            Work::Metadata { extent, bytes } => disk.write(*extent, bytes),
+            Work::Metadata { extent, bytes, fua: false } => disk.write(*extent, bytes),
+            Work::Metadata { extent, bytes, fua: true } => disk.force(*extent, bytes),
             Work::Flush => disk.flush(),
             Work::Erase { extent } => disk.erase(*extent),
             Work::Load { copy, extent } => {

@@ -49,6 +49,8 @@ pub struct Flow {
     pub(crate) orders: BTreeMap<PoolVolumeId, RequestOrder>,
     /// Of mirrors, the disks to which their reads go while these have a copy.
     pub(crate) read_disks: BTreeMap<PoolVolumeId, BTreeSet<DiskId>>,
+    /// The block behind the last write to each mirror, while a disk is out.
+    pub(crate) written_ends: BTreeMap<PoolVolumeId, u32>,
     /// The pieces in flight.
     pub(crate) pieces: BTreeMap<PieceId, PieceInFlight>,
     /// What they cost their disks.
@@ -88,6 +90,7 @@ impl Flow {
             scrub,
             orders: BTreeMap::new(),
             read_disks: BTreeMap::new(),
+            written_ends: BTreeMap::new(),
             pieces: BTreeMap::new(),
             costs: InFlightCosts::default(),
             outputs: VecDeque::new(),

@@ -31,6 +31,7 @@ mod relocation;
 mod request;
 mod resync;
 mod run_changes;
+mod run_marks;
 mod run_mirrors;
 mod run_order;
 mod run_read_disks;

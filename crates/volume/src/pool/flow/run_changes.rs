@@ -293,6 +293,13 @@ impl Flow {
         self.end_change(id, ChangeOutcome::Done);
     }
 
+    fn forget_volume(&mut self, volume: PoolVolumeId) {
+        self.relocations.remove(&volume);
+        self.orders.remove(&volume);
+        self.read_disks.remove(&volume);
+        self.written_ends.remove(&volume);
+    }
+
     /// Updates groups and relocations after a committed change.
     fn update_groups(&mut self, operation: &Operation) {
         let state = self.pool.state();
@@ -302,9 +309,7 @@ impl Flow {
                 self.groups.insert(id, SnapshotGroup::new(&self.pool, id));
             }
             Operation::Remove { volume } => {
-                self.relocations.remove(volume);
-                self.orders.remove(volume);
-                self.read_disks.remove(volume);
+                self.forget_volume(*volume);
                 for group in self.groups.keys().copied().collect::<Vec<_>>() {
                     self.forget(group);
                 }
@@ -378,8 +383,12 @@ impl Flow {
             (None, Operation::Resync { volume, first, count }) if change.is_internal => {
                 self.on_resync_done((volume, first, count), &end);
             }
-            (None, Operation::ForgetStale { .. } | Operation::RecordScrub { .. })
-                if change.is_internal => {}
+            (
+                None,
+                Operation::ForgetStale { .. }
+                | Operation::RecordScrub { .. }
+                | Operation::MarkStale { .. },
+            ) if change.is_internal => {}
             _ => self.outputs.push_back(Output::Ended(id, end)),
         }
     }

@@ -319,6 +319,9 @@ impl Flow {
             self.scrub.touch(|_, of| of == group, &blocks(part));
         }
         let mirror = self.pool.state().volume(volume).is_some_and(|one| one.layout.is_mirror());
+        if mirror && op.writes() {
+            self.mark_ahead(volume, &blocks(part));
+        }
         let last_write = self.pool.redundancy.last_write();
         for Located { disk, extent, at } in pieces {
             let work = Work::Request { request: id, op, extent, at, fua, no_hole };

@@ -20,6 +20,7 @@ impl Flow {
     /// Issues the pool's steps, up to the limit. Returns whether there were any.
     pub(crate) fn issue_steps(&mut self) -> bool {
         let mut progressed = false;
+        self.expect_writes();
         while self.steps.owners.len() < STEPS_MAX {
             let Some((step, operation_id, action)) = self.pool.step() else { break };
             progressed = true;
@@ -30,8 +31,9 @@ impl Flow {
             let payer = payer.map_or(ChargeTo::Metadata, |pending| pending.payer);
             let owner = Owner::Step(step);
             match action {
-                Action::Write { disk, extent, bytes } => {
-                    self.issue(owner, disk, ChargeTo::Metadata, Work::Metadata { extent, bytes });
+                Action::Write { disk, extent, bytes, fua } => {
+                    let work = Work::Metadata { extent, bytes, fua };
+                    self.issue(owner, disk, ChargeTo::Metadata, work);
                 }
                 Action::Flush { disk, of } => {
                     // It makes durable what was written to make copies equal.

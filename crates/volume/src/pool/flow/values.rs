@@ -70,6 +70,8 @@ pub enum Work {
         extent: Extent,
         /// The bytes.
         bytes: Arc<[u8]>,
+        /// Completes only when durable.
+        fua: bool,
     },
     /// Make everything written to the disk durable, for the pool.
     Flush,

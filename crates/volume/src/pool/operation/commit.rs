@@ -13,6 +13,7 @@ use crate::pool::names::Blocks;
 use crate::pool::operation::allocator::{allocator_of, release_blocks};
 use crate::pool::operation::kinds::Lock;
 use crate::pool::operation::machine::{Commit, Failure, Kind, OperationId, Pending, Pool, Stage};
+use crate::pool::operation::marks::is_mark;
 use crate::pool::operation::script::{Action, Script};
 use crate::pool::state::apply::Effects;
 use crate::pool::state::change::Change;
@@ -73,11 +74,13 @@ impl Pool {
         let position = self.log_used;
         let record = Record { version, pool, generation, sequence, position, body };
         let bytes: Arc<[u8]> = record.encode().into();
+        let is_forced = operation_ids.iter().any(|id| is_mark(&self.pending[id]));
         let write = |(disk, slot): (&DiskId, &Slot)| {
             let extent = self.state.geometry.log_at(*slot, self.log_used, units);
-            Action::Write { disk: *disk, extent, bytes: Arc::clone(&bytes) }
+            Action::Write { disk: *disk, extent, bytes: Arc::clone(&bytes), fua: is_forced }
         };
-        let phases = [self.active.iter().map(write).collect(), self.flushes()];
+        let flushes = if is_forced { Vec::new() } else { self.flushes() };
+        let phases = [self.active.iter().map(write).collect(), flushes];
         self.mark_committing(&operation_ids);
         self.begin_commit(Kind::Record { units, operation_ids }, phases.into(), Vec::new());
     }
@@ -109,7 +112,9 @@ impl Pool {
         if self.redundancy.failing.is_empty() {
             return;
         }
-        let Some(changes) = self.plan_take_out() else { return self.poison(Kind::Image) };
+        let changes = self.plan_take_out();
+        self.waiting_writes.clear();
+        let Some(changes) = changes else { return self.poison(Kind::Image) };
         self.active.retain(|disk, _| !self.redundancy.failing.contains(disk));
         assert!(!self.active.is_empty(), "a disk stays");
         let mut next = self.state.clone();
@@ -161,6 +166,11 @@ impl Pool {
         let flush = |disks: &[DiskId]| {
             disks.iter().map(|disk| Action::Flush { disk: *disk, of: None }).collect()
         };
+        let is_forced = matches!(kind, Kind::TakeOut { .. });
+        let durably = |disks: &[DiskId], actions: &[Action]| {
+            let writes = on(disks, actions);
+            if is_forced { [forced(writes), Vec::new()] } else { [writes, flush(disks)] }
+        };
         let labels = new.iter().flat_map(|id| label_writes(next, *id)).collect();
         let wipes = gone.iter().flat_map(|id| wipes(&self.state.disks[id], *id)).collect();
         let all = [old.clone(), new.clone()].concat();
@@ -170,18 +180,11 @@ impl Pool {
         // A new disk never holds newer metadata than the old ones: its images are written when
         // theirs are durable.
         let mut phases = self.torn_wipes();
-        phases.extend([
-            labels,
-            flush(&new),
-            on(&old, &first),
-            flush(&old),
-            on(&new, &first),
-            flush(&new),
-            on(&all, &second),
-            flush(&all),
-            wipes,
-            flush(&gone),
-        ]);
+        phases.extend([labels, flush(&new)]);
+        phases.extend(durably(&old, &first));
+        phases.extend(durably(&new, &first));
+        phases.extend(durably(&all, &second));
+        phases.extend([wipes, flush(&gone)]);
         phases.extend(relabel(next, &relabelled));
         self.begin_commit(kind, phases, new);
     }
@@ -360,9 +363,9 @@ impl Pool {
             };
             let len = Bytes(bytes.len() as u64).sectors_floor();
             let extent = geometry.image(slot).split_at(len).0;
-            let image = Action::Write { disk: *id, extent, bytes: Arc::clone(&bytes) };
+            let image = Action::Write { disk: *id, extent, bytes: Arc::clone(&bytes), fua: false };
             let extent = geometry.header(slot);
-            [image, Action::Write { disk: *id, extent, bytes: header.encode().into() }]
+            [image, Action::Write { disk: *id, extent, bytes: header.encode().into(), fua: false }]
         };
         state.disks.iter().filter(|(_, disk)| !disk.out).flat_map(write).collect()
     }
@@ -376,6 +379,7 @@ impl Pool {
             disk: *disk,
             extent: self.state.geometry.header(*slot),
             bytes: Arc::clone(&bytes),
+            fua: false,
         };
         let flush = |(disk, _): &(DiskId, Slot)| Action::Flush { disk: *disk, of: None };
         assert!(there.iter().all(|(id, slot)| self.active[id] != *slot), "the other slot counts");
@@ -391,14 +395,28 @@ impl Pool {
     }
 }
 
+/// The same writes, each durable when it ends. Clients' writes wait for them, and a flush would
+/// take the time of all that clients have in the disk's cache.
+fn forced(mut writes: Vec<Action>) -> Vec<Action> {
+    for action in &mut writes {
+        let Action::Write { fua, .. } = action else { unreachable!("metadata are written") };
+        *fua = true;
+    }
+    writes
+}
+
 fn label_writes(state: &State, id: DiskId) -> Vec<Action> {
     let disk = &state.disks[&id];
     let (pool, blocks, geometry) = (state.pool, disk.blocks, state.geometry);
     assert!(blocks > geometry.first_block(), "a disk holds more than its metadata");
     let label = Label { pool, disk: disk.uid, number: id, blocks, geometry };
     let copies = label_places(blocks).into_iter().zip([0, 1]);
-    let write =
-        |(extent, copy)| Action::Write { disk: id, extent, bytes: label.encode(copy).into() };
+    let write = |(extent, copy)| Action::Write {
+        disk: id,
+        extent,
+        bytes: label.encode(copy).into(),
+        fua: false,
+    };
     copies.map(write).collect()
 }
 
@@ -427,12 +445,13 @@ pub(crate) fn ledger_wipes(disk: &Disk, id: DiskId) -> Vec<Action> {
         disk: id,
         extent,
         bytes: vec![0; extent.len.bytes_usize()].into(),
+        fua: false,
     };
     [0, 1].map(|slot| wipe(area.ledger(slot))).into()
 }
 
 fn wipes(disk: &Disk, id: DiskId) -> Vec<Action> {
     let bytes: Arc<[u8]> = vec![0; UNIT_BYTES].into();
-    let wipe = |extent| Action::Write { disk: id, extent, bytes: Arc::clone(&bytes) };
+    let wipe = |extent| Action::Write { disk: id, extent, bytes: Arc::clone(&bytes), fua: false };
     label_places(disk.blocks).into_iter().map(wipe).collect()
 }

@@ -5,7 +5,6 @@ use std::ops::Range;
 
 use crate::location::DiskId;
 use crate::pool::format::fields::VERSION_FIRST;
-use crate::pool::limits::STALE_RUNS_MAX;
 use crate::pool::names::{BlockExtent, PoolVolumeId, VolumeBlock};
 use crate::pool::operation::machine::{Kind, Pool};
 use crate::pool::state::block_set::BlockSet;
@@ -81,15 +80,6 @@ impl Pool {
         })
     }
 
-    /// Whether a copy of one of `blocks` on a disk that is out is not stale yet.
-    pub(crate) fn has_unmarked(&self, volume: &Volume, blocks: Range<u32>) -> bool {
-        debug_assert!(blocks.start <= blocks.end, "a range of blocks");
-        let out = |place: &BlockExtent| !self.state.is_in(place.disk);
-        let blocks = blocks.into_iter().map(VolumeBlock);
-        let mut copies = blocks.flat_map(|block| volume.copies(block)).filter(out);
-        copies.any(|place| !self.state.is_stale(place))
-    }
-
     /// A disk has failed a write or a flush. Returns whether the pool goes on without it: the next
     /// commit takes it out.
     pub fn fail(&mut self, disk: DiskId) -> bool {
@@ -104,6 +94,7 @@ impl Pool {
         let is_new = self.redundancy.failing.insert(disk);
         assert!(is_new, "it had not failed before");
         assert!(!self.poisoned, "a poisoned pool loses no more disk");
+        self.end_marks();
         if let Some(commit) = &mut self.commit {
             commit.script.forget(disk);
             if commit.script.ended() {
@@ -161,23 +152,6 @@ impl Pool {
             _ => None,
         };
         changes.filter_map(removed).collect()
-    }
-
-    /// The changes that take the failed disks out, or `None` if they do not fit the metadata.
-    pub(crate) fn plan_take_out(&self) -> Option<Vec<Change>> {
-        let mut changes = Vec::new();
-        for disk in &self.redundancy.failing {
-            let doubtful = self.redundancy.doubtful(*disk);
-            let (stale, left) = self.with_other_copies(*disk, &doubtful);
-            changes.push(Change::TakeOut { number: *disk, doubtful: left });
-            changes.extend(stale_changes(*disk, &stale));
-        }
-        let mut next = self.state.clone();
-        next.advance(&changes).expect("a disk that failed is in");
-        assert!(next.disks_in().next().is_some(), "a disk stays");
-        assert!(next.sequence > self.state.sequence + 1, "it outranks what the disks had");
-        let fits = next.image_bytes() <= next.geometry.image_bytes();
-        (fits && next.stale_runs() <= STALE_RUNS_MAX).then_some(changes)
     }
 
     /// Those of a disk's blocks that have a whole copy elsewhere, and whether others are left that

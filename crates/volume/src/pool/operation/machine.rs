@@ -139,6 +139,8 @@ pub struct Pool {
     /// The operation whose step was issued last.
     pub(crate) last_stepped: OperationId,
     pub(crate) redundancy: Redundancy,
+    /// The blocks of mirrors for which writes waited when a disk was about to be taken out.
+    pub(crate) waiting_writes: Vec<(PoolVolumeId, Range<u32>)>,
     pub(crate) domains: Domains,
 }
 
@@ -286,6 +288,7 @@ impl Pool {
             steps,
             last_stepped: OperationId(0),
             redundancy: Redundancy::default(),
+            waiting_writes: Vec::new(),
             domains: Domains::default(),
         }
     }

@@ -6,7 +6,6 @@ use std::ops::Range;
 use crate::location::{DiskExtent, DiskId};
 use crate::pool::format::fields::VERSION_FIRST;
 use crate::pool::format::structures::VERSION;
-use crate::pool::limits::REGION_BLOCKS;
 use crate::pool::names::{BlockExtent, Blocks, DiskUid, Layout, PoolVolumeId, VolumeBlock};
 use crate::pool::operation::copies::stale_changes;
 use crate::pool::operation::machine::Pool;
@@ -156,51 +155,6 @@ impl Pool {
         let flushes = open.iter().flat_map(flush).chain(self.flushes()).collect();
         let changes = open.iter().map(|id| Change::SetOpen { id: *id, open: false }).collect();
         Plan { changes, phases: vec![flushes], ..Plan::default() }
-    }
-
-    /// The regions of the blocks, on every disk that is out and where another has them whole.
-    pub(crate) fn plan_mark_stale(
-        &self,
-        id: PoolVolumeId,
-        first: VolumeBlock,
-        count: Blocks,
-    ) -> Result<Plan, Refusal> {
-        let volume = self.state.volume(id).ok_or(Refusal::NoSuchVolume(id))?;
-        let mut stale: BTreeMap<DiskId, BlockSet> = BTreeMap::new();
-        for column in 0..volume.columns.len() {
-            let rows = volume.rows(column, first.0, count.0);
-            if rows.is_empty() {
-                continue;
-            }
-            let start = rows.start / REGION_BLOCKS * REGION_BLOCKS;
-            let end = rows.end.next_multiple_of(REGION_BLOCKS);
-            assert!(start <= rows.start && rows.end <= end, "regions hold the rows");
-            for run in volume.columns[column].within(start, end - start) {
-                if self.state.is_in(run.disk()) {
-                    continue;
-                }
-                let set = stale.entry(run.disk()).or_default();
-                for row in run.row..run.end() {
-                    if self.is_elsewhere(volume, column, row) {
-                        let block = run.place.block + (row - run.row);
-                        set.insert(block..block + 1);
-                    }
-                }
-            }
-        }
-        assert!(!stale.keys().any(|disk| self.state.is_in(*disk)), "of disks that are out");
-        let new = |(disk, set): (&DiskId, &BlockSet)| {
-            let known = self.state.stale(*disk);
-            let mut changes = stale_changes(*disk, set);
-            changes.retain(|change| match change {
-                Change::Stale { blocks } => {
-                    known.is_none_or(|known| !known.has_all(blocks.block..blocks.end()))
-                }
-                _ => true,
-            });
-            changes
-        };
-        Ok(Plan::of(stale.iter().flat_map(new).collect()))
     }
 
     /// The blocks from `first` on that are made equal together, `longest` at most.

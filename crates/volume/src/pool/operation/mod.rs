@@ -7,6 +7,7 @@ mod domain_plans;
 pub(super) mod domains;
 pub(super) mod kinds;
 pub(super) mod machine;
+mod marks;
 mod mirror_plans;
 mod placement;
 mod plan;

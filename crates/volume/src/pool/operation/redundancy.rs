@@ -191,6 +191,19 @@ impl Redundancy {
         own.map(|((_, volume), regions)| (*volume, blocks(regions))).collect()
     }
 
+    /// The region of a disk to which each volume's last write there went, of those that have not
+    /// flushed it since.
+    pub(crate) fn last_written(&self, disk: DiskId) -> Vec<(PoolVolumeId, Range<u32>)> {
+        let own = self.unflushed.iter().filter(|((of, _), _)| *of == disk);
+        let last = |((_, volume), regions): (&(DiskId, PoolVolumeId), &BTreeMap<u32, u64>)| {
+            let (region, _) = regions.iter().max_by_key(|(_, number)| **number)?;
+            Some((*volume, blocks_of_region(*region)))
+        };
+        let last: Vec<_> = own.filter_map(last).collect();
+        debug_assert!(last.iter().all(|(_, region)| !region.is_empty()), "regions have blocks");
+        last
+    }
+
     /// The blocks of a disk that it may have lost, or that may differ.
     pub(crate) fn doubtful(&self, disk: DiskId) -> BlockSet {
         let mut doubtful = self.unsynced.get(&disk).cloned().unwrap_or_default();

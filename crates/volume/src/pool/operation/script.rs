@@ -19,6 +19,8 @@ pub enum Action {
         extent: Extent,
         /// The bytes.
         bytes: Arc<[u8]>,
+        /// Completes only when durable. If not, a flush follows.
+        fua: bool,
     },
     /// Make durable what the pool has written to a disk, and what this volume's clients have.
     Flush {

@@ -68,6 +68,15 @@ impl BlockSet {
         blocks.is_empty() || run.is_some_and(|(_, end)| blocks.end <= *end)
     }
 
+    /// The first of `blocks` that it lacks.
+    pub fn first_lacking(&self, blocks: Range<u32>) -> Option<u32> {
+        debug_assert!(blocks.start <= blocks.end, "a range of blocks");
+        let run = self.runs.range(..=blocks.start).next_back().map(|(_, end)| *end);
+        // Runs do not touch: the block behind one is in no other.
+        let first = run.map_or(blocks.start, |end| end.max(blocks.start));
+        (first < blocks.end).then_some(first)
+    }
+
     /// Adds `blocks`.
     pub(crate) fn insert(&mut self, blocks: Range<u32>) {
         assert!(blocks.start <= blocks.end, "a range of blocks");
@@ -150,6 +159,8 @@ mod tests {
                 let (from, to) = (blocks.start as usize, blocks.end as usize);
                 let first = (blocks.clone()).find(|block| flags[*block as usize]);
                 assert_eq!(set.first_in(blocks.clone()), first, "seed {seed}");
+                let lacking = blocks.clone().find(|block| !flags[*block as usize]);
+                assert_eq!(set.first_lacking(blocks.clone()), lacking, "seed {seed}");
                 let count = flags[from..to].iter().filter(|flag| **flag).count() as u64;
                 assert_eq!(set.blocks_in(blocks.clone()), count, "seed {seed}");
                 assert_eq!(set.has_all(blocks), flags[from..to].iter().all(|flag| *flag));
