@@ -464,6 +464,7 @@ impl Policy for Spindle {
     }
 
     fn fills_drive(&self, now: Instant) -> bool {
+        debug_assert!(self.queue_depth > 0, "a drive takes a command");
         self.takes_several(now)
     }
 

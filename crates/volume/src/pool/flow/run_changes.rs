@@ -294,6 +294,7 @@ impl Flow {
     }
 
     fn forget_volume(&mut self, volume: PoolVolumeId) {
+        debug_assert!(self.pool.state().volume(volume).is_none(), "it was removed");
         self.relocations.remove(&volume);
         self.orders.remove(&volume);
         self.read_disks.remove(&volume);
