@@ -45,7 +45,7 @@ const SHORT_QUANTUM: DiskTime = DiskTime::from_millis(150);
 /// What a volume in the background may have together is what its reserve earns in this time: more
 /// than in a round, so that one that was late for its turn has lost nothing. With a period's worth
 /// and more, what a rebuild had not used gave it two quanta in a round: 40 % beside it lacked 3
-/// points of two seconds, and now 1.8.
+/// points of two seconds, and 1.8 so.
 pub(super) const BACKGROUND_CREDIT: DiskTime = DiskTime::from_nanos(ROUND.as_nanos() / 4 * 5);
 /// Volumes that are due within this part of a period from now are so at about the same time as the
 /// first, and go in their order; unless that one has been due for longer than the other part. One
