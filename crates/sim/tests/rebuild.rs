@@ -165,21 +165,26 @@ fn reserves_a_stream_and_a_rebuild_keep_what_they_have_beside_each_other() {
     assert!(kept.met > 15 && kept.missed == 0, "{kept:?}");
 }
 
-/// Its bursts are irregular, as it waits for its flushes, its records and its limit.
+/// What takes all that nobody has reserved.
+const BEST_EFFORT: &str = "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\n\
+                           block = \"4KiB\"\noutstanding = 16\n";
+
+/// Its bursts are irregular, as it waits for its flushes, its records and its limit; and others
+/// have what it leaves, if there are any. It has its floor on the disk that it writes, which it
+/// waits for on the others.
 #[test]
 fn beside_a_rebuild_with_a_limit_reserves_lack_two_points_at_most_in_any_two_seconds() {
     let (floor, limited) = ("reserve = \"20%\"", "reserve = \"20%\", limit = \"20%\"");
     let scenario = BESIDE_RESERVES.replacen(floor, limited, 1);
-    let mut worst = Vec::new();
-    for seed in 1..=5 {
-        let mut simulation = rebuilding(&plan_with(&format!("seed = {seed}\n"), &scenario));
-        let [a, b, rebuild] = shares(&mut simulation, ["a on d0", "b on d0", "rebuild on d0"]);
-        println!("{seed}: {a:.3?}, {b:.3?}, rebuild {rebuild:.3?}");
-        assert!(rebuild.1 >= 0.19, "seed {seed}: the rebuild has {} of 0.2", rebuild.1);
-        worst.extend([a.0 - 0.4, b.0 - 0.3]);
+    for (seed, others) in (1..=5).flat_map(|seed| [(seed, ""), (seed, BEST_EFFORT)]) {
+        let plan = plan_with(&format!("seed = {seed}\n"), &format!("{scenario}{others}"));
+        let mut simulation = rebuilding(&plan);
+        let parts = ["a on d0", "b on d0", "rebuild on d1"];
+        let [a, b, rebuild] = shares(&mut simulation, parts);
+        println!("{seed}: {a:.3?}, {b:.3?}, rebuild {rebuild:.3?}{others}");
+        assert!((0.19..=0.21).contains(&rebuild.1), "{seed}: the rebuild has {}", rebuild.1);
+        assert!(a.0 >= 0.38 && b.0 >= 0.28, "{seed}: {} and {} in two seconds", a.0, b.0);
     }
-    let least = worst.iter().copied().fold(0.0, f64::min);
-    assert!(least >= -0.02, "{least:.3} in two seconds");
 }
 
 /// Two volumes and a relocation have all of a disk that takes up to 75 ms for a block.
@@ -207,8 +212,8 @@ fn beside_a_relocation_reserves_lack_a_block_or_so_in_any_two_seconds() {
         let parts = ["a on d0", "b on d0", "relocation on d0"];
         let [a, b, relocation] = shares(&mut simulation, parts);
         println!("{seed}: {a:.3?}, {b:.3?}, relocation {relocation:.3?}");
-        assert!(relocation.1 >= 0.085, "it has {} of 0.1", relocation.1);
-        assert!(a.0 >= 0.45 && b.0 >= 0.34, "seed {seed}: {} of 0.5, {} of 0.39", a.0, b.0);
+        assert!(relocation.1 >= 0.09, "it has {} of 0.1", relocation.1);
+        assert!(a.0 >= 0.46 && b.0 >= 0.35, "seed {seed}: {} of 0.5, {} of 0.39", a.0, b.0);
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use rng::SplitMix64;
 use spindle_volume::DiskId;
 use spindle_volume::pool::flow::{
-    ChangeId, ChangeOutcome, ChargeTo, CopyId, Digest, Fault, Flow, Output, Piece, PieceId,
-    PoolRequestId, RecordSums, Work,
+    COPIES_MAX, ChangeId, ChangeOutcome, ChargeTo, CopyId, Digest, Fault, Flow, Output, Piece,
+    PieceId, PoolRequestId, RecordSums, Work,
 };
 use spindle_volume::pool::format::Geometry;
 use spindle_volume::pool::{Blocks, Failure, Operation, Pool, PoolVolumeId, State};
@@ -559,7 +559,7 @@ impl World {
             Work::Erase { extent } => disk.erase(*extent),
             Work::Load { copy, extent } => {
                 let before = self.copies.insert(*copy, (*extent, disk.moved(*extent, Lba(0))));
-                assert!(before.is_none() && self.copies.len() <= 8, "few copies at a time");
+                assert!(before.is_none() && self.copies.len() <= COPIES_MAX, "few copies");
             }
             Work::Verify { extent, .. } => {
                 let seen = disk.moved(*extent, Lba(0));

@@ -295,13 +295,21 @@ impl Spindle {
     /// The deep volume that has been due for longest, if that is longer than a period: its bucket
     /// holds a period's worth and more. Shallow volumes that spend credit, each by its bucket, then
     /// wait for it. Otherwise a small reserve beside large ones would wait until all of them have
-    /// spent their credit, and earn it back beside the little that they leave.
+    /// spent their credit, and earn it back beside the little that they leave. What is in the
+    /// background has its turn: a rebuild that waits for its disk is overdue most of the time.
     fn overdue_deep(&self, now: Instant) -> Option<VolumeId> {
         let (due, volume) = self.orders.deadlines.first()?;
         debug_assert!(self.period > Duration::ZERO, "shares are kept over a period");
-        let is_overdue = now.since(Instant::ZERO) >= self.period
-            && due <= SignedInstant::at(now.saturating_sub(self.period));
-        (is_overdue && !self.volumes[volume.0 as usize].is_shallow()).then_some(volume)
+        let by = SignedInstant::at(now.saturating_sub(self.period));
+        if now.since(Instant::ZERO) < self.period || due > by {
+            return None;
+        }
+        let entry = &self.volumes[volume.0 as usize];
+        if entry.is_background {
+            cold_path();
+            return self.overdue_waited_for(by);
+        }
+        (!entry.is_shallow()).then_some(volume)
     }
 
     /// Whether `quantum` ends for any due shallow volume: it is slack, or a deep volume's that is

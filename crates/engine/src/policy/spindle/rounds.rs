@@ -23,7 +23,7 @@
 //! - A quantum that begins early is shorter by what its reserve has not earned yet: what another
 //!   volume does not use is not all the next one's.
 //! - What no client waits for ([`Contract::is_background`](crate::Contract::is_background)) is not
-//!   served at once but in its turn, unless it goes on with a run. It may have little more than a
+//!   served at once but in its turn, however long it has been due. It may have little more than a
 //!   round's worth together: what a rebuild has not used is not taken from its neighbours later.
 //!
 //! Where emptying the drive's queue costs much ([`super::emptying`]), or the quanta of a volume
@@ -144,21 +144,37 @@ impl Spindle {
     /// The deep volume that goes next on its reserve, if one is due, or is before a quantum out of
     /// the slack would be worth its switches: of those that are due at about the same time, the one
     /// that was served least recently.
+    ///
+    /// A volume in the background is one of them once it is due, however long it has been so, and
+    /// no other goes early for the order because it is: a rebuild that was due again soon after its
+    /// turn had its neighbours go 42 ms early in each round, and 40 % lacked 3 points.
     pub(super) fn next_deep(&self, now: Instant) -> Option<VolumeId> {
-        let earliest = self.early_deep().map(|(moment, _)| moment).min()?;
         let part = |divisor: u64| DiskTime::from(self.period / divisor);
         let shortest = DiskTime::from_nanos(self.least_deep().as_nanos() / SHORTEST_DIVISOR);
-        let first = Self::ahead(earliest, now);
-        if first > shortest {
-            return None;
-        }
-        let latest = part(SOON_DIVISOR).max(shortest).min(first + part(TIE_DIVISOR));
+        let early = || self.early_deep().map(|(moment, volume)| (Self::ahead(moment, now), volume));
+        let is_background = |volume: VolumeId| self.volumes[volume.0 as usize].is_background;
+        let waited_for = early().filter(|(_, volume)| !is_background(*volume));
+        let first = waited_for.map(|(ahead, _)| ahead).min().filter(|first| *first <= shortest);
+        let soon = part(SOON_DIVISOR).max(shortest);
+        let latest = first.map(|first| soon.min(first + part(TIE_DIVISOR)));
         debug_assert!(latest >= first, "the earliest is one of them");
-        let ties = self.early_deep().filter(|(moment, _)| Self::ahead(*moment, now) <= latest);
-        let next =
-            ties.map(|(_, volume)| volume).min_by_key(|volume| self.round_robin.last(*volume));
-        debug_assert!(next.is_some(), "the earliest is one of them");
-        next
+        let has_turn = |(ahead, volume): &(DiskTime, VolumeId)| {
+            let latest = if is_background(*volume) { Some(shortest) } else { latest };
+            latest.is_some_and(|latest| *ahead <= latest)
+        };
+        let ties = early().filter(has_turn).map(|(_, volume)| volume);
+        ties.min_by_key(|volume| self.round_robin.last(*volume))
+    }
+
+    /// Of the deep volumes that have been due since `by`, the one that has been for longest; but
+    /// none in the background.
+    pub(super) fn overdue_waited_for(&self, by: SignedInstant) -> Option<VolumeId> {
+        let is_background = |volume: VolumeId| self.volumes[volume.0 as usize].is_background;
+        let overdue =
+            self.early_deep().filter(|(due, volume)| *due <= by && !is_background(*volume));
+        let first = overdue.min().map(|(_, volume)| volume);
+        debug_assert!(first.is_none_or(|first| !is_background(first)), "a client waits for it");
+        first
     }
 
     /// Whether a quantum of `volume` that begins now is slack: no volume is due, or soon enough.

@@ -276,10 +276,9 @@ impl Volume {
         let is_short = think.is_some_and(|think| think < RUN_THINK_SHORT);
         let read_ahead = on_run && (is_short || self.outstanding() > 1 && !self.pauses_soon());
         let pauses = !on_run || think.is_none_or(|think| think >= RUN_THINK_LONG);
-        // What is scattered, and nothing waits for, has its turn.
-        let has_turn = self.is_background && !on_run;
+        // What no client waits for has its turn.
         self.depth = match self.depth {
-            _ if !positions || many || read_ahead || has_turn => Depth::Deep,
+            _ if !positions || many || read_ahead || self.is_background => Depth::Deep,
             Depth::Deep if !(few && pauses) => Depth::Deep,
             _ => Depth::Shallow,
         };

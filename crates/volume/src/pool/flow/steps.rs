@@ -12,8 +12,10 @@ use crate::pool::operation::script::StepId;
 /// The limit on steps in progress.
 pub const STEPS_MAX: usize = 256;
 
-/// The limit on copies in progress, each of a block at most: 8 MiB of memory.
-pub const COPIES_MAX: usize = 8;
+/// The limit on copies in progress, each of a block at most: 24 MiB of memory. A rebuild has its
+/// disks in turns, and what it reads in one is what it may have in memory: with 8 copies it ran at
+/// 0.96 of its speed beside neighbours, with 24 at 1.01.
+pub const COPIES_MAX: usize = 24;
 
 /// A step that copies, split into blocks.
 #[derive(Clone, Debug)]
