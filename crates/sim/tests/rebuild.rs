@@ -165,7 +165,7 @@ fn reserves_a_stream_and_a_rebuild_keep_what_they_have_beside_each_other() {
     assert!(kept.met > 15 && kept.missed == 0, "{kept:?}");
 }
 
-/// What takes all that nobody has reserved.
+/// What takes all that no volume has reserved.
 const BEST_EFFORT: &str = "[[workload]]\nvolume = \"v\"\nop = \"read\"\naccess = \"random\"\n\
                            block = \"4KiB\"\noutstanding = 16\n";
 

@@ -301,15 +301,12 @@ impl Spindle {
         let (due, volume) = self.orders.deadlines.first()?;
         debug_assert!(self.period > Duration::ZERO, "shares are kept over a period");
         let by = SignedInstant::at(now.saturating_sub(self.period));
-        if now.since(Instant::ZERO) < self.period || due > by {
-            return None;
-        }
-        let entry = &self.volumes[volume.0 as usize];
-        if entry.is_background {
-            cold_path();
+        let is_overdue = now.since(Instant::ZERO) >= self.period && due <= by;
+        let is_deep = is_overdue && !self.volumes[volume.0 as usize].is_shallow();
+        if is_deep && self.volumes[volume.0 as usize].is_background {
             return self.overdue_waited_for(by);
         }
-        (!entry.is_shallow()).then_some(volume)
+        is_deep.then_some(volume)
     }
 
     /// Whether `quantum` ends for any due shallow volume: it is slack, or a deep volume's that is

@@ -151,23 +151,31 @@ impl Spindle {
     pub(super) fn next_deep(&self, now: Instant) -> Option<VolumeId> {
         let part = |divisor: u64| DiskTime::from(self.period / divisor);
         let shortest = DiskTime::from_nanos(self.least_deep().as_nanos() / SHORTEST_DIVISOR);
+        let earliest = self.early_deep().map(|(moment, _)| moment).min()?;
+        if Self::ahead(earliest, now) > shortest {
+            return None;
+        }
         let early = || self.early_deep().map(|(moment, volume)| (Self::ahead(moment, now), volume));
         let is_background = |volume: VolumeId| self.volumes[volume.0 as usize].is_background;
         let waited_for = early().filter(|(_, volume)| !is_background(*volume));
         let first = waited_for.map(|(ahead, _)| ahead).min().filter(|first| *first <= shortest);
         let soon = part(SOON_DIVISOR).max(shortest);
+        debug_assert!(soon >= shortest, "what is due at once is due soon");
         let latest = first.map(|first| soon.min(first + part(TIE_DIVISOR)));
-        debug_assert!(latest >= first, "the earliest is one of them");
         let has_turn = |(ahead, volume): &(DiskTime, VolumeId)| {
             let latest = if is_background(*volume) { Some(shortest) } else { latest };
             latest.is_some_and(|latest| *ahead <= latest)
         };
         let ties = early().filter(has_turn).map(|(_, volume)| volume);
-        ties.min_by_key(|volume| self.round_robin.last(*volume))
+        let next = ties.min_by_key(|volume| self.round_robin.last(*volume));
+        debug_assert!(next.is_some(), "the earliest is one of them");
+        next
     }
 
     /// Of the deep volumes that have been due since `by`, the one that has been for longest; but
     /// none in the background.
+    #[cold]
+    #[inline(never)]
     pub(super) fn overdue_waited_for(&self, by: SignedInstant) -> Option<VolumeId> {
         let is_background = |volume: VolumeId| self.volumes[volume.0 as usize].is_background;
         let overdue =

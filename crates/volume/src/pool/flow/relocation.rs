@@ -2,9 +2,9 @@
 
 use crate::pool::flow::values::ChangeOutcome;
 
-/// The number of blocks that are moved at a time: so many that one waits when the relocation's turn
-/// comes, while others are written or committed. With 2 it was not there in every fourth turn, and
-/// had 7.8 % of its disk in place of 10.
+/// The number of blocks that are moved at a time: when the relocation's turn comes, one waits for
+/// it while others are written or committed. With 2 there was none in every fourth turn, and the
+/// relocation had 7.8 % of its disk in place of 10.
 pub const RELOCATIONS_MAX: usize = 8;
 
 /// The passes in a row without a moved block that follow each other because an operation failed.
