@@ -1,6 +1,7 @@
 //! Disks of the pool that failed come back, or are replaced.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 use backend::{Disk, ReopenRequest};
 use config::{DiskIndex, Document, Plan};
@@ -16,6 +17,9 @@ use crate::disk::open;
 use crate::pool::accounts::PoolDisk;
 use crate::pool::discovery;
 use crate::pool::view::bytes;
+
+/// How long a replacement waits for a disk to be taken out: one metadata write of each other disk.
+const TAKEN_OUT_MAX: Duration = Duration::from_secs(10);
 
 /// Refuses a device that is not this disk of this pool.
 fn check_identity(device: &mut dyn Disk, (pool, uid): (PoolUid, DiskUid)) -> Result<(), String> {
@@ -136,9 +140,11 @@ impl Operator {
         }
     }
 
-    /// The disk of this name that is out: one that is served, or the only one that is missing.
+    /// The disk of this name that is out: one that is served, or the only one that is missing. Waits
+    /// for one that is being taken out: a daemon that has just started may not have done that.
     fn disk_to_replace(&self, name: &str) -> Result<(DiskId, Option<PoolDisk>), ChangeError> {
         let pool = self.state.pool()?;
+        pool.wait_for_losses(TAKEN_OUT_MAX);
         let there = pool.disks();
         let served = there.iter().find(|(_, one)| self.state.disk_name(one.disk) == name);
         let is_out = |id: DiskId| {
@@ -162,6 +168,9 @@ impl Operator {
             [] => {
                 refused(format!("disk \"{name}\" is none of the pool's, which has all of its own"))
             }
+            [id] if pool.inspect(|flow| flow.pool().failing().contains(&id)) => refused(
+                "the disk that is missing is being taken out; try again when it is".to_owned(),
+            ),
             [_] => refused("the pool cannot go on without the disk that is missing".to_owned()),
             _ => refused(format!(
                 "{} disks of the pool are missing: start the daemon with all but one of them",

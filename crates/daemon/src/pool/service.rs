@@ -54,6 +54,8 @@ pub(crate) struct PoolService {
     inner: Mutex<Inner>,
     /// Notified when the flow is idle.
     idle: Condvar,
+    /// Notified when each disk that has failed is out.
+    taken_out: Condvar,
     /// The end of maintenance.
     maintenance: StopSignal,
     /// Whether one of its disks has a checksum area.
@@ -114,6 +116,7 @@ impl PoolService {
         Self {
             inner: Mutex::new(inner),
             idle: Condvar::new(),
+            taken_out: Condvar::new(),
             maintenance: StopSignal::default(),
             has_sums,
             inboxes,
@@ -160,6 +163,9 @@ impl PoolService {
         if inner.is_idle() {
             debug_assert!(inner.pieces.is_empty(), "an idle flow has no pieces in flight");
             self.idle.notify_all();
+        }
+        if inner.flow.pool().failing().is_empty() {
+            self.taken_out.notify_all();
         }
     }
 
@@ -374,6 +380,12 @@ impl PoolService {
         self.advance(&mut inner);
         let inner = self.idle.wait_while(inner, is_busy).unwrap_or_else(PoisonError::into_inner);
         drop(inner);
+    }
+
+    /// Waits until each disk that has failed is out, or for `most`.
+    pub(crate) fn wait_for_losses(&self, most: std::time::Duration) {
+        let is_failing = |inner: &mut Inner| !inner.flow.pool().failing().is_empty();
+        drop(self.taken_out.wait_timeout_while(self.inner(), most, is_failing));
     }
 
     /// Waits for `interval`, or until maintenance is to stop; returns whether it is to stop.
