@@ -140,8 +140,8 @@ impl Operator {
         }
     }
 
-    /// The disk of this name that is out: one that is served, or the only one that is missing. Waits
-    /// for one that is being taken out: a daemon that has just started may not have done that.
+    /// The disk of this name that is out: one that is served, or the only one that is missing.
+    /// Waits for one that is being taken out: a daemon that has just started may not have done so.
     fn disk_to_replace(&self, name: &str) -> Result<(DiskId, Option<PoolDisk>), ChangeError> {
         let pool = self.state.pool()?;
         pool.wait_for_losses(TAKEN_OUT_MAX);

@@ -21,13 +21,16 @@ pub(super) struct Rounds {
     /// Until then a round is as long as the period: a quantum began that would be short in a
     /// [`ROUND`], or whose end empties the drive at a high cost.
     pub(super) long_until: Instant,
+    /// Until then a round is a little shorter: something in the background had a turn.
+    pub(super) background_until: Instant,
     /// Whether the last quantum was out of the slack.
     pub(super) after_slack: bool,
 }
 
 impl Default for Rounds {
     fn default() -> Self {
-        Self { length: ROUND, long_until: Instant::ZERO, after_slack: false }
+        let (long_until, background_until) = (Instant::ZERO, Instant::ZERO);
+        Self { length: ROUND, long_until, background_until, after_slack: false }
     }
 }
 
