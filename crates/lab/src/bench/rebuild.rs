@@ -1,6 +1,7 @@
 //! `spindle-lab bench rebuild`: a disk of a mirror is replaced. How fast its copies are made equal
 //! with idle neighbours, relative to sequential reads; what time of the disk a rebuild has whose
-//! reserve is its limit, alone and beside busy neighbours; and what those neighbours keep.
+//! reserve is its limit, alone and beside busy neighbours; and what those neighbours keep. It
+//! begins when what the mirror's client had written is on its disks.
 
 use anyhow::bail;
 use config::Document;
@@ -83,6 +84,9 @@ const SAMPLE: Duration = Duration::from_millis(100);
 const WINDOW: usize = 20;
 /// The time in which the failed disk is to be found out.
 const OUT_WITHIN: Duration = Duration::from_secs(30);
+/// The time in which what the mirror's client has written is to be on the disks: as best effort
+/// beside the neighbours, of which nothing is to be in the measurement.
+const DESTAGED_WITHIN_SECONDS: u64 = 60;
 /// The time in which the first blocks are to be made equal.
 const RECORDED_WITHIN_SECONDS: u64 = 60;
 const RAMP_SECONDS: u64 = 3;
@@ -204,7 +208,8 @@ fn read(text: &str) -> anyhow::Result<(tempfile::TempDir, Document)> {
 
 /// The neighbours' loads, which outlast the measurement.
 fn jobs(seconds: u64) -> Vec<Job> {
-    let length = RAMP_SECONDS + RECORDED_WITHIN_SECONDS + seconds + TAIL_SECONDS;
+    let before = RAMP_SECONDS + DESTAGED_WITHIN_SECONDS + RECORDED_WITHIN_SECONDS;
+    let length = before + seconds + TAIL_SECONDS;
     let random = |volume| Job { depth: 32, ..Job::new(volume, "randread", length) };
     let mut jobs: Vec<Job> = RESERVED.into_iter().map(|(volume, ..)| random(volume)).collect();
     // Somewhat slower than its contract.
@@ -243,7 +248,7 @@ impl Rebuild {
         let live = Live::start(document.plan(), &[&[writes], neighbours].concat())?;
         let operator = live.operator(document);
         replace(&live, &operator)?;
-        live::pause(Duration::from_secs(RAMP_SECONDS));
+        destaged(&live)?;
         let samples = watch(&live, &operator, seconds)?;
         drop(operator);
         Ok(Self { samples, end: live.end()? })
@@ -300,6 +305,21 @@ fn replace(live: &Live, operator: &Operator) -> anyhow::Result<()> {
         live::pause(SAMPLE);
     }
     operator.replace_pool_disk("d1", "d2", DiskUid(random_uid()?)).map_err(bad_input)
+}
+
+/// Waits until the write buffer of the mirror has written nothing for a while.
+fn destaged(live: &Live) -> anyhow::Result<()> {
+    let written = || live.status().volumes[MIRROR_VOLUME].write_buffer.destages;
+    let mut before = written();
+    for _ in 0..DESTAGED_WITHIN_SECONDS / RAMP_SECONDS {
+        live::pause(Duration::from_secs(RAMP_SECONDS));
+        let now = written();
+        if now == before {
+            return Ok(());
+        }
+        before = now;
+    }
+    bail!("the mirror's write buffer was not empty after {DESTAGED_WITHIN_SECONDS} s");
 }
 
 /// Samples from one record of blocks that are equal to the first one that is at least `seconds`
