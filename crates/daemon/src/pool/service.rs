@@ -383,7 +383,7 @@ impl PoolService {
     }
 
     /// Waits until each disk that has failed is out, or for `most`.
-    pub(crate) fn wait_for_losses(&self, most: std::time::Duration) {
+    pub(crate) fn wait_for_losses(&self, most: Duration) {
         let is_failing = |inner: &mut Inner| !inner.flow.pool().failing().is_empty();
         drop(self.taken_out.wait_timeout_while(self.inner(), most, is_failing));
     }
