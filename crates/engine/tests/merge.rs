@@ -4,7 +4,8 @@ mod common;
 
 use common::{Timeline, block, ms, reserve};
 use spindle_engine::{
-    Charging, ChooserName, Command, Contract, Outcome, PolicyName, RequestId, Settings,
+    Charging, ChooserName, Command, Contract, Event, Outcome, PolicyName, RequestId, Settings,
+    VolumeId,
 };
 use units::{DiskTime, Extent, Lba, Op, Operation, Sectors};
 
@@ -63,6 +64,61 @@ fn only_requests_of_one_kind_that_end_where_the_next_one_begins_are_merged() {
         timeline.submit(0, operation);
     }
     assert_eq!(served(&mut timeline), [(10, 2), (12, 1), (14, 1), (16, 1), (13, 1)]);
+}
+
+/// A turn ends between two commands: it is nearer to its length with short ones.
+#[test]
+fn a_read_that_no_client_waits_for_is_several_commands_one_behind_the_other() {
+    let background = Contract::BEST_EFFORT.in_background();
+    let long = Operation { extent: Extent::new(Lba(0), Sectors(1_200)), ..block(0) };
+    let served_as = |policy: PolicyName, contract: Contract, op: Op| {
+        let mut timeline = Timeline::new(settings(policy, 1), &[contract]);
+        timeline.submit(0, Operation { op, ..long });
+        served_whole(&mut timeline)
+    };
+    let (spindle, whole) = (PolicyName::Spindle, vec![(0, 1_200)]);
+    assert_eq!(
+        served_as(spindle, background, Op::Read),
+        [(0, 512), (512, 512), (1_024, 176)],
+        "a read in the background"
+    );
+    assert_eq!(served_as(spindle, background, Op::Write), whole, "a write in the background");
+    assert_eq!(served_as(spindle, Contract::BEST_EFFORT, Op::Read), whole, "a client's read");
+    assert_eq!(served_as(PolicyName::Utilization, background, Op::Read), whole, "RTAS 2008");
+}
+
+/// Its head is another command then, of which the policy knows.
+#[test]
+fn a_volume_may_be_in_the_background_or_not_while_it_reads() {
+    let mut timeline = timeline(PolicyName::Spindle, 1);
+    let long = Operation { extent: Extent::new(Lba(0), Sectors(1_200)), ..block(0) };
+    let volume = VolumeId(0);
+    timeline.submit(0, long);
+    let change = |timeline: &mut Timeline, contract: Contract| {
+        let event = Event::ContractChanged { volume, contract };
+        timeline.engine.handle(event, timeline.now);
+    };
+    change(&mut timeline, Contract::BEST_EFFORT.in_background());
+    let first = timeline.issued();
+    assert_eq!(first.operation.extent.len, Sectors(512));
+    timeline.after(ms(5)).complete(&first, Outcome::Done);
+    change(&mut timeline, Contract::BEST_EFFORT);
+    assert_eq!(served_whole(&mut timeline), [(512, 688)]);
+}
+
+/// The commands of one request, as sectors.
+fn served_whole(timeline: &mut Timeline) -> Vec<(u64, u64)> {
+    let mut commands = Vec::new();
+    while timeline.engine.requests() > 0 {
+        let command = timeline.issued();
+        let Extent { start, len } = command.operation.extent;
+        commands.push((start.0, len.0));
+        timeline.after(ms(5)).complete(&command, Outcome::Done);
+        if start.0 + len.0 == 1_200 {
+            timeline.replied();
+        }
+    }
+    commands
 }
 
 #[test]

@@ -44,7 +44,8 @@ pub struct Contract {
     pub latency: Option<LatencyContract>,
     /// Whether no client waits for its requests: a rebuild, a scrub, a relocation. Such a volume
     /// has its reserve in its turn rather than at once, and may have at most little more than a
-    /// round's worth together: what it did not ask for is not taken from its neighbours later.
+    /// round's worth together: what it did not ask for is not taken from its neighbours later. Its
+    /// reads go to the drive in commands of [`crate::limits::BACKGROUND_READ_MAX`].
     /// [`PolicyName::Spindle`](crate::PolicyName::Spindle) alone makes a difference.
     pub is_background: bool,
 }

@@ -110,14 +110,19 @@ impl Engine {
     /// Tells the policy each volume's next command, which has become another.
     fn update_heads(&mut self, now: Instant) {
         for index in 0..self.volumes.len() {
-            let slot = self.volumes[index].first;
-            if slot != NO_SLOT {
-                let head = self.next_piece(slot);
-                let volume = VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits"));
-                self.policy.head_changed(volume, &head, now);
-            }
+            self.update_head(VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits")), now);
         }
         debug_assert!(self.volumes.len() >= self.vacant.len(), "a vacant number was a volume's");
+    }
+
+    /// Tells the policy the next command of `volume`, which may have become another.
+    pub(super) fn update_head(&mut self, volume: VolumeId, now: Instant) {
+        debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
+        let slot = self.volumes[volume.0 as usize].first;
+        if slot != NO_SLOT {
+            let head = self.next_piece(slot);
+            self.policy.head_changed(volume, &head, now);
+        }
     }
 
     /// The commands that the drive takes at a time. Beside guarantees by deadlines it is the policy

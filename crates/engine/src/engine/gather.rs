@@ -200,7 +200,8 @@ impl Engine {
             }
             let own_flush = OwnFlush::new(self.owes_flush(&operation));
             let remainder = Remainder { operation, issued: Sectors::ZERO, own_flush };
-            remainder.piece(&self.pieces(self.pending(issued.slot).request.volume))
+            let volume = self.pending(issued.slot).request.volume;
+            remainder.piece(&self.pieces(volume, &operation))
         });
         (ended, next)
     }

@@ -14,14 +14,14 @@ use self::pending::{BesideDeadlines, OwnFlush, Pending, Pieces, Retry, Slot};
 use crate::accounting::deferred::DeferredCharges;
 use crate::accounting::meter::Meter;
 use crate::chooser::Chooser;
-use crate::limits::{FEEDING_AGE_MAX, REQUESTS_MAX};
+use crate::limits::{BACKGROUND_READ_MAX, FEEDING_AGE_MAX, REQUESTS_MAX};
 use crate::policy::{self, Policy};
 use crate::preempt::Executor;
 use crate::request::{Action, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
 use crate::stream::Granularity;
 use crate::{
-    Admission, Charging, Contract, ForcedWrites, PreemptionStats, Priority, SeeksAhead, Settings,
-    VolumeId,
+    Admission, Charging, Contract, ForcedWrites, PolicyName, PreemptionStats, Priority, SeeksAhead,
+    Settings, VolumeId,
 };
 use drive_profile::Profile;
 
@@ -430,20 +430,28 @@ impl Engine {
     }
 
     /// What the next command of a request depends on.
-    fn pieces(&self, volume: VolumeId) -> Pieces<'_> {
+    fn pieces(&self, volume: VolumeId, operation: &Operation) -> Pieces<'_> {
         let (settings, executor) = (&self.settings, self.executor.as_deref());
         // The contract is cold: it is looked at where it matters.
+        let is_long = operation.op == Op::Read && operation.extent.len > BACKGROUND_READ_MAX;
+        let is_cut = is_long && settings.policy == PolicyName::Spindle;
+        let command_max = if is_cut && self.contracts[volume.0 as usize].is_background {
+            BACKGROUND_READ_MAX.min(settings.command_max)
+        } else {
+            settings.command_max
+        };
         let beside = self.is_guarded().then(|| {
             let has_deadlines = self.contracts[volume.0 as usize].has_deadlines();
             BesideDeadlines { granularity: self.granularity, has_deadlines }
         });
-        Pieces { settings, executor, beside }
+        Pieces { settings, executor, command_max, beside }
     }
 
     /// The next command of the request in `slot`.
     fn next_piece(&self, slot: Slot) -> Operation {
         let pending = self.pending(slot);
-        pending.remainder().piece(&self.pieces(pending.request.volume))
+        let request = &pending.request;
+        pending.remainder().piece(&self.pieces(request.volume, &request.operation))
     }
 
     /// The first request of `volume`'s queue needs no more commands.

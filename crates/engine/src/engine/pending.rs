@@ -112,6 +112,8 @@ pub(crate) struct Retry {
 pub(crate) struct Pieces<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) executor: Option<&'a Executor>,
+    /// The most that one command of it reads or writes.
+    pub(crate) command_max: Sectors,
     /// Whether requests have deadlines: then every write is charged for all of its work, and no
     /// later command pays for destaging it.
     pub(crate) beside: Option<BesideDeadlines>,
@@ -149,7 +151,7 @@ pub(crate) struct Remainder {
 impl Remainder {
     /// The next command of the request.
     pub(crate) fn piece(&self, pieces: &Pieces<'_>) -> Operation {
-        let Pieces { settings, executor, beside } = *pieces;
+        let Pieces { settings, executor, command_max, beside } = *pieces;
         let operation = self.operation;
         assert!(self.issued <= operation.extent.len, "no sector is issued twice");
         let (_, rest) = operation.extent.split_at(self.issued);
@@ -159,7 +161,7 @@ impl Remainder {
         let writes = operation.op == Op::Write;
         let longest = match operation.op {
             Op::Trim => TRIM_MAX,
-            Op::Read | Op::Write | Op::Flush | Op::WriteZeroes | Op::Seek => settings.command_max,
+            Op::Read | Op::Write | Op::Flush | Op::WriteZeroes | Op::Seek => command_max,
         };
         let piece = match (settings.execution, operation.op) {
             (Execution::Whole { split: Some(split) }, Op::Read | Op::Write) => split,

@@ -133,6 +133,9 @@ impl Engine {
             self.ahead[volume.0 as usize] = NO_SLOT;
         }
         self.policy.change_contract(volume, contract, now);
+        if before.is_background != contract.is_background {
+            self.update_head(volume, now);
+        }
         self.update_guarded(now);
     }
 

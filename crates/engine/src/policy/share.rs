@@ -172,11 +172,11 @@ impl ShareAccount {
         assert_eq!(self.limit.is_some(), contract.limit < Share::ALL, "a limit caps something");
     }
 
-    /// Whether a head that costs `cost` may be served; `in_service`: whether commands are in
-    /// flight.
+    /// Whether a head that costs `cost` may be served, on the reserve from its `turn` on;
+    /// `in_service`: whether commands are in flight.
     pub(super) fn eligibility(
         &mut self,
-        cost: DiskTime,
+        (cost, turn): (DiskTime, Instant),
         in_service: bool,
         now: Instant,
     ) -> Eligibility {
@@ -187,7 +187,8 @@ impl ShareAccount {
         }
         let deadline = self.reserve.holds_at(cost);
         debug_assert_eq!(deadline.is_some(), self.has_reserve(), "a reserve gives a deadline");
-        let is_paid = deadline.is_some() && self.reserve.level(now) >= cost;
+        let deadline = deadline.map(|deadline| deadline.max(SignedInstant::at(turn)));
+        let is_paid = deadline.is_some() && turn <= now && self.reserve.level(now) >= cost;
         // The limit caps what a volume takes from the slack (RTAS 2008 §3); its reserve is exempt.
         if let Some(limit) = &mut self.limit
             && !is_paid

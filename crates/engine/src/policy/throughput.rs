@@ -58,7 +58,8 @@ impl Throughput {
     /// Enters `volume` into the orders that its queue and its buckets call for.
     fn place(&mut self, volume: VolumeId, now: Instant) {
         let entry = &mut self.volumes[volume.0 as usize];
-        let eligibility = entry.account.eligibility(self.cost, entry.running > 0, now);
+        let eligibility =
+            entry.account.eligibility((self.cost, Instant::ZERO), entry.running > 0, now);
         self.orders.place(volume, eligibility, &mut entry.account);
     }
 

@@ -174,7 +174,7 @@ impl Utilization {
         let is_current = self.batch_of(volume).is_some();
         let entry = &mut self.volumes[volume.0 as usize];
         let cost = self.estimates.of(entry.sequential && is_current);
-        entry.account.eligibility(cost, entry.running > 0, now)
+        entry.account.eligibility((cost, Instant::ZERO), entry.running > 0, now)
     }
 
     /// Makes the volumes eligible whose limit, or whose reserve, has disk time for them again.

@@ -78,6 +78,7 @@ const SHORT_WINDOW: usize = 4;
 const LONG_WINDOW: usize = 20;
 const STRIPE_RATIO_MIN: f64 = 2.8;
 const SHARE_ERROR_MAX_POINTS: f64 = 1.0;
+const MISSING_IN_2S_MAX_POINTS: f64 = 2.0;
 
 #[derive(Debug, Serialize)]
 struct Striped {
@@ -172,19 +173,21 @@ fn moved(document: &Document, seconds: u64) -> anyhow::Result<(Moving, Status)> 
     let to_the_end = after.is_some();
     let moved_bytes = after.unwrap_or_default().saturating_sub(before.unwrap_or_default());
     let worst_10s_error_points = worst(LONG_WINDOW);
+    let worst_2s_missing_points = most_missing(SHORT_WINDOW);
     let moving = Moving {
         share,
         error_points: off(share),
         worst_10s_error_points,
         worst_2s_error_points: worst(SHORT_WINDOW),
         worst_10s_missing_points: most_missing(LONG_WINDOW),
-        worst_2s_missing_points: most_missing(SHORT_WINDOW),
+        worst_2s_missing_points,
         moved_bytes,
         to_the_end,
         holds: to_the_end
             && moved_bytes > 0
             && off(share) <= SHARE_ERROR_MAX_POINTS
-            && worst_10s_error_points <= SHARE_ERROR_MAX_POINTS,
+            && worst_10s_error_points <= SHARE_ERROR_MAX_POINTS
+            && worst_2s_missing_points <= MISSING_IN_2S_MAX_POINTS,
     };
     Ok((moving, end))
 }

@@ -208,7 +208,9 @@ impl Spindle {
         // earn it back in five times that time, and its quanta would begin irregularly.
         let estimate = self.estimates.of(entry.sequential && is_current);
         let deep_cost = (estimate - entry.overrun).max(DiskTime::ZERO);
-        let mut eligibility = entry.eligibility((deep_cost, allowance, self.estimates.random), now);
+        let turn = if is_current { Instant::ZERO } else { entry.next_turn };
+        let costs = (deep_cost, allowance, self.estimates.random);
+        let mut eligibility = entry.eligibility(costs, turn, now);
         let (running, kept) = (entry.running, entry.outstanding());
         if running > 0 && self.divides() {
             cold_path();
@@ -506,6 +508,8 @@ impl Spindle {
         }
         if quantum.depth == Depth::Shallow {
             self.last_shallow = Some((volume, now));
+        } else if self.volume(volume).is_background && end != End::Interrupted {
+            self.note_turn(quantum, now);
         }
         self.place(volume, now);
         assert!(self.quantum.is_none(), "a quantum that has ended is over");

@@ -23,14 +23,15 @@
 //! - A quantum that begins early is shorter by what its reserve has not earned yet: what another
 //!   volume does not use is not all the next one's.
 //! - What no client waits for ([`Contract::is_background`](crate::Contract::is_background)) is not
-//!   served at once but in its turn, however long it has been due. It may have little more than a
-//!   round's worth together: what a rebuild has not used is not taken from its neighbours later.
+//!   served at once but in its turn, however long it has been due, and has one turn in a round. It
+//!   may have little more than a round's worth together: what a rebuild has not used is not taken
+//!   from its neighbours later.
 //!
 //! Where emptying the drive's queue costs much ([`super::emptying`]), or the quanta of a volume
 //! that stays deep would be short, a round is as long as the period: two seconds hold two. While
 //! something in the background has turns, a round is a little shorter.
 
-use units::{DiskTime, Instant};
+use units::{DiskTime, Duration, Instant};
 
 use super::quantum::{After, Quantum, ROUND};
 use super::volume::Depth;
@@ -48,12 +49,12 @@ const SHORT_QUANTUM: DiskTime = DiskTime::from_millis(150);
 /// and more, what a rebuild had not used gave it two quanta in a round: 40 % beside it lacked 3
 /// points of two seconds, and 1.8 so.
 pub(super) const BACKGROUND_CREDIT: DiskTime = DiskTime::from_nanos(ROUND.as_nanos() / 4 * 5);
-/// A round while something in the background has turns. Its commands are long, of up to 75 ms, and
-/// come one more or less to a turn: of rounds of which three are two seconds, those with one more
-/// end after the window. Half of deskstar-34gxp beside a relocation lacked 2.4 points of two
-/// seconds, in the mean of 24 runs; with rounds so long that three end 26 ms before it, 1.6. What
-/// is left of a window then costs up to a point of it; and 0.8 of ten seconds, or 1.4 with 650 ms.
-const ROUND_BESIDE_BACKGROUND: DiskTime = DiskTime::from_millis(658);
+/// A round while something in the background has turns. Its turns and the commits that it causes
+/// take a little more or less than their part: of rounds of which three are two seconds, those with
+/// more end after the window. In the worst of 24 runs half of deskstar-34gxp beside a relocation
+/// lacked 2.1 points of two seconds with 664 ms, and 1.5 now, as three rounds end 20 ms before the
+/// window does. What is left of ten seconds then costs 0.6 points of them, or 0.8 with 658 ms.
+const ROUND_BESIDE_BACKGROUND: DiskTime = DiskTime::from_millis(660);
 /// Rounds are as long as beside the background for this number of periods after its last turn: they
 /// change their length twice in a rebuild, and not with each of its pauses.
 const BACKGROUND_PERIODS: u64 = 10;
@@ -146,6 +147,19 @@ impl Spindle {
             debug_assert!(unearned <= early, "a share is at most the whole");
             entry.overrun += unearned;
         }
+    }
+
+    /// A turn of a `volume` in the background has ended: the next one begins when most of a round
+    /// has passed since it began. One that had ended early, as there was nothing left to do, was
+    /// followed by another one, of what was not used, in the middle of a round.
+    pub(super) fn note_turn(&mut self, quantum: Quantum, now: Instant) {
+        if quantum.from_slack || !self.positions() || !self.has_deep_rival(quantum.volume) {
+            return;
+        }
+        let least = self.rounds.length.as_nanos() / 4 * 3 - quantum.spent.as_nanos();
+        debug_assert!(quantum.spent >= DiskTime::ZERO, "a quantum takes time");
+        let least = Duration::from_nanos(least.max(0).unsigned_abs());
+        self.volumes[quantum.volume.0 as usize].next_turn = now + least;
     }
 
     /// The time by which `moment` is ahead of `now`; negative if it has passed.

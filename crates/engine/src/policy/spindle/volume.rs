@@ -114,6 +114,8 @@ pub(super) struct Volume {
     pub(super) waiting_since: Instant,
     /// Its deep quanta since the last shallow one; a new volume begins with [`STEADY`].
     deep_quanta: u32,
+    /// When a volume in the background may have its next turn; the epoch for any other.
+    pub(super) next_turn: Instant,
     pub(super) base: Base,
 }
 
@@ -145,6 +147,7 @@ impl Volume {
             overrun: DiskTime::ZERO,
             times: ServiceTimes::default(),
             drains: DrainTimes::default(),
+            next_turn: Instant::ZERO,
             base: Base::default(),
             region: Region::default(),
             think: ThinkTime::default(),
@@ -395,15 +398,17 @@ impl Volume {
 
     /// Whether, and from when on, its head may be served. A shallow volume is due when its bucket
     /// holds a quantum, and not before its head waits. What all volumes pay of a switch grows until
-    /// then, if no other volume uses it: it is due no earlier than that.
+    /// then, if no other volume uses it: it is due no earlier than that. No volume is due before
+    /// its `turn`.
     pub(super) fn eligibility(
         &mut self,
         (deep_cost, allowance, unknown): (DiskTime, DiskTime, DiskTime),
+        turn: Instant,
         now: Instant,
     ) -> Eligibility {
         let shallow = self.is_shallow() && self.account.has_reserve();
         let cost = if shallow { self.need(allowance, unknown) } else { deep_cost };
-        let eligibility = self.account.eligibility(cost, self.running > 0, now);
+        let eligibility = self.account.eligibility((cost, turn), self.running > 0, now);
         let Eligibility::Due(at) = eligibility else { return eligibility };
         if !shallow {
             return eligibility;

@@ -14,7 +14,7 @@ use crate::pool::flow::request::{REQUEST_OPERATIONS_MAX, Request, Stage};
 use crate::pool::flow::resync::{RESYNCS_MAX, Resync};
 use crate::pool::flow::scrub::Scrub;
 use crate::pool::flow::snapshot_group::SnapshotGroup;
-use crate::pool::flow::steps::{COPIES_MAX, STEPS_MAX, Steps};
+use crate::pool::flow::steps::{COPIES_MAX, RELOCATION_COPIES_MAX, STEPS_MAX, Steps};
 use crate::pool::flow::values::{
     ChangeId, ChargeTo, CopyPiece, Fault, Output, Owner, PendingOperation, Piece, PieceId,
     PieceInFlight, PoolRequestId, Work,
@@ -27,6 +27,7 @@ use crate::pool::operation::machine::{Failure, OperationId, Pool};
 // Clients' requests leave operations for changes and moves, and steps for other work than copies.
 const _: () = assert!(REQUEST_OPERATIONS_MAX + RELOCATIONS_MAX < OPERATIONS_MAX);
 const _: () = assert!(RELOCATIONS_MAX < COPIES_MAX);
+const _: () = assert!(RELOCATION_COPIES_MAX < RELOCATIONS_MAX);
 const _: () = assert!(COPIES_MAX < STEPS_MAX);
 
 /// A pool with its clients' requests and its operator's changes.
@@ -317,6 +318,7 @@ impl Flow {
             assert!(waits, "a part is issued again once");
         }
         assert!(self.steps.copies.len() <= COPIES_MAX, "copies are within their limit");
+        assert!(self.steps.moved() <= RELOCATION_COPIES_MAX, "those of moves within theirs");
         assert!(self.steps.owners.len() <= STEPS_MAX, "steps are within their limit");
         for (id, job) in &self.steps.jobs {
             assert!(self.steps.owners.contains_key(id), "a job belongs to a step");

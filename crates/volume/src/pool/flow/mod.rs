@@ -53,7 +53,7 @@ pub use scrub::{
     EXAMINATIONS_MAX, SCRUB_FINDINGS_MAX, SCRUB_RECORD_BLOCKS, ScrubFinding, ScrubProgress,
     ScrubVerdict,
 };
-pub use steps::{COPIES_MAX, STEPS_MAX};
+pub use steps::{COPIES_MAX, RELOCATION_COPIES_MAX, STEPS_MAX};
 pub use values::{
     ChangeId, ChangeOutcome, ChargeTo, CopyId, Digest, Fault, Output, Piece, PieceId,
     PoolRequestId, RecordSums, RelocationProgress, ResyncProgress, Verified, Work,

@@ -17,6 +17,11 @@ pub const STEPS_MAX: usize = 256;
 /// at 0.96 of its speed beside neighbours, with 24 at 0.97 to 1.01.
 pub const COPIES_MAX: usize = 24;
 
+/// Of these, copies of blocks that are moved. The disk that is written may be as fast as the one
+/// that is read, so that either waits for the other now and then: with 4 there was nothing to read
+/// in one of six turns, and the relocation took it late, in its neighbours' time.
+pub const RELOCATION_COPIES_MAX: usize = 12;
+
 /// A step that copies, split into blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct CopyJob {
@@ -62,13 +67,29 @@ pub(crate) struct Steps {
 
 impl Steps {
     /// The job that starts the next copy. Those that make copies equal come one after the other, so
-    /// that their disks read and write in order, and behind others but for one copy.
+    /// that their disks read and write in order, and behind others but for one copy. Those that
+    /// move blocks have [`RELOCATION_COPIES_MAX`].
     pub(crate) fn next_job(&mut self) -> Option<StepId> {
-        let is_resync =
-            |step: &StepId| self.jobs.get(step).is_some_and(|job| job.payer == ChargeTo::Rebuild);
-        let has_one = self.copies.values().any(|copy| is_resync(&copy.step));
-        let next = self.waiting.iter().position(|step| is_resync(step) != has_one);
         debug_assert!(self.copies.len() < COPIES_MAX, "there is room for a copy");
-        self.waiting.remove(next.unwrap_or(0))
+        let is_resync = |step: &StepId| self.is_paid_by(*step, ChargeTo::Rebuild);
+        let has_one = self.copies.values().any(|copy| is_resync(&copy.step));
+        let moves_more = self.moved() < RELOCATION_COPIES_MAX;
+        let may_start = |step: &StepId| moves_more || !self.is_paid_by(*step, ChargeTo::Relocation);
+        let waiting = || self.waiting.iter();
+        let next = waiting().position(|step| may_start(step) && is_resync(step) != has_one);
+        let next = next.or_else(|| waiting().position(may_start))?;
+        self.waiting.remove(next)
+    }
+
+    /// The copies of blocks that are moved.
+    pub(crate) fn moved(&self) -> usize {
+        let copies = self.copies.values();
+        let moved = copies.filter(|copy| self.is_paid_by(copy.step, ChargeTo::Relocation)).count();
+        debug_assert!(moved <= RELOCATION_COPIES_MAX, "they are within their limit");
+        moved
+    }
+
+    fn is_paid_by(&self, step: StepId, payer: ChargeTo) -> bool {
+        self.jobs.get(&step).is_some_and(|job| job.payer == payer)
     }
 }
