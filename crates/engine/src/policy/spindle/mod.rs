@@ -208,7 +208,8 @@ impl Spindle {
         // earn it back in five times that time, and its quanta would begin irregularly.
         let estimate = self.estimates.of(entry.sequential && is_current);
         let deep_cost = (estimate - entry.overrun).max(DiskTime::ZERO);
-        let turn = if is_current { Instant::ZERO } else { entry.next_turn };
+        let has_turns = entry.is_background && !is_current;
+        let turn = if has_turns { entry.next_turn } else { Instant::ZERO };
         let costs = (deep_cost, allowance, self.estimates.random);
         let mut eligibility = entry.eligibility(costs, turn, now);
         let (running, kept) = (entry.running, entry.outstanding());
