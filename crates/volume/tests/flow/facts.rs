@@ -206,14 +206,14 @@ fn no_request_and_no_change_starves() {
 #[test]
 fn blocks_move_by_themselves_unless_that_is_paused() {
     let mut world = World::new(1, 2);
-    let id = create(&mut world, plan("thick", 24, false, &[0]));
-    write(&mut world, id, 0, 24);
+    let id = create(&mut world, plan("thick", 36, false, &[0]));
+    write(&mut world, id, 0, 36);
     world.drain();
     world.flow.pause_relocation(true);
     let disks = vec![DiskId(1)];
     done(&mut world, Operation::Relocate { volume: id, zone: Zone::Any, disks });
     let progress = world.flow.relocations();
-    assert_eq!((progress.len(), progress[0].misplaced, progress[0].moved), (1, 24, 0));
+    assert_eq!((progress.len(), progress[0].misplaced, progress[0].moved), (1, 36, 0));
     world.flow.pause_relocation(false);
     world.listen();
     while world.flow.relocations()[0].moved < 5 {
@@ -224,7 +224,7 @@ fn blocks_move_by_themselves_unless_that_is_paused() {
     world.drain();
     world.restart();
     let left = world.flow.relocations()[0].misplaced;
-    assert!((1..=19).contains(&left), "{left} are left");
+    assert!((1..=31).contains(&left), "{left} are left");
     world.drain();
     assert_eq!(world.flow.relocations(), []);
     let volume = world.flow.pool().state().volume(id).unwrap();
