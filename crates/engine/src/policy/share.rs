@@ -187,7 +187,9 @@ impl ShareAccount {
         }
         let deadline = self.reserve.holds_at(cost);
         debug_assert_eq!(deadline.is_some(), self.has_reserve(), "a reserve gives a deadline");
-        let deadline = deadline.map(|deadline| deadline.max(SignedInstant::at(turn)));
+        // A turn that has come leaves the order of deadlines, which may lie before the epoch.
+        let turn_at = SignedInstant::at(turn);
+        let deadline = deadline.map(|at| if turn > now { at.max(turn_at) } else { at });
         let is_paid = deadline.is_some() && turn <= now && self.reserve.level(now) >= cost;
         // The limit caps what a volume takes from the slack (RTAS 2008 §3); its reserve is exempt.
         if let Some(limit) = &mut self.limit
