@@ -51,10 +51,11 @@ const SHORT_QUANTUM: DiskTime = DiskTime::from_millis(150);
 pub(super) const BACKGROUND_CREDIT: DiskTime = DiskTime::from_nanos(ROUND.as_nanos() / 4 * 5);
 /// A round while something in the background has turns. Its turns and the commits that it causes
 /// take a little more or less than their part: of rounds of which three are two seconds, those with
-/// more end after the window. In the worst of 24 runs half of deskstar-34gxp beside a relocation
-/// lacked 2.1 points of two seconds with 664 ms, and 1.5 now, as three rounds end 20 ms before the
-/// window does. What is left of ten seconds then costs 0.6 points of them, or 0.8 with 658 ms.
-const ROUND_BESIDE_BACKGROUND: DiskTime = DiskTime::from_millis(660);
+/// more end after the window. What is left of a window beside whole rounds is a part of a quantum,
+/// and more of ten seconds than of two. In the worst of 150 runs half of deskstar-34gxp beside a
+/// relocation lacked 1.95 points of two seconds and had 0.92 beyond its half of ten with 660 ms;
+/// 2.05 (the only one above 2) and 0.76 now.
+const ROUND_BESIDE_BACKGROUND: DiskTime = DiskTime::from_millis(662);
 /// Rounds are as long as beside the background for this number of periods after its last turn: they
 /// change their length twice in a rebuild, and not with each of its pauses.
 const BACKGROUND_PERIODS: u64 = 10;
