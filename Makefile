@@ -156,11 +156,16 @@ shares: build clients
 	$(LAB) bench vdisk
 	$(LAB) bench insulation
 
-# Linux's own schedulers and Spindle on the same emulated disk, in a Linux guest: 25 minutes.
-.PHONY: peers
+# Linux's own schedulers and Spindle on the same emulated disk, in a Linux guest: 25 minutes; and on
+# a flash drive, as long again, with its data in memory: the disk of the host may be slower than it.
+.PHONY: peers peers-flash
 peers: build clients
 	SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/peers.sh out/peers.txt
 	if [ -e out/peers.txt ]; then $(LAB) peers out/peers.txt; fi
+peers-flash: build clients
+	TMPDIR=/dev/shm DRIVE=samsung-870evo-1t KIND=flash SIZE_GIB=8 \
+	  SPINDLE=$(abspath $(SPINDLE)) bash tests/guest/peers.sh out/peers-flash.txt
+	if [ -e out/peers-flash.txt ]; then $(LAB) peers out/peers-flash.txt --out out/flash; fi
 
 # A volume by each of its fronts, in Linux guests: about ten minutes.
 .PHONY: fronts

@@ -5,8 +5,9 @@
 # volume under `fcfs` with all commands in the drive's queue; for Spindle it is a volume a client,
 # with default settings, and the guest orders nothing.
 #   SPINDLE=path/to/spindle tests/guest/peers.sh RESULTS [CELL]
-# Writes a line for each client to RESULTS, for `spindle-lab peers RESULTS`. DRIVE (hgst-7k8) with
-# room for SIZE_GIB (7000); each run lasts SECONDS_EACH (12) after RAMP (3). Exit status: 0 if all
+# Writes a line for each client to RESULTS, for `spindle-lab peers RESULTS`. DRIVE (hgst-7k8) of a
+# KIND (mechanical; or flash) with room for SIZE_GIB (7000); each run lasts SECONDS_EACH (12) after
+# RAMP (3). Exit status: 0 if all
 # was measured, or without a guest to boot; else not 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,6 +16,7 @@ only=${2:-}
 . "$here/common.sh"
 . "$here/peers_cells.sh"
 drive=${DRIVE:-hgst-7k8}
+kind=${KIND:-mechanical}
 each=${SECONDS_EACH:-12}
 ramp=${RAMP:-3}
 size=${SIZE_GIB:-7000}
@@ -59,7 +61,7 @@ echo "# $drive, ${each} s each, $(date -u +%Y-%m-%d), load $(cut -d ' ' -f 1 /pr
   disk 'policy = "fcfs"\ndepth = 32\n'
   volume whole "$size"
 } > "$dir/plan.toml"
-run "linux $ramp $each $only" 3600 whole
+run "linux $kind $ramp $each $only" 3600 whole
 
 while read -r name clients; do
   if [ -z "$name" ] || { [ -n "$only" ] && [ "$name" != "$only" ]; }; then continue; fi
@@ -72,6 +74,6 @@ while read -r name clients; do
       >> "$dir/plan.toml"
   done
   rm -f "$dir/disk.img"
-  run "volumes $ramp $each $name" 300 "${volumes[@]}"
-done <<< "$PEER_CELLS"
+  run "volumes $kind $ramp $each $name" 300 "${volumes[@]}"
+done <<< "$(cells "$kind")"
 echo "guest: $(grep -vc '^#' "$results") clients measured: spindle-lab peers $results"

@@ -1,12 +1,13 @@
 # Runs in the guest: the clients of the cells of peers_cells.sh, each a fio in a control group of
-# its own. ARGS: "linux RAMP SECONDS [CELL]" compares Linux's schedulers on /dev/vda, each client in
-# a region of its own; "volumes RAMP SECONDS CELL" runs one cell with a disk for each client. A line
-# for each client: "@@PEER scheduler cell client share load requests/s p99-in-ms".
+# its own. ARGS: "linux KIND RAMP SECONDS [CELL]" compares Linux's schedulers on /dev/vda, a drive
+# of that kind, each client in a region of its own; "volumes KIND RAMP SECONDS CELL" runs one cell
+# with a disk for each client. A line for each client: "@@PEER scheduler cell client share load
+# requests/s p99-in-ms".
 set -eu
 . /bin/peers_cells.sh
 # shellcheck disable=SC2086
 set -- $ARGS
-mode=$1 ramp=$2 seconds=$3 only=${4:-}
+mode=$1 kind=$2 ramp=$3 seconds=$4 only=${5:-}
 number=$(cat /sys/block/vda/dev)
 sectors=$(cat /sys/block/vda/size)
 alone=/tmp/alone
@@ -80,8 +81,14 @@ rate() {
   awk -v cell="$1" -v client="$2" '$1 == cell && $2 == client { print $4 }' "$alone"
 }
 
-# io.cost's model of the drive: what its loads had alone.
+# io.cost's model of the drive: what its loads had alone, or the data sheet of the flash drive,
+# whose requests of 4 KiB the guest cannot ask for fast enough.
 model() {
+  if [ "$kind" = flash ]; then
+    echo "ctrl=user model=linear rbps=560000000 rseqiops=98000 rrandiops=98000 wbps=530000000" \
+      "wseqiops=88000 wrandiops=88000"
+    return
+  fi
   awk '
     $3 == "random16" { random = $4 } $3 == "writes16" { writes = $4 }
     $3 == "sequential4k" { small = $4 } $3 == "sequential1m" { long = $4 * 1048576 }
@@ -119,10 +126,12 @@ schedule() {
       io.max)
         most=$(rate "$name" "$index" |
           awk -v share="$share" '{ printf "%d", $1 * share / 100 + 1 }')
-        case ${client#*:} in
-          sequential1m) echo "$number rbps=$((most * 1048576))" > "$group/io.max" ;;
-          *) echo "$number riops=$most wiops=$most" > "$group/io.max" ;;
-        esac
+        bytes=$(long_request "${client#*:}")
+        if [ -n "$bytes" ]; then
+          echo "$number rbps=$((most * bytes)) wbps=$((most * bytes))" > "$group/io.max"
+        else
+          echo "$number riops=$most wiops=$most" > "$group/io.max"
+        fi
         ;;
     esac
     index=$((index + 1))
@@ -132,7 +141,7 @@ schedule() {
 for index in 0 1 2 3 4; do mkdir -p "/cg/c$index"; done
 if [ "$mode" = volumes ]; then
   for disk in /sys/block/vd?; do echo none > "$disk/queue/scheduler"; done
-  echo "$PEER_CELLS" | while read -r name clients; do
+  cells "$kind" | while read -r name clients; do
     # shellcheck disable=SC2086
     if [ "$name" = "$only" ]; then cell spindle "$name" $clients; fi
   done
@@ -140,12 +149,12 @@ if [ "$mode" = volumes ]; then
 fi
 echo none > /sys/block/vda/queue/scheduler
 # shellcheck disable=SC2086
-echo "$PEER_CELLS" | while read -r name clients; do
+cells "$kind" | while read -r name clients; do
   if [ -n "$name" ] && { [ -z "$only" ] || [ "$name" = "$only" ]; }; then alone "$name" $clients; fi
 done
 for scheduler in none mq-deadline bfq bfq-strict io.cost io.max; do
   # shellcheck disable=SC2086
-  echo "$PEER_CELLS" | while read -r name clients; do
+  cells "$kind" | while read -r name clients; do
     if [ -n "$name" ] && { [ -z "$only" ] || [ "$name" = "$only" ]; }; then
       schedule "$scheduler" "$name" $clients
       cell "$scheduler" "$name" $clients
