@@ -85,6 +85,9 @@ pub(crate) enum Bench {
     /// Isolation: a volume's share and throughput beside a neighbour with a changing load, in
     /// windows of 2 and 5 s; and the accuracy of a limit.
     Insulation(Insulation),
+    /// What a disk gives with the default settings and shares kept, beside the bare drive with 32
+    /// commands in its queue, with fio: a hard disk with and without a profile, and a flash drive.
+    Depth(Pooled),
     /// The throughput of a stripe over three disks relative to one disk, and a volume's share while
     /// blocks of another are relocated off its disk, with fio.
     Pool(Pooled),

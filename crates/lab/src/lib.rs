@@ -52,6 +52,7 @@ fn bench(command: &Bench, json: bool) -> anyhow::Result<ExitStatus> {
         Bench::Preempt(args) => bench::preempt(args, json),
         Bench::Clockwise(args) => bench::clockwise(args, json),
         Bench::Vdisk(args) => bench::vdisk(args, json),
+        Bench::Depth(args) => bench::depth(args, json),
         Bench::Pool(args) => bench::pool(args, json),
         Bench::Checksums(args) => bench::checksums(args, json),
         Bench::Rebuild(args) => bench::rebuild(args, json),

@@ -36,6 +36,7 @@ pub(crate) use clockwise::{
     ANGLES, Measured, OnPool, OneDisk, RELATIVE_DIFFERENCE_MAX, simulate_from_angles,
 };
 pub(crate) use experiment::{Experiment, Options, Outcome};
+pub(crate) use sample::{as_it_passes, bare, most_missing};
 
 pub(crate) use worth::check_policy;
 

@@ -35,7 +35,7 @@ pub(super) fn with_workloads(plan: &Plan, which: &[usize]) -> Plan {
 const BARE_DEPTH: u32 = 32;
 
 /// The same load on the bare drive: `fcfs` with 32 commands in it.
-pub(super) fn bare(plan: &Plan) -> Plan {
+pub(crate) fn bare(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     for disk in &mut plan.disks {
         disk.set_policy(PolicyName::Fcfs);
@@ -47,7 +47,7 @@ pub(super) fn bare(plan: &Plan) -> Plan {
 /// The most that any of these reserves misses in any window of a number of `samples`, which last
 /// `seconds`, in points. `charged` has, for each sample of a run, the disk time that each volume
 /// was charged so far, in seconds.
-pub(super) fn most_missing(
+pub(crate) fn most_missing(
     charged: &[Vec<f64>],
     reserves: &[f64],
     (samples, seconds): (usize, f64),
@@ -64,7 +64,7 @@ pub(super) fn most_missing(
 
 /// The same with disk time that is charged when a command completes spread over the time since the
 /// completion before, in which it passed.
-pub(super) fn as_it_passes(charged: &[Vec<f64>]) -> Vec<Vec<f64>> {
+pub(crate) fn as_it_passes(charged: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let between: Vec<&[Vec<f64>]> = charged.chunk_by(|one, next| one == next).collect();
     let mut spread: Vec<Vec<f64>> = Vec::with_capacity(charged.len());
     for pair in between.windows(2) {
