@@ -179,6 +179,11 @@ impl Daemon {
         self.state.status(StatsDetail::All)
     }
 
+    /// The statistics without latencies: less work for the disks' threads, which count all of them.
+    pub fn accounts(&self) -> Status {
+        self.state.status(StatsDetail::NoLatencies)
+    }
+
     /// Serves a volume as a block device that ends with this process. Returns its path.
     ///
     /// # Errors

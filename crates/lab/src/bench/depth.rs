@@ -26,9 +26,9 @@ const RAMP_SECONDS: u64 = 4;
 const TAIL_SECONDS: u64 = 1;
 /// The interval of the samples in which shares are looked at. The time of a command that completes
 /// between two of them counts as if it had passed evenly.
-const SAMPLE: Duration = Duration::from_millis(5);
+const SAMPLE: Duration = Duration::from_millis(10);
 /// Sample intervals in a window of 2 s.
-const WINDOW: (usize, f64) = (400, 2.0);
+const WINDOW: (usize, f64) = (200, 2.0);
 
 const HARD_DISK: (&str, u32) = ("hgst-7k8", 7_400);
 const FLASH: (&str, u32) = ("samsung-870evo-1t", 900);
@@ -210,17 +210,13 @@ fn measure(plan: &Plan, clients: &[(usize, Client)], seconds: u64) -> anyhow::Re
     };
     let live = Live::start(plan, &clients.iter().map(job).collect::<Vec<_>>())?;
     pause(Duration::from_secs(RAMP_SECONDS));
-    let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
+    let first = live.status();
+    let charged = live.watch_charged(SAMPLE, Duration::from_secs(seconds));
+    let last = live.status();
     let lateness_us = LatenessUs::of(&live.end()?);
-    let ((from, first), (to, last)) = (&samples[0], &samples[samples.len() - 1]);
-    let elapsed = to.since(*from);
+    let elapsed = last.disks[0].at.since(first.disks[0].at);
     let volumes = last.volumes.iter().zip(&first.volumes);
     let rates = volumes.map(|(last, first)| last.report_since(Some(first), elapsed).iops);
-    let charged = samples.iter().map(|(_, status)| {
-        let times = status.volumes.iter().map(|volume| volume.account.disk_time.as_secs_f64());
-        times.collect()
-    });
-    let charged: Vec<Vec<f64>> = charged.collect();
     let reserves: Vec<f64> =
         plan.volumes.iter().map(|volume| volume.contract.reserve.as_f64()).collect();
     let missing_points = most_missing(&as_it_passes(&charged), &reserves, WINDOW);

@@ -136,6 +136,23 @@ impl Live {
         }
     }
 
+    /// The disk time that each volume was charged so far, in seconds, now and every `step` until
+    /// `length` has elapsed. Without latencies, which the disks' threads would copy each time.
+    pub(super) fn watch_charged(&self, step: Duration, length: Duration) -> Vec<Vec<f64>> {
+        let begin = self.daemon.now();
+        let mut samples: Vec<Vec<f64>> = Vec::new();
+        loop {
+            let volumes = self.daemon.accounts().volumes;
+            let charged = volumes.iter().map(|volume| volume.account.disk_time.as_secs_f64());
+            samples.push(charged.collect());
+            let next = begin + step * samples.len() as u64;
+            if next > begin + length {
+                return samples;
+            }
+            pause(next.saturating_since(self.daemon.now()));
+        }
+    }
+
     /// Waits for fio to end and stops the daemon.
     pub(super) fn end(self) -> anyhow::Result<Status> {
         self.end_with_flushes().map(|(end, _)| end)
