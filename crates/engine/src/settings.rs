@@ -54,14 +54,18 @@ pub struct Settings {
     pub deadlines: Deadlines,
 }
 
-/// The division of a disk's busy time among several commands in the drive. With one command both
+/// The division of a disk's busy time among several commands in the drive. With one command all
 /// rules are that of RTAS 2008 §2.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charging {
-    /// Each interval in equal parts to the commands in flight: a drive that works for several at a
-    /// time, such as flash, and the policies of the publications.
+    /// Each interval in equal parts to the commands in flight: the policies of the publications.
     #[default]
     EqualParts,
+    /// Each interval to the commands in flight by the data that they transfer: a drive that works
+    /// for several at a time, such as flash. Commands are of at most
+    /// [`MERGED_MAX`](limits::MERGED_MAX) there, and no more of them are in the drive than their
+    /// data keep it busy.
+    ByLength,
     /// From one completion to the next, to the command that completes: a drive with one actuator,
     /// which positions for one command at a time.
     Completions,

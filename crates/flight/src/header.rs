@@ -18,7 +18,7 @@ use crate::code::{Coded, FormatError, Source, choices, fields};
 /// The first bytes of a record.
 pub const MAGIC: [u8; 8] = *b"SPFLIGHT";
 /// The version of the format that is written, and the only one that is read.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// The initial state of one disk's engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,9 @@ choices! {
     ForcedWrites as "a way of forced writes" {
         ForcedWrites::Fua, ForcedWrites::FlushedInPairs, ForcedWrites::FlushedTogether,
     }
-    Charging as "a division of busy time" { Charging::EqualParts, Charging::Completions }
+    Charging as "a division of busy time" {
+        Charging::EqualParts, Charging::Completions, Charging::ByLength,
+    }
     ChooserName as "a chooser" {
         ChooserName::Arrival, ChooserName::Sweep, ChooserName::Predicted,
     }

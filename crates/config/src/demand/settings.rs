@@ -57,6 +57,8 @@ impl Disk {
         let rotates = self.drive.model.rotational();
         if rotates && self.policy.has_exclusive_quanta() {
             Charging::Completions
+        } else if !rotates && self.policy.has_exclusive_quanta() {
+            Charging::ByLength
         } else {
             Charging::EqualParts
         }

@@ -211,7 +211,7 @@ impl Engine {
             // The disk is not held for the rest of the request.
             self.active = None;
         }
-        self.meter.issued(id, now);
+        self.meter.issued(id, &operation, now);
         self.note_transfer(&issued, volume, now);
         if let Some(executor) = &mut self.executor {
             cold_path();
@@ -267,7 +267,7 @@ impl Engine {
         debug_assert!(!pending.issued_whole(), "an auxiliary command serves an unfinished request");
         pending.running += 1;
         let request = pending.request;
-        self.meter.issued(id, now);
+        self.meter.issued(id, &operation, now);
         if let Some(executor) = &mut self.executor {
             executor.issued(&operation, purpose, now);
         }

@@ -111,7 +111,7 @@ impl Engine {
         let (id, operation) = (self.next_command(), Operation::flush());
         self.batch.flush = Some(id);
         self.pending_mut(slot).running += 1;
-        self.meter.issued(id, now);
+        self.meter.issued(id, &operation, now);
         if let Some(chooser) = self.chooser.as_mut().filter(|_| !self.batch.is_single) {
             chooser.issued((id, volume), &operation, now);
         }

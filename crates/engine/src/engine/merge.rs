@@ -225,7 +225,7 @@ impl Engine {
         let id = self.next_command();
         let request = self.pending(slot).request;
         debug_assert!(self.pending(slot).running > 0, "its part is unanswered");
-        self.meter.issued(id, now);
+        self.meter.issued(id, &operation, now);
         let (purpose, awaits_flush) = (Purpose::Transfer, self.awaits_flush(slot, &operation));
         let one = Issued::of_one((id, slot), (operation, offset), purpose);
         let issued = Issued { awaits_flush, ..one };

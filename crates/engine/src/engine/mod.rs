@@ -14,7 +14,7 @@ use self::pending::{BesideDeadlines, OwnFlush, Pending, Pieces, Retry, Slot};
 use crate::accounting::deferred::DeferredCharges;
 use crate::accounting::meter::Meter;
 use crate::chooser::Chooser;
-use crate::limits::{BACKGROUND_READ_MAX, FEEDING_AGE_MAX, REQUESTS_MAX};
+use crate::limits::{BACKGROUND_READ_MAX, COMMAND_MAX, FEEDING_AGE_MAX, MERGED_MAX, REQUESTS_MAX};
 use crate::policy::{self, Policy};
 use crate::preempt::Executor;
 use crate::request::{Action, CommandId, Event, Outcome, Reply, Request, VolumeUsage};
@@ -288,7 +288,7 @@ impl Engine {
         self.wakeup = None;
         self.update_slack(now);
         let is_full = self.issued.len() >= self.depth() || self.batch.is_ending();
-        if is_full || self.is_overtaken(now) {
+        if is_full || self.is_overtaken(now) || self.meter.is_busy_for_long(self.settings.depth) {
             return None;
         }
         if !self.retries.is_empty() {
@@ -429,17 +429,27 @@ impl Engine {
         self.pending[slot as usize].as_mut().expect("a request that is not answered is pending")
     }
 
+    /// The most that one command of a request transfers for the sake of other volumes.
+    fn piece_max(&self, volume: VolumeId, operation: &Operation) -> Sectors {
+        if self.settings.policy != PolicyName::Spindle || operation.extent.len <= MERGED_MAX {
+            return COMMAND_MAX;
+        }
+        let reads = operation.op == Op::Read;
+        let divides = self.settings.charging == Charging::ByLength && !self.is_guarded();
+        if divides && (reads || operation.op == Op::Write) {
+            cold_path();
+            return MERGED_MAX;
+        }
+        // The contract is cold: it is looked at where it matters.
+        let is_long = reads && operation.extent.len > BACKGROUND_READ_MAX;
+        let is_cut = is_long && self.contracts[volume.0 as usize].is_background;
+        if is_cut { BACKGROUND_READ_MAX } else { COMMAND_MAX }
+    }
+
     /// What the next command of a request depends on.
     fn pieces(&self, volume: VolumeId, operation: &Operation) -> Pieces<'_> {
         let (settings, executor) = (&self.settings, self.executor.as_deref());
-        // The contract is cold: it is looked at where it matters.
-        let is_long = operation.op == Op::Read && operation.extent.len > BACKGROUND_READ_MAX;
-        let is_cut = is_long && settings.policy == PolicyName::Spindle;
-        let command_max = if is_cut && self.contracts[volume.0 as usize].is_background {
-            BACKGROUND_READ_MAX.min(settings.command_max)
-        } else {
-            settings.command_max
-        };
+        let command_max = settings.command_max.min(self.piece_max(volume, operation));
         let beside = self.is_guarded().then(|| {
             let has_deadlines = self.contracts[volume.0 as usize].has_deadlines();
             BesideDeadlines { granularity: self.granularity, has_deadlines }

@@ -25,6 +25,15 @@ impl Activity {
         debug_assert_ne!(self.other.map(|(other, _)| other), Some(volume), "another volume's");
     }
 
+    /// `volume` does not count any more.
+    pub(super) fn forget(&mut self, volume: VolumeId) {
+        self.other.take_if(|(other, _)| *other == volume);
+        if self.last.take_if(|(last, _)| *last == volume).is_some() {
+            self.last = self.other.take();
+        }
+        debug_assert!(self.last.is_some() || self.other.is_none(), "the last one is noted");
+    }
+
     /// When another volume than `volume` was active last.
     pub(super) fn of_others(&self, volume: VolumeId) -> Option<Instant> {
         let last = self.last.filter(|(last, _)| *last != volume);

@@ -13,8 +13,9 @@
 
 use core::hint::cold_path;
 
-use units::{Duration, Instant, Share};
+use units::{DiskTime, Duration, Instant, Operation, Share};
 
+use super::places::Kept;
 use super::quantum::Quantum;
 use super::{SignedInstant, Spindle};
 use crate::VolumeId;
@@ -81,15 +82,24 @@ impl Spindle {
         self.queue_depth > 1 && !self.positions()
     }
 
+    /// What `volume` keeps in a drive whose places are divided.
+    pub(super) fn kept(&mut self, volume: VolumeId, now: Instant) -> Kept {
+        debug_assert!(self.queue_depth > 1, "one command takes the drive");
+        let entry = &mut self.volumes[volume.0 as usize];
+        let account = &mut entry.account;
+        let is_paid = !account.has_reserve() || account.reserve_level(now) > DiskTime::ZERO;
+        Kept { requests: entry.outstanding(), is_paid }
+    }
+
     /// A request of `volume` arrives, which is not counted yet.
-    pub(super) fn note_arrival(&mut self, volume: VolumeId, now: Instant) {
+    pub(super) fn note_arrival(&mut self, volume: VolumeId, asked: &Operation, now: Instant) {
         if !self.divides() || self.guard.has_promise(volume) {
             return;
         }
         cold_path();
-        let outstanding = self.volumes[volume.0 as usize].outstanding() + 1;
-        debug_assert!(outstanding > 0, "the request is one");
-        self.places.on_arrival(volume, outstanding, now);
+        let before = self.kept(volume, now);
+        let kept = Kept { requests: before.requests + 1, ..before };
+        self.places.on_arrival(volume, (kept, asked.extent.len), now);
     }
 
     /// A command of `volume` has left the drive, and is charged.
@@ -113,8 +123,8 @@ impl Spindle {
             return;
         }
         cold_path();
-        let outstanding = self.volumes[volume.0 as usize].outstanding();
-        debug_assert!(outstanding > 0, "it had a command in the drive");
-        self.places.on_completion(volume, (outstanding, time), now);
+        let kept = self.kept(volume, now);
+        debug_assert!(kept.requests > 0, "it had a command in the drive");
+        self.places.on_completion(volume, (kept, time), now);
     }
 }

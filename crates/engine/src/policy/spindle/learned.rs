@@ -3,7 +3,7 @@
 //! All means are exponentially weighted and signed, in integers: one sequence of completions gives
 //! one state on every machine.
 
-use units::{DiskTime, Duration, Share};
+use units::{DiskTime, Duration, Sectors, Share};
 
 /// The EWMA divisor of service times and switching costs.
 pub(super) const SERVICE_DIVISOR: i64 = 16;
@@ -15,6 +15,9 @@ pub(super) const QUANTUM_DIVISOR: i64 = 4;
 const THINK_MAX: Duration = Duration::from_secs(1);
 /// The EWMA divisor of the requests that a client keeps.
 const KEPT_DIVISOR: i64 = 128;
+/// The EWMA divisor of the lengths of requests, and a sector, as a mean of lengths.
+const LENGTH_DIVISOR: i64 = 16;
+const FRACTION: i64 = 1 << 8;
 /// One, as a probability.
 const CERTAIN: i64 = 1 << 16;
 
@@ -153,6 +156,26 @@ impl KeptRequests {
     /// Whether they are more than two, in the mean.
     pub(super) fn are_several(self) -> bool {
         self.0.value().is_some_and(|mean| mean > 2 * CERTAIN)
+    }
+}
+
+/// The length of a client's requests, in the mean.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lengths(Mean);
+
+impl Lengths {
+    /// A request of this length is sent.
+    pub(super) fn learn(&mut self, length: Sectors) {
+        let length = i64::try_from(length.0).expect("a request is bounded");
+        debug_assert!(length >= 0, "a length is not negative");
+        self.0.learn_value(length * FRACTION, LENGTH_DIVISOR);
+    }
+
+    /// Their mean; zero before the first.
+    pub(super) fn mean(self) -> Sectors {
+        let mean = self.0.value().unwrap_or_default();
+        debug_assert!(mean >= 0, "nor is the mean of lengths");
+        Sectors(u64::try_from(mean / FRACTION).unwrap_or_default())
     }
 }
 

@@ -212,9 +212,10 @@ impl Spindle {
         let turn = if has_turns { entry.next_turn } else { Instant::ZERO };
         let costs = (deep_cost, allowance, self.estimates.random);
         let mut eligibility = entry.eligibility(costs, turn, now);
-        let (running, kept) = (entry.running, entry.outstanding());
+        let running = entry.running;
         if running > 0 && self.divides() {
             cold_path();
+            let kept = self.kept(volume, now);
             if running >= self.places.most(volume, kept, now) {
                 eligibility = eligibility.full();
             }

@@ -389,7 +389,7 @@ impl Policy for Spindle {
         head: Option<&Operation>,
         now: Instant,
     ) {
-        self.note_arrival(volume, now);
+        self.note_arrival(volume, asked, now);
         let (linger, run_linger) = (self.linger, self.run_linger());
         let (is_current, positions) = (self.quantum_of(volume).is_some(), self.positions());
         let entry = self.volume(volume);
