@@ -49,6 +49,7 @@ const RANDOM: Client = ("randread", 32, &[]);
 const PAUSING: Client = ("randread", 1, &["--thinktime=100"]);
 const SINGLE: Client = ("randread", 1, &[]);
 const SEQUENTIAL: Client = ("read", 32, &[]);
+const LONG: Client = ("randread", 16, &["--bs=128k"]);
 
 /// A load of the hard disk: the reserve in percent and the client of each volume, and the least
 /// part of what is due to each that is wanted.
@@ -303,16 +304,21 @@ impl Bench {
         Ok(())
     }
 
-    /// Two halves of a flash drive: both with many requests, and one with few.
+    /// Two halves of a flash drive: both with many requests, one with few, and one with long ones.
     fn flash(&mut self) -> anyhow::Result<()> {
         let (whole, halves) = (plan(FLASH, "", &[100])?, plan(FLASH, "", &[50, 50])?);
         let half =
             self.measure("a bare flash drive", &bare(&whole), &[(0, RANDOM)])?.rates[0] / 2.0;
         let alone =
             self.measure("the same, 1 outstanding", &bare(&whole), &[(0, SINGLE)])?.rates[0];
-        for (name, second) in [("flash, 32 beside 32", RANDOM), ("flash, 32 beside 1", SINGLE)] {
+        let long = self.measure("the same, 16 of 128 KiB", &bare(&whole), &[(0, LONG)])?.rates[0];
+        let beside = [
+            ("flash, 32 beside 32", RANDOM, half),
+            ("flash, 32 beside 1", SINGLE, alone.min(half)),
+            ("flash, 32 beside 16 of 128 KiB", LONG, long / 2.0),
+        ];
+        for (name, second, due) in beside {
             let got = self.measure(name, &halves, &[(0, RANDOM), (1, second)])?;
-            let due = if second == SINGLE { alone.min(half) } else { half };
             self.row(name, got.rates[0], half, FLASH_MIN);
             self.row(name, got.rates[1], due, FLASH_MIN);
         }
@@ -347,10 +353,9 @@ impl Bench {
         jobs.push(Job { depth: 32, ..Job::new(STREAMS, "randread", length) });
         let live = Live::start(&plan, &jobs)?;
         pause(Duration::from_secs(RAMP_SECONDS));
-        let (first, last) = (live.status(), {
-            pause(Duration::from_secs(self.seconds));
-            live.status()
-        });
+        let first = live.status();
+        pause(Duration::from_secs(self.seconds));
+        let last = live.status();
         let end = live.end()?;
         let elapsed = last.disks[0].at.since(first.disks[0].at);
         let report = last.volumes[STREAMS].report_since(Some(&first.volumes[STREAMS]), elapsed);
