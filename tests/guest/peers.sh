@@ -7,8 +7,7 @@
 #   SPINDLE=path/to/spindle tests/guest/peers.sh RESULTS [CELL]
 # Writes a line for each client to RESULTS, for `spindle-lab peers RESULTS`. DRIVE (hgst-7k8) of a
 # KIND (mechanical; or flash) with room for SIZE_GIB (7000); each run lasts SECONDS_EACH (12) after
-# RAMP (3). Exit status: 0 if all
-# was measured, or without a guest to boot; else not 0.
+# RAMP (3). Exit status: 0 if all was measured, or without a guest to boot; else not 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 results=$(realpath -m "${1:?where the results go}")

@@ -61,10 +61,10 @@ pub enum Charging {
     /// Each interval in equal parts to the commands in flight: the policies of the publications.
     #[default]
     EqualParts,
-    /// Each interval to the commands in flight by the data that they transfer: a drive that works
-    /// for several at a time, such as flash. Commands are of at most
-    /// [`MERGED_MAX`](limits::MERGED_MAX) there, and no more of them are in the drive than their
-    /// data keep it busy.
+    /// By the data that a command transfers, at the price of the last ones: a drive that works for
+    /// several at a time, such as flash. Commands are of at most
+    /// [`MERGED_MAX`](limits::MERGED_MAX) there, and while several volumes use it no more of them
+    /// are in the drive than their data keep it busy.
     ByLength,
     /// From one completion to the next, to the command that completes: a drive with one actuator,
     /// which positions for one command at a time.

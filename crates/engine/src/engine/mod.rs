@@ -288,7 +288,7 @@ impl Engine {
         self.wakeup = None;
         self.update_slack(now);
         let is_full = self.issued.len() >= self.depth() || self.batch.is_ending();
-        if is_full || self.is_overtaken(now) || self.meter.is_busy_for_long(self.settings.depth) {
+        if is_full || self.is_overtaken(now) || self.is_busy_for_long() {
             return None;
         }
         if !self.retries.is_empty() {
@@ -313,6 +313,13 @@ impl Engine {
         debug_assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
         self.settings.charging == Charging::Completions
             && self.meter.oldest_age(now) >= FEEDING_AGE_MAX
+    }
+
+    /// Whether a drive that works for several commands at a time, of several volumes, is busy for
+    /// long enough with those in it.
+    fn is_busy_for_long(&self) -> bool {
+        debug_assert!(self.issued.len() <= self.settings.depth as usize, "the depth is kept");
+        self.meter.is_busy_for_long(self.settings.depth) && self.policy.divides_drive()
     }
 
     fn next_command(&mut self) -> CommandId {

@@ -218,6 +218,12 @@ pub(crate) trait Policy: core::fmt::Debug + Send {
         false
     }
 
+    /// Whether several volumes use a drive that works for several commands at a time: what is in it
+    /// beyond what keeps it busy would be in the way of another volume's.
+    fn divides_drive(&self) -> bool {
+        false
+    }
+
     /// Whether the disk is to be held no longer for a request of `volume`, of which the drive has
     /// buffered a part: that is flushed next, and the rest goes later. Asked before each command of
     /// such a request.

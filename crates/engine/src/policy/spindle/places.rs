@@ -85,7 +85,8 @@ struct Claim {
 pub(super) struct Places {
     depth: u32,
     claims: Vec<Claim>,
-    /// The sums over the volumes that use the drive.
+    /// The volumes that use the drive, and the sums over them.
+    users: u32,
     reserved: u64,
     weights: u64,
     /// Those of them that have no request, by when they stop to count.
@@ -116,6 +117,7 @@ impl Places {
         Self {
             depth,
             claims: Vec::new(),
+            users: 0,
             reserved: 0,
             weights: 0,
             quiet: IndexedHeap::new(),
@@ -157,12 +159,19 @@ impl Places {
             return;
         }
         let (reserve, weight) = (u64::from(claim.reserve.ppb()), u64::from(claim.weight));
+        self.users = if uses { self.users + 1 } else { self.users - 1 };
         if uses {
             (self.reserved, self.weights) = (self.reserved + reserve, self.weights + weight);
         } else {
             (self.reserved, self.weights) = (self.reserved - reserve, self.weights - weight);
         }
         debug_assert!(self.weights > 0 || self.reserved == 0, "each claim has a weight");
+    }
+
+    /// Whether several volumes use the drive.
+    pub(super) fn are_shared(&self) -> bool {
+        debug_assert!(self.users as usize <= self.claims.len(), "each is counted once");
+        self.users > 1
     }
 
     /// `volume` has a request of this length, and keeps this many with it.
@@ -316,6 +325,7 @@ impl Places {
         let reserved: u64 = used().map(|claim| u64::from(claim.reserve.ppb())).sum();
         let weights: u64 = used().map(|claim| u64::from(claim.weight)).sum();
         assert_eq!((reserved, weights), (self.reserved, self.weights), "claims are counted once");
+        assert_eq!(used().count(), self.users as usize, "so are volumes");
         assert!(self.divided > 0, "a place is divided");
     }
 }
@@ -347,7 +357,9 @@ mod tests {
         let part = |places: &Places, volume| places.part(VolumeId(volume), 32);
         places.on_arrival(VolumeId(0), (MANY, LENGTH), at(0));
         assert_eq!(part(&places, 0), 32);
+        assert!(!places.are_shared());
         places.on_arrival(VolumeId(1), (MANY, LENGTH), at(0));
+        assert!(places.are_shared());
         // A half and a fifth, and a half each of what is not reserved.
         assert_eq!([part(&places, 0), part(&places, 1)], [21, 12]);
         places.on_arrival(VolumeId(2), (MANY, LENGTH), at(0));

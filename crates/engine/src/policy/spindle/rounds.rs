@@ -120,7 +120,7 @@ impl Spindle {
         if is_long && self.has_deep_rival(volume) {
             self.rounds.long_until = now + self.period + self.period;
         }
-        if self.volumes[volume.0 as usize].is_background {
+        if self.is_background(volume) {
             self.rounds.background_until = now + self.period * BACKGROUND_PERIODS;
         }
         self.rounds.length = if now < self.rounds.long_until {
@@ -190,14 +190,13 @@ impl Spindle {
             return None;
         }
         let early = || self.early_deep().map(|(moment, volume)| (Self::ahead(moment, now), volume));
-        let is_background = |volume: VolumeId| self.volumes[volume.0 as usize].is_background;
-        let waited_for = early().filter(|(_, volume)| !is_background(*volume));
+        let waited_for = early().filter(|(_, volume)| !self.is_background(*volume));
         let first = waited_for.map(|(ahead, _)| ahead).min().filter(|first| *first <= shortest);
         let soon = part(SOON_DIVISOR).max(shortest);
         debug_assert!(soon >= shortest, "what is due at once is due soon");
         let latest = first.map(|first| soon.min(first + part(TIE_DIVISOR)));
         let has_turn = |(ahead, volume): &(DiskTime, VolumeId)| {
-            let latest = if is_background(*volume) { Some(shortest) } else { latest };
+            let latest = if self.is_background(*volume) { Some(shortest) } else { latest };
             latest.is_some_and(|latest| *ahead <= latest)
         };
         let ties = early().filter(has_turn).map(|(_, volume)| volume);
@@ -206,16 +205,21 @@ impl Spindle {
         next
     }
 
+    /// Whether no client waits for `volume`'s requests.
+    fn is_background(&self, volume: VolumeId) -> bool {
+        debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
+        self.volumes[volume.0 as usize].is_background
+    }
+
     /// Of the deep volumes that have been due since `by`, the one that has been for longest; but
     /// none in the background.
     #[cold]
     #[inline(never)]
     pub(super) fn overdue_waited_for(&self, by: SignedInstant) -> Option<VolumeId> {
-        let is_background = |volume: VolumeId| self.volumes[volume.0 as usize].is_background;
-        let overdue =
-            self.early_deep().filter(|(due, volume)| *due <= by && !is_background(*volume));
+        let early = self.early_deep();
+        let overdue = early.filter(|(due, volume)| *due <= by && !self.is_background(*volume));
         let first = overdue.min().map(|(_, volume)| volume);
-        debug_assert!(first.is_none_or(|first| !is_background(first)), "a client waits for it");
+        debug_assert!(first.is_none_or(|first| !self.is_background(first)), "one waits for it");
         first
     }
 

@@ -448,10 +448,8 @@ impl Policy for Spindle {
     fn changes_to(&self, volume: VolumeId) -> bool {
         debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
         let last = self.last_served;
-        debug_assert!(
-            last.is_none_or(|last| (last.0 as usize) < self.volumes.len()),
-            "so did that"
-        );
+        let existed = |last: VolumeId| (last.0 as usize) < self.volumes.len();
+        debug_assert!(last.is_none_or(existed), "so did that");
         last.is_some_and(|last| last != volume)
     }
 
@@ -461,6 +459,10 @@ impl Policy for Spindle {
         let left = self.length(&quantum) - spent;
         let until_other = self.until_other(quantum, now).unwrap_or(left);
         Some(left.min(until_other).max(DiskTime::ZERO))
+    }
+
+    fn divides_drive(&self) -> bool {
+        self.divides() && self.places.are_shared()
     }
 
     fn fills_drive(&self, now: Instant) -> bool {
