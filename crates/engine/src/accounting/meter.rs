@@ -72,8 +72,8 @@ struct Price {
 impl Price {
     /// A command of this weight completes so long after the last one.
     fn learn(&mut self, time: Duration, weight: u64) {
-        self.nanos += time.as_nanos() - self.nanos / PRICE_DIVISOR;
-        self.weights += weight - self.weights / PRICE_DIVISOR;
+        self.nanos = self.nanos - self.nanos / PRICE_DIVISOR + time.as_nanos();
+        self.weights = self.weights - self.weights / PRICE_DIVISOR + weight;
         debug_assert!(self.weights > 0, "a command has a weight");
     }
 
