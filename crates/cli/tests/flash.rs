@@ -3,6 +3,9 @@
 
 use testkit::{Scratch, Server, config, spindle, succeed};
 
+/// The part of the scenario's second for which the commands in the drive at its end stand.
+const INSIDE: f64 = 0.001;
+
 const SCENARIO: &str = r#"
 seed = 1
 duration = "1s"
@@ -76,11 +79,13 @@ fn volumes_on_it_receive_their_shares_and_one_seed_gives_one_result() {
         one.json()["volumes"][place]["disk_time_share"].as_f64().expect("a share of the time")
     });
     // Writes are charged the time in which the drive stores them, also while it reads: together
-    // the volumes have more than the time. Each has its part of that, and at least its reserve.
+    // the volumes may have more than the time. What is in the drive at the end is not charged yet.
+    // Each has its part of that, and its reserve.
     let all: f64 = shares.iter().sum();
-    assert!((1.0..1.1).contains(&all), "{shares:?}");
+    assert!((1.0 - INSIDE..1.1).contains(&all), "{shares:?}");
     for (share, reserve) in shares.into_iter().zip([0.7, 0.3]) {
-        assert!(share >= reserve && (share / all - reserve).abs() < 0.01, "{share} for {reserve}");
+        let is_kept = share >= reserve - INSIDE && (share / all - reserve).abs() < 0.01;
+        assert!(is_kept, "{share} for {reserve}");
     }
 }
 

@@ -158,7 +158,9 @@ fn a_mirror_with_write_buffers_goes_on_without_a_disk_and_gets_it_back() {
 }
 
 fn goes_on(buffers: Buffers) {
-    let scratch = created(Some(700), buffers);
+    // Fewer than fio's requests take, and more than a rebuild and the last pattern, in commands of
+    // at most 128 KiB.
+    let scratch = created(Some(1_100), buffers);
     let server = Server::unix(scratch.path(), "plan.toml");
     pattern(&server, "a", "write -P 7 32M 8M", &scratch);
     // It vanishes under these.
