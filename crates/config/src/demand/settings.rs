@@ -54,13 +54,12 @@ impl Disk {
     /// A drive that rotates positions for one command at a time. Policies that mix the commands of
     /// several volumes in the drive charge as the publications do.
     fn charging(&self) -> Charging {
-        let rotates = self.drive.model.rotational();
-        if rotates && self.policy.has_exclusive_quanta() {
-            Charging::Completions
-        } else if !rotates && self.policy.has_exclusive_quanta() {
-            Charging::ByLength
-        } else {
+        if !self.policy.has_exclusive_quanta() {
             Charging::EqualParts
+        } else if self.drive.model.rotational() {
+            Charging::Completions
+        } else {
+            Charging::ByLength
         }
     }
 
