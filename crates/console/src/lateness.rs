@@ -7,7 +7,7 @@ use serde::Serialize;
 use units::Duration;
 
 /// How late the completions of emulated drives were noticed, in microseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct LatenessUs {
     /// The median.
     pub p50: f64,
@@ -28,6 +28,16 @@ impl LatenessUs {
             p50: worst(&|lateness| lateness.quantile(0.5)),
             p99: worst(&|lateness| lateness.quantile(0.99)),
             max: worst(&Lateness::max),
+        }
+    }
+
+    /// The greater of each of the three figures, of two runs.
+    #[must_use]
+    pub fn or_worse(&self, other: &Self) -> Self {
+        Self {
+            p50: self.p50.max(other.p50),
+            p99: self.p99.max(other.p99),
+            max: self.max.max(other.max),
         }
     }
 }

@@ -18,7 +18,8 @@ const DISKS: [(&str, &str, [f64; 4]); 2] = [
     ("hgst-7k8", "drive = \"hgst-7k8\"\nbacking = \"d0.img\"\n", [0.97, 0.97, 0.97, 0.85]),
     ("memory", "path = \"d0.img\"\nbuffered = true\n", [0.8; 4]),
 ];
-/// Where files are in memory.
+/// Where files are in memory. On a disk, a forced write to an emulated drive, as one of the ledger
+/// is, would wait until that disk has all of the file that is not written yet.
 const MEMORY: &str = "/dev/shm";
 const FILE_BYTES: u64 = 4 << 30;
 /// The loads: fio's access pattern, the block size, and the requests outstanding.
@@ -57,11 +58,10 @@ struct Shown {
 
 pub(crate) fn checksums(args: &args::Pooled, json: bool) -> anyhow::Result<ExitStatus> {
     live::installed()?;
-    let (mut rows, mut late) = (Vec::new(), None);
+    let (mut rows, mut late) = (Vec::new(), LatenessUs::default());
     for (disk, lines, least) in DISKS {
-        let (without, _) = rates((disk, lines), false, args.seconds)?;
-        let (with, end) = rates((disk, lines), true, args.seconds)?;
-        late = Some(end);
+        let without = rates((disk, lines), false, args.seconds, &mut late)?;
+        let with = rates((disk, lines), true, args.seconds, &mut late)?;
         for (nth, (load, ..)) in LOADS.into_iter().enumerate() {
             let (without_bytes_per_s, with_bytes_per_s) = (without[nth], with[nth]);
             let (ratio, least) = (with_bytes_per_s / without_bytes_per_s, least[nth]);
@@ -79,7 +79,6 @@ pub(crate) fn checksums(args: &args::Pooled, json: bool) -> anyhow::Result<ExitS
     }
     let holds = rows.iter().all(|row| row.holds);
     let (load_average, seconds) = (live::load_average(), args.seconds);
-    let late = late.expect("there are disks");
     let shown = Shown { schema: SCHEMA, seconds, rows, lateness_us: late, load_average, holds };
     if json {
         println!("{}", serde_json::to_string(&shown)?);
@@ -89,19 +88,18 @@ pub(crate) fn checksums(args: &args::Pooled, json: bool) -> anyhow::Result<ExitS
     Ok(holds.into())
 }
 
-/// The throughput of each load on a volume of a new pool, in bytes per second.
+/// The throughput of each load on a volume of a new pool, in bytes per second. `late` becomes the
+/// worst of what it was and of each load.
 fn rates(
     (disk, lines): (&str, &str),
     has_sums: bool,
     seconds: u64,
-) -> anyhow::Result<([f64; 4], LatenessUs)> {
-    let dir = if disk == "memory" {
-        let dir = tempfile::tempdir_in(MEMORY)?;
+    late: &mut LatenessUs,
+) -> anyhow::Result<[f64; 4]> {
+    let dir = tempfile::tempdir_in(MEMORY)?;
+    if disk == "memory" {
         std::fs::File::create(dir.path().join("d0.img"))?.set_len(FILE_BYTES)?;
-        dir
-    } else {
-        tempfile::tempdir()?
-    };
+    }
     let path = dir.path().join("plan.toml");
     let plan = format!(
         "[[disk]]\nname = \"d0\"\n{lines}\n[pool]\ndisks = [\"d0\"]\n\n\
@@ -112,14 +110,16 @@ fn rates(
     let document = Document::read(&path).map_err(bad_input)?;
     eprintln!("{disk}, {} checksums", if has_sums { "with" } else { "without" });
     let fill = Job { block: "1m", depth: 8, ..Job::new(0, "write", FILL_SECONDS) };
-    let mut end = Live::start(document.plan(), &[fill])?.end()?;
+    Live::start(document.plan(), &[fill])?.end()?;
     let mut rates = [0.0; 4];
     for (rate, (_, rw, block, depth)) in rates.iter_mut().zip(LOADS) {
         let length = seconds + RAMP_SECONDS + TAIL_SECONDS;
         let job = Job { block, depth, ..Job::new(0, rw, length) };
+        let end;
         (*rate, end) = live::throughput(document.plan(), job, (RAMP_SECONDS, seconds))?;
+        *late = late.or_worse(&LatenessUs::of(&end));
     }
-    Ok((rates, LatenessUs::of(&end)))
+    Ok(rates)
 }
 
 /// Makes the pool with the `spindle` beside this program.
