@@ -25,11 +25,6 @@ use crate::policy::interface::Pick;
 /// A shallow volume uses the disk for this long after it was served.
 pub(super) const SHALLOW_ACTIVE_FOR: Duration = Duration::from_secs(1);
 
-/// A volume has not had its reserve of flash while that has saved all that it can save, but for
-/// what it accrues in this time. A client that comes back may have saved as much, which it spends
-/// first.
-const OWED: DiskTime = DiskTime::from_millis(100);
-
 impl Spindle {
     /// Whether the drive takes no command beside those in it: a shallow volume uses the disk, and
     /// its client would wait for them.
@@ -92,15 +87,8 @@ impl Spindle {
         debug_assert!(self.queue_depth > 1, "one command takes the drive");
         let entry = &mut self.volumes[volume.0 as usize];
         let account = &mut entry.account;
-        let (has_reserve, level) = (account.has_reserve(), account.reserve_level(now));
-        let is_paid = !has_reserve || level > DiskTime::ZERO;
-        let is_owed = has_reserve && level > account.reserve_cap() - account.reserved_of(OWED);
-        Kept {
-            requests: entry.outstanding(),
-            is_paid,
-            is_owed,
-            is_queued: entry.queued > entry.running,
-        }
+        let is_paid = !account.has_reserve() || account.reserve_level(now) > DiskTime::ZERO;
+        Kept { requests: entry.outstanding(), is_paid }
     }
 
     /// A request of `volume` arrives, which is not counted yet.

@@ -19,11 +19,6 @@
 //! [`SLOWER_MAX`] longer than beside few commands of others. How many that are is learnt: their
 //! time is measured now and then, with few commands in the drive, for [`MEASURE_MAX`] at most; all
 //! are lent until it is known.
-//! A volume that has had less than its reserve has its part of the drive's places meanwhile: with
-//! one command inside, 64 random reads of 128 KiB had 15 % of intel-p4500-2t for their 20. Where
-//! most of what it keeps is in the drive and has room in that part, it is *short*: it waits for
-//! what is beside it there. It is light then, and no volume is that is not short: 32 writes of
-//! 4 KiB had 0.29 of what half of that drive gives them beside 16 of 128 KiB, which filled it.
 //! Volumes with a stream or a bounded latency take no part: their commands are alone in the drive.
 //!
 //! Where no light volume uses the drive, nothing is divided. Between volumes that keep many
@@ -43,14 +38,10 @@ use crate::{Contract, VolumeId};
 
 /// The commands of light volumes take no more than one part in this number longer.
 const SLOWER_MAX: i64 = 16;
-/// At more than this many times that, the number of divided places is at least halved.
+/// At more than this many times that, the number of divided places is halved.
 const FAR: i64 = 2;
-/// The number of divided places is divided by at most this at once.
-const CUT_MAX: i64 = 8;
 /// The commands of light volumes after which the number of divided places is changed.
 const WINDOW: u32 = 64;
-/// The least, after which it is changed if they take more than [`EARLY`].
-const WINDOW_MIN: u32 = 16;
 /// The windows after which the time of light commands is measured again.
 const WINDOWS: u32 = 32;
 /// More places are divided again after at most as many windows. Each attempt that fails doubles
@@ -67,8 +58,6 @@ const LEAST_DIVISOR: u32 = 4;
 const MOST_FACTOR: u32 = 16;
 /// One, as a ratio of times.
 const ONE: i64 = 1 << 10;
-/// Three times the time beside few commands of others.
-const EARLY: i64 = 3 * ONE;
 
 /// What a volume keeps.
 #[derive(Clone, Copy, Debug)]
@@ -77,10 +66,6 @@ pub(super) struct Kept {
     pub(super) requests: u32,
     /// Whether its reserve pays for the next one, if it has a reserve.
     pub(super) is_paid: bool,
-    /// Whether it has had less than its reserve.
-    pub(super) is_owed: bool,
-    /// Whether most of them are not in the drive.
-    pub(super) is_queued: bool,
 }
 
 /// A volume's claim to places.
@@ -110,8 +95,6 @@ pub(super) struct Places {
     divided: u32,
     /// The light volumes that had a request last.
     light: Activity,
-    /// Those of them that had less than their reserve.
-    short: Activity,
     /// The commands of light volumes in this window, those whose undisturbed time is known, and the
     /// sum of the times of these relative to that.
     commands: u32,
@@ -140,7 +123,6 @@ impl Places {
             quiet: IndexedHeap::new(),
             divided: depth * MOST_FACTOR,
             light: Activity::default(),
-            short: Activity::default(),
             commands: 0,
             compared: 0,
             slower: 0,
@@ -203,8 +185,7 @@ impl Places {
         self.quiet.remove(volume);
         self.count(volume, true);
         self.claims[volume.0 as usize].lengths.learn(length);
-        self.note_short(volume, kept, now);
-        if self.is_light(volume, kept, now) {
+        if self.is_light(volume, kept) {
             self.light.note(volume, now);
             if self.windows == 0 {
                 self.measuring_since.get_or_insert(now);
@@ -251,43 +232,10 @@ impl Places {
 
     /// Whether a volume that keeps these requests uses no more than its part of the least places,
     /// and of its reserve.
-    fn is_light(&self, volume: VolumeId, kept: Kept, now: Instant) -> bool {
-        if self.is_short(volume, kept) {
-            return true;
-        }
-        let short = self.short.of_others(volume);
-        if short.is_some_and(|at| now.since(at) < SHARED_FOR) {
-            return false;
-        }
-        kept.is_paid && self.commands(volume, kept) <= self.part(volume, self.least())
-    }
-
-    /// Whether a volume has had less than its reserve although most of what it asks for is in the
-    /// drive, and no more than its part of the drive's places: with fewer commands of others beside
-    /// them, its own would take less time.
-    fn is_short(&self, volume: VolumeId, kept: Kept) -> bool {
-        debug_assert!(!kept.is_owed || kept.is_paid, "what is owed pays");
-        kept.is_owed
-            && !kept.is_queued
-            && self.commands(volume, kept) <= self.part(volume, self.depth)
-    }
-
-    /// The commands of a volume that keeps these requests.
-    fn commands(&self, volume: VolumeId, kept: Kept) -> u32 {
+    fn is_light(&self, volume: VolumeId, kept: Kept) -> bool {
         let mean = self.claims[volume.0 as usize].lengths.mean();
-        let each = u32::try_from(mean.0.div_ceil(MERGED_MAX.0).max(1)).unwrap_or(u32::MAX);
-        debug_assert!(each > 0, "a request is a command");
-        kept.requests.saturating_mul(each)
-    }
-
-    /// Notes whether `volume`, which keeps these requests, is short of its reserve.
-    fn note_short(&mut self, volume: VolumeId, kept: Kept, now: Instant) {
-        if self.is_short(volume, kept) {
-            self.short.note(volume, now);
-        } else {
-            self.short.forget(volume);
-        }
-        debug_assert!(self.short.of_others(volume).is_none_or(|at| at <= now), "noted in the past");
+        let commands = u64::from(kept.requests) * mean.0.div_ceil(MERGED_MAX.0).max(1);
+        kept.is_paid && commands <= u64::from(self.part(volume, self.least()))
     }
 
     /// Whether a light volume beside `volume` uses the drive.
@@ -307,10 +255,8 @@ impl Places {
     pub(super) fn most(&self, volume: VolumeId, kept: Kept, now: Instant) -> u32 {
         let divided = if !self.is_beside_light(volume, now) {
             return self.depth;
-        } else if self.is_light(volume, kept, now) {
+        } else if self.is_light(volume, kept) {
             self.depth
-        } else if kept.is_owed {
-            self.divided.max(self.depth)
         } else if self.is_measuring(now) {
             1
         } else {
@@ -327,8 +273,7 @@ impl Places {
         now: Instant,
     ) {
         debug_assert!(kept.requests > 0, "it had a command in the drive");
-        self.note_short(volume, kept, now);
-        if !self.is_light(volume, kept, now) {
+        if !self.is_light(volume, kept) {
             return;
         }
         self.light.note(volume, now);
@@ -349,29 +294,23 @@ impl Places {
     /// follows from their times.
     fn end_window(&mut self) {
         self.commands += 1;
-        if self.commands < WINDOW_MIN {
-            return;
-        }
-        let mean = self.slower.checked_div(i64::from(self.compared)).unwrap_or(ONE);
-        let ends_early = self.measuring_since.is_none() && mean > EARLY;
-        if self.commands < WINDOW && !ends_early {
+        if self.commands < WINDOW {
             return;
         }
         let is_measuring = self.measuring_since.take().is_some();
+        let mean = self.slower.checked_div(i64::from(self.compared)).unwrap_or(ONE);
         (self.commands, self.compared, self.slower) = (0, 0, 0);
         self.windows = (self.windows + 1) % WINDOWS;
         if is_measuring {
             return;
         }
         let slower = (mean - ONE).max(0) * SLOWER_MAX / ONE;
-        let step = (self.divided / 4).max(1);
+        let step = (self.divided / if slower > FAR { 2 } else { 4 }).max(1);
         let tried = core::mem::take(&mut self.tries);
         if slower >= 1 {
             self.stays_for = if tried { (2 * self.stays_for).clamp(1, STAYS_MAX) } else { 0 };
             self.more_in = self.stays_for;
-            let cut = u32::try_from(slower.clamp(2, CUT_MAX)).expect("a small number");
-            let fewer = if slower > FAR { self.divided / cut } else { self.divided - step };
-            self.divided = fewer.max(1);
+            self.divided = (self.divided - step).max(1);
         } else if self.more_in > 0 {
             self.more_in -= 1;
         } else {
@@ -396,8 +335,8 @@ mod tests {
     use super::*;
     use crate::limits::COMMAND_MAX;
 
-    const MANY: Kept = Kept { requests: 100, is_paid: true, is_owed: false, is_queued: true };
-    const ONE_KEPT: Kept = Kept { requests: 1, is_queued: false, ..MANY };
+    const MANY: Kept = Kept { requests: 100, is_paid: true };
+    const ONE_KEPT: Kept = Kept { requests: 1, ..MANY };
     const LENGTH: Sectors = Sectors(8);
 
     fn places(depth: u32, reserves: &[u32]) -> Places {
@@ -437,10 +376,6 @@ mod tests {
     /// The places of a volume with many requests beside one whose commands take `time` with as many
     /// commands in the drive, after many of them.
     fn lent(time: impl Fn(u32) -> Duration) -> u32 {
-        beside_light(time).most(VolumeId(0), MANY, at(4_000))
-    }
-
-    fn beside_light(time: impl Fn(u32) -> Duration) -> Places {
         let mut places = places(32, &[50, 50]);
         let (many, few) = (VolumeId(0), VolumeId(1));
         places.on_arrival(many, (MANY, LENGTH), at(0));
@@ -449,7 +384,7 @@ mod tests {
             let inside = places.most(many, MANY, at(millis));
             places.on_completion(few, (ONE_KEPT, time(inside)), at(millis));
         }
-        places
+        places.most(many, MANY, at(4_000))
     }
 
     /// The places of a volume with many requests beside one that keeps these.
@@ -470,34 +405,6 @@ mod tests {
         assert_eq!(beside(ONE_KEPT, COMMAND_MAX), 32);
         assert_eq!(beside(Kept { requests: 5, ..MANY }, LENGTH), 32);
         assert_eq!(beside(Kept { is_paid: false, ..ONE_KEPT }, LENGTH), 32);
-    }
-
-    #[test]
-    fn a_volume_that_has_not_had_its_reserve_has_its_part_of_the_places() {
-        let slow = |inside: u32| Duration::from_micros(100) * u64::from(inside);
-        let places = beside_light(slow);
-        let owed = Kept { is_owed: true, ..MANY };
-        let most = |kept| places.most(VolumeId(0), kept, at(4_000));
-        assert!(most(owed) == 16 && most(MANY) <= 2, "{} and {}", most(owed), most(MANY));
-    }
-
-    #[test]
-    fn beside_a_volume_that_is_short_of_its_reserve_another_is_not_light() {
-        let mut places = places(32, &[50, 50]);
-        let (other, short) = (VolumeId(0), VolumeId(1));
-        let few = Kept { requests: 4, is_queued: false, ..MANY };
-        let owed = |requests| Kept { requests, is_owed: true, ..few };
-        places.on_arrival(other, (few, LENGTH), at(0));
-        assert!(places.is_light(other, few, at(0)));
-        for (requests, is_light) in [(17, true), (16, false)] {
-            places.on_arrival(short, (owed(requests), LENGTH), at(0));
-            assert_eq!(places.is_light(other, few, at(1)), is_light, "beside {requests}");
-        }
-        assert!(
-            places.is_light(short, owed(16), at(1)) && !places.is_light(short, owed(17), at(1))
-        );
-        let long_after = at(1) + SHARED_FOR;
-        assert!(places.is_light(other, few, long_after));
     }
 
     #[test]
