@@ -378,6 +378,97 @@ fn a_client_that_always_has_requests_outstanding_is_left_to_the_drive() {
     assert!(!is_read_ahead(4, pause, size));
 }
 
+/// A client that reads in order, 1 MiB each, and a drive that executes what it is given in turn.
+struct InOrder {
+    ahead: ReadAhead,
+    now: Instant,
+    next: u64,
+    drive: VecDeque<InDrive>,
+    open: BTreeMap<RequestId, Request>,
+    sectors_ahead: u64,
+}
+
+impl InOrder {
+    fn send(&mut self) {
+        let size = Sectors(2_048);
+        let operation = Operation::read(Extent::new(Lba(self.next * size.0), size));
+        let request = Request { id: RequestId(self.next), volume: VolumeId(0), operation };
+        self.next += 1;
+        let bounds = Extent::new(Lba(0), Sectors(1 << 24));
+        match self.ahead.submit(&request, Some(bounds), self.now) {
+            ServedBy::Memory => return self.poll(),
+            ServedBy::Pending => {}
+            ServedBy::Disk => self.drive.push_back(InDrive::Client(request)),
+        }
+        self.open.insert(request.id, request);
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        while let Some(action) = self.ahead.poll(self.now) {
+            match action {
+                ReadAheadAction::Read { segment, extent, .. } => {
+                    self.sectors_ahead += extent.len.0;
+                    self.drive.push_back(InDrive::ReadAhead(segment, extent));
+                }
+                ReadAheadAction::Answer(id) => {
+                    self.open.remove(&id).expect("it was sent");
+                }
+                ReadAheadAction::Submit(id) => {
+                    self.drive.push_back(InDrive::Client(self.open[&id]));
+                }
+                ReadAheadAction::Drop(_) | ReadAheadAction::Offer { .. } => {}
+            }
+        }
+    }
+
+    /// Sends `reads` reads, of which `outstanding` are not answered, or fewer with a pause before
+    /// each. Returns the sectors that were read ahead.
+    fn read(&mut self, reads: u64, outstanding: usize) -> u64 {
+        let (end, before) = (self.next + reads, self.sectors_ahead);
+        while self.next < end {
+            self.now += Duration::from_millis(1);
+            self.send();
+            while self.open.len() >= outstanding {
+                self.execute();
+            }
+        }
+        self.sectors_ahead - before
+    }
+
+    fn execute(&mut self) {
+        self.now += Duration::from_millis(5);
+        match self.drive.pop_front().expect("what is open is in the drive") {
+            InDrive::Client(request) => {
+                self.open.remove(&request.id).expect("it was sent");
+                self.ahead.answered(&request, self.now);
+            }
+            InDrive::ReadAhead(segment, extent) => {
+                self.ahead.progress(segment, extent);
+                self.ahead.finished(segment, Outcome::Done, self.now);
+            }
+            InDrive::Prefetch(..) => unreachable!("nothing is prefetched"),
+        }
+        self.poll();
+    }
+}
+
+#[test]
+fn a_client_that_has_requests_outstanding_from_some_read_on_is_left_to_the_drive() {
+    let mut client = InOrder {
+        ahead: ReadAhead::new(BY_REQUESTS),
+        now: Instant::ZERO,
+        next: 0,
+        drive: VecDeque::new(),
+        open: BTreeMap::new(),
+        sectors_ahead: 0,
+    };
+    assert!(client.read(20, 1) > 0, "it pauses, and is alone");
+    client.read(200, 4);
+    assert_eq!(client.read(1_000, 4), 0);
+    assert!(client.read(20, 1) > 0, "it is alone again");
+}
+
 #[test]
 fn a_read_ahead_ends_with_its_volume() {
     let mut ahead = ReadAhead::new(BY_REQUESTS);

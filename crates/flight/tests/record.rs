@@ -9,8 +9,8 @@ use engine::{Action, Contract, Event, Outcome, Priority, Request, RequestId, Vol
 use proptest::prelude::*;
 use rng::SeededRng;
 use spindle_flight::{
-    Decision, Encoder, End, Entry, Header, Input, ReadError, Reader, RecordSink, RecordedEngine,
-    ReplayError, ReplayOutcome, SinkClosed, replay,
+    Decision, Encoder, End, Entry, Header, Input, MAGIC, ReadError, Reader, RecordSink,
+    RecordedEngine, ReplayError, ReplayOutcome, SinkClosed, VERSION, replay,
 };
 use units::{Duration, Extent, Instant, Lba, Op, Operation, Sectors, Share};
 
@@ -217,6 +217,18 @@ fn wherever_a_record_is_torn_all_before_is_replayed_and_the_end_is_told() {
         replayed(&bytes[..first - 1]),
         Err(ReplayError::Read(ReadError::NotARecord(_)))
     ));
+}
+
+#[test]
+fn a_record_of_another_version_is_refused_with_the_version_that_is_read_and_documented() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/reference/flight-format.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    assert!(page.contains(&format!("\nVersion {VERSION}. ")));
+    assert!(page.contains(&format!("u32, little-endian: {VERSION}\n")));
+    let mut bytes = serve(DISKS[0], 7, 100);
+    bytes[MAGIC.len()..][..4].copy_from_slice(&(VERSION - 1).to_le_bytes());
+    let refusal = Reader::new(&bytes[..]).expect_err("it is another version").to_string();
+    assert!(refusal.contains(&format!("version {VERSION}")), "{refusal}");
 }
 
 #[test]

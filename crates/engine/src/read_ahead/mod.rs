@@ -156,7 +156,6 @@ impl ReadAhead {
         let run = self.run_mut(id);
         if is_partial || is_full {
             run.ahead = run.ahead.max(end);
-            run.answered = None;
             return ServedBy::Disk;
         }
         if end <= self.filled(id, extent.start) {
@@ -430,7 +429,9 @@ impl ReadAhead {
         let Waiting { request, extent, .. } = self.waiting.remove(index);
         self.take(id, extent);
         let run = self.run_mut(id);
-        run.answered = Some(now);
+        if extent.end() == run.position {
+            run.answered = Some(now);
+        }
         let volume = run.volume;
         self.volume(volume).usage.waits += 1;
         debug_assert!(!extent.is_empty(), "a read has sectors");

@@ -21,6 +21,11 @@ const FAST_BYTES_PER_S: Bytes = Bytes(2 << 30);
 /// A client that is read ahead is fast at this many times the rate. Between the two it stays as it
 /// is: a client whose reads come from the memory and from the drive in turn is served by neither.
 const FAST_AHEAD: u64 = 4;
+/// A client that sends this many reads in succession before the one before is answered keeps the
+/// drive busy itself, and reads at the drive's own rate. What is read ahead of it goes to the drive
+/// twice where its reads are longer: 4 reads of 1 MiB at a time beside 16 random ones had 0.82 of
+/// their half of hgst-7k8, and 0.97 without. Bursts are shorter.
+const OVERLAPPED_READS: u32 = 64;
 const SECOND: Duration = Duration::from_secs(1);
 /// The EWMA divisor of the pauses between reads.
 const PAUSE_DIVISOR: u64 = 8;
@@ -121,8 +126,10 @@ pub(super) struct Run {
     /// In the order of their sectors.
     pub(super) segments: VecDeque<SegmentId>,
     pub(super) last_read: Instant,
-    /// When the last read was answered, if none is outstanding.
+    /// When the last read was answered; `None` if it is outstanding.
     pub(super) answered: Option<Instant>,
+    /// Reads in succession that came while the one before was outstanding.
+    overlapped: u32,
     /// The write that overlaps what was read ahead and is not answered.
     pub(super) blocked_by: Option<RequestId>,
     /// How far is read ahead of the position.
@@ -148,6 +155,7 @@ impl Run {
             segments: VecDeque::new(),
             last_read: now,
             answered: None,
+            overlapped: 0,
             blocked_by: None,
             window: READ_AHEAD_REQUEST_MIN,
             is_filling: false,
@@ -173,6 +181,8 @@ impl Run {
             self.pause = Some(rest + pause / PAUSE_DIVISOR);
         }
         debug_assert!(!extent.is_empty(), "a read has sectors");
+        let overlaps = self.answered.take().is_none();
+        self.overlapped = if overlaps { self.overlapped.saturating_add(1) } else { 0 };
         (self.last_read, self.read) = (now, extent.len);
     }
 
@@ -188,7 +198,8 @@ impl Run {
         let left = between(self.ahead.min(self.bounds.end()), self.bounds.end());
         // Long reads pay for their positioning themselves.
         let is_long = self.read.0 > READ_AHEAD_REQUEST_MAX.0 / 2;
-        if self.blocked_by.is_some() || left == Sectors::ZERO || is_long || self.is_fast() {
+        let is_busy = self.overlapped >= OVERLAPPED_READS || self.is_fast();
+        if self.blocked_by.is_some() || left == Sectors::ZERO || is_long || is_busy {
             return None;
         }
         let ahead = between(self.position, self.ahead);
