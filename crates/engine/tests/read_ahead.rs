@@ -422,8 +422,8 @@ impl InOrder {
         }
     }
 
-    /// Sends `reads` reads, of which `outstanding` are not answered, or fewer with a pause before
-    /// each. Returns the sectors that were read ahead.
+    /// Sends `reads` reads, at most `outstanding` of them at a time, with a pause before each.
+    /// Returns the sectors that were read ahead.
     fn read(&mut self, reads: u64, outstanding: usize) -> u64 {
         let (end, before) = (self.next + reads, self.sectors_ahead);
         while self.next < end {
