@@ -44,9 +44,6 @@ const DISKS: [Disk; 2] = [
         least: [0.8; 4],
     },
 ];
-/// Where files are in memory. On a disk, a forced write to an emulated drive, as one of the ledger
-/// is, would wait until that disk has all of the file that is not written yet.
-const MEMORY: &str = "/dev/shm";
 const FILE_BYTES: u64 = 4 << 30;
 /// The loads: fio's access pattern, the block size, and the requests outstanding.
 const LOADS: [(&str, &str, &str, u32); 4] = [
@@ -126,7 +123,7 @@ fn rates(
     seconds: u64,
     late: &mut LatenessUs,
 ) -> anyhow::Result<[f64; 4]> {
-    let dir = tempfile::tempdir_in(MEMORY)?;
+    let dir = live::in_memory()?;
     if disk.name == "memory" {
         std::fs::File::create(dir.path().join("d0.img"))?.set_len(FILE_BYTES)?;
     }

@@ -16,6 +16,8 @@ use units::{Duration, Instant, Share};
 pub(super) const DEPTH: u32 = 64;
 /// The interval of the samples of a measurement.
 pub(super) const SAMPLE: Duration = Duration::from_millis(500);
+/// The mount point of a file system in memory.
+const IN_MEMORY: &str = "/dev/shm";
 
 /// One job of fio: the load of one client.
 #[derive(Clone, Copy, Debug)]
@@ -238,6 +240,14 @@ pub(super) fn throughput(
     let sectors = |status: &Status| status.volumes[job.volume].account.sectors;
     let transferred = (sectors(last) - sectors(first)).bytes();
     Ok((transferred.0 as f64 / to.since(*from).as_secs_f64(), end))
+}
+
+/// A directory for the files of emulated drives, in memory. On the machine's disk, requests would
+/// have that disk's delays: a forced write waits until the disk has all of the file that is not
+/// written yet.
+pub(super) fn in_memory() -> anyhow::Result<TempDir> {
+    tempfile::tempdir_in(IN_MEMORY)
+        .map_err(|error| bad_input(format!("cannot create a directory in {IN_MEMORY}: {error}")))
 }
 
 /// Sleeps for the length of a measurement.

@@ -119,7 +119,7 @@ struct Shown {
 
 pub(crate) fn pool(args: &args::Pooled, json: bool) -> anyhow::Result<ExitStatus> {
     live::installed()?;
-    let dir = tempfile::tempdir()?;
+    let dir = live::in_memory()?;
     let path = dir.path().join("plan.toml");
     std::fs::write(&path, PLAN)?;
     let document = Document::read(&path).map_err(bad_input)?;

@@ -49,8 +49,7 @@ impl Spindle {
         let entry = self.volume(volume);
         assert_ne!(entry.account.state(), State::Empty, "a dispatched volume has a head");
         entry.account.debit(estimate, now);
-        entry.running += 1;
-        debug_assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
+        entry.enter_drive();
         entry.queued -= ended;
         let own_end = entry.last_end;
         entry.note_command(command, next);

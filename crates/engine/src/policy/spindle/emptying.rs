@@ -50,7 +50,7 @@ impl Spindle {
     fn empties_long_for(&self, volume: VolumeId, parts: i64) -> bool {
         debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
         let entry = &self.volumes[volume.0 as usize];
-        let cost = entry.drains.cost(entry.depth_max(self.queue_depth)).as_nanos();
+        let cost = entry.drains.cost(entry.fills(self.queue_depth)).as_nanos();
         debug_assert!(cost >= 0, "emptying the drive gives no disk time");
         DiskTime::from_nanos(cost * parts) > ROUND
     }
@@ -74,7 +74,7 @@ impl Spindle {
             return None;
         }
         let entry = &self.volumes[quantum.volume.0 as usize];
-        let cost = entry.drains.cost(entry.depth_max(self.queue_depth));
+        let cost = entry.drains.cost(entry.fills(self.queue_depth));
         // One out of the slack may have less left than the volume was ahead.
         let length = (self.length(quantum) + entry.overrun).max(DiskTime::ZERO);
         // Both are at most some seconds: in microseconds their product fits.

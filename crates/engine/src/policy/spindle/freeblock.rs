@@ -11,7 +11,6 @@ use units::{DiskTime, Instant};
 
 use super::{Spindle, State};
 use crate::VolumeId;
-use crate::limits::DEPTH_MAX;
 use crate::policy::interface::{Dispatch, DispatchRecord};
 
 impl Spindle {
@@ -41,8 +40,7 @@ impl Spindle {
         let entry = self.volume(volume);
         assert!(!entry.account.has_reserve(), "it is best effort");
         assert_ne!(entry.account.state(), State::Empty, "a dispatched volume has a head");
-        entry.running += 1;
-        debug_assert!(entry.running <= DEPTH_MAX, "commands in flight are bounded");
+        entry.enter_drive();
         entry.queued -= ended;
         entry.note_command(command, next);
         entry.head = next.copied();

@@ -233,7 +233,7 @@ impl Spindle {
         }
         let entry = self.volume(dispatch.volume);
         debug_assert_eq!(entry.account.state(), State::Empty, "the selector does not serve it");
-        entry.running += 1;
+        entry.enter_drive();
         entry.queued -= dispatch.ended;
         entry.note_command(dispatch.command, dispatch.next);
         entry.head = dispatch.next.copied();

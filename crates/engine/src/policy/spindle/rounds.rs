@@ -108,6 +108,7 @@ impl Spindle {
         let volume = quantum.volume;
         let entry = &mut self.volumes[volume.0 as usize];
         let is_steady = entry.note_depth(quantum.depth);
+        entry.begin_filling();
         if quantum.depth == Depth::Shallow {
             return;
         }

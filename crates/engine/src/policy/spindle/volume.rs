@@ -11,6 +11,7 @@ use super::region::Region;
 use super::switches::SHARED;
 use crate::accounting::bucket::SignedInstant;
 use crate::accounting::estimate::is_sequential;
+use crate::limits::DEPTH_MAX;
 use crate::policy::share::{Eligibility, ShareAccount, State};
 use crate::{Contract, ServiceDemand};
 
@@ -88,6 +89,9 @@ pub(super) struct Volume {
     pub(super) queued: u32,
     /// Commands in flight.
     pub(super) running: u32,
+    /// The most commands that it had in the drive at once: since its quantum began, and in the one
+    /// before; 0 if it had none.
+    filled: (u32, u32),
     /// By how much its last deep quantum was exceeded: the next one is shorter by that.
     pub(super) overrun: DiskTime,
     pub(super) times: ServiceTimes,
@@ -144,6 +148,7 @@ impl Volume {
             head: None,
             queued: 0,
             running: 0,
+            filled: (0, 0),
             overrun: DiskTime::ZERO,
             times: ServiceTimes::default(),
             drains: DrainTimes::default(),
@@ -230,6 +235,29 @@ impl Volume {
     pub(super) fn depth_max(&self, queue_depth: u32) -> u32 {
         debug_assert!(queue_depth > 0, "a drive takes a command");
         self.outstanding().clamp(1, queue_depth)
+    }
+
+    /// A command of it goes to the drive.
+    pub(super) fn enter_drive(&mut self) {
+        self.running += 1;
+        debug_assert!(self.running <= DEPTH_MAX, "commands in flight are bounded");
+        self.filled.0 = self.filled.0.max(self.running);
+    }
+
+    /// A quantum of it begins that goes on with none.
+    pub(super) fn begin_filling(&mut self) {
+        debug_assert!(self.running <= DEPTH_MAX, "commands in flight are bounded");
+        debug_assert!(self.running <= self.filled.0, "all of them entered");
+        self.filled = (self.running, self.filled.0);
+    }
+
+    /// The commands with which its quanta fill a drive that takes `queue_depth`: as many as in the
+    /// last one. Where the order of commands in the drive is predicted, that is less than the
+    /// drive takes and the client keeps.
+    pub(super) fn fills(&self, queue_depth: u32) -> u32 {
+        let most = self.depth_max(queue_depth);
+        debug_assert!(self.filled.1 <= DEPTH_MAX, "commands in flight are bounded");
+        if self.filled.1 == 0 { most } else { most.min(self.filled.1) }
     }
 
     /// The disk time of all of its requests, as far as is known.
@@ -421,5 +449,45 @@ impl Volume {
             at
         };
         Eligibility::Due(at.max(SignedInstant::at(self.waiting_since)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A quantum of `volume` in which the drive holds `commands` at once and is then emptied.
+    fn quantum(volume: &mut Volume, commands: u32) {
+        volume.begin_filling();
+        for _ in 0..commands {
+            volume.enter_drive();
+        }
+        for inside in (1..=commands).rev() {
+            // The fewer, the longer each takes.
+            volume.drains.learn(inside, DiskTime::from_micros(i64::from(4_000 / inside)));
+        }
+        volume.running = 0;
+    }
+
+    #[test]
+    fn emptying_costs_what_the_last_quantum_had_in_the_drive_and_not_what_one_before_had() {
+        let contract = Contract::reserve(Share::from_percent(40));
+        let mut volume = Volume::new(contract, Duration::from_secs(1), Instant::ZERO);
+        volume.queued = 64;
+        let cost = |volume: &Volume| volume.drains.cost(volume.fills(32));
+        assert_eq!(volume.fills(32), 32, "before the first quantum: what its client keeps");
+        // The order is the drive's own for a while.
+        quantum(&mut volume, 32);
+        quantum(&mut volume, 32);
+        let deep = cost(&volume);
+        assert!(deep > DiskTime::from_millis(4), "{deep}");
+        // Then it is predicted, of two commands.
+        quantum(&mut volume, 2);
+        volume.begin_filling();
+        assert_eq!(volume.fills(32), 2);
+        let shallow = cost(&volume);
+        assert!(shallow < DiskTime::from_millis(3), "{shallow}, after {deep}");
+        volume.queued = 1;
+        assert_eq!(volume.fills(32), 1, "its client keeps less");
     }
 }

@@ -16,10 +16,8 @@ use tempfile::TempDir;
 use units::{Bytes, Duration};
 
 use super::processor;
-use crate::bench::live::pause;
+use crate::bench::live::{in_memory, pause};
 
-/// The mount point of a file system in memory.
-const IN_MEMORY: &str = "/dev/shm";
 /// The time within which a server must listen.
 const START_MAX: Duration = Duration::from_secs(10);
 /// The interval between two checks whether a server listens.
@@ -64,7 +62,7 @@ pub(super) fn start(size: Bytes) -> anyhow::Result<(Vec<Server>, Vec<&'static st
     let others: [(&str, Start); 3] =
         [("nbdkit", nbdkit), ("nbd-server", nbd_server), ("qemu-nbd", qemu_nbd)];
     for (name, start) in others {
-        let directory = scratch()?;
+        let directory = in_memory()?;
         match start(directory.path(), size) {
             Ok((running, export)) => {
                 let socket = directory.path().join("nbd.sock");
@@ -87,11 +85,6 @@ fn is_missing(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-fn scratch() -> anyhow::Result<TempDir> {
-    tempfile::tempdir_in(IN_MEMORY)
-        .map_err(|error| bad_input(format!("cannot create a directory in {IN_MEMORY}: {error}")))
-}
-
 /// Starts Spindle with one volume that reserves all of a disk without service time, under the
 /// `utilization` policy.
 fn in_process(name: &'static str, kind: ServerKind, size: Bytes) -> anyhow::Result<Server> {
@@ -101,7 +94,7 @@ fn in_process(name: &'static str, kind: ServerKind, size: Bytes) -> anyhow::Resu
         size.0
     );
     let plan = Plan::parse(&text, "the bench's config", Path::new(".")).map_err(bad_input)?;
-    let directory = scratch()?;
+    let directory = in_memory()?;
     let address = Address::Unix(directory.path().join("nbd.sock"));
     let daemon = Daemon::start(&plan, &[address]).map_err(bad_input)?;
     let uri = uri(&daemon.addresses()[0], VOLUME);
