@@ -25,6 +25,8 @@ pub const REQUEST_OPERATIONS_MAX: usize = 32;
 pub(crate) struct Request {
     /// Its position in the order of arrival.
     pub(crate) serial: u64,
+    /// The number of losses when it was submitted.
+    pub(crate) losses: u64,
     pub(crate) volume: PoolVolumeId,
     pub(crate) operation: units::Operation,
     pub(crate) no_hole: bool,

@@ -44,6 +44,7 @@ impl Flow {
         let empty = operation.extent.split_at(Sectors::ZERO).0;
         let mut request = Request {
             serial,
+            losses: self.pool.redundancy.losses(),
             volume,
             operation,
             no_hole,
@@ -126,7 +127,8 @@ impl Flow {
         }
         let group = state.group_of(volume);
         let mut disks: Vec<DiskId> = self.groups[&group].disks.iter().copied().collect();
-        if self.pool.redundancy.take_lost(volume) {
+        let known = self.requests[&id].losses;
+        if self.pool.redundancy.tell_lost(volume, known) {
             // Any of those in progress may be for what is lost.
             for request in self.requests.values_mut().filter(|one| one.volume == volume) {
                 if request.operation.op == Op::Flush {

@@ -38,8 +38,11 @@ pub(crate) struct Redundancy {
     unflushed: BTreeMap<(DiskId, PoolVolumeId), BTreeMap<u32, u64>>,
     /// The regions of disks with writes in flight, and how many.
     writing: BTreeMap<(DiskId, u32), u32>,
-    /// The volumes of which a write that was answered, and not flushed, may be on no copy.
-    lost: BTreeSet<PoolVolumeId>,
+    /// The volumes of which a write that was answered, and not flushed, may be on no copy, with the
+    /// number of the last loss.
+    lost: BTreeMap<PoolVolumeId, u64>,
+    /// The number of losses.
+    losses: u64,
     /// The number of writes that have ended.
     writes: u64,
     /// Counts what gives resynchronisation new work.
@@ -162,18 +165,31 @@ impl Redundancy {
     pub(crate) fn forget_volume(&mut self, volume: PoolVolumeId) {
         self.unflushed.retain(|(_, of), _| *of != volume);
         self.lost.remove(&volume);
-        debug_assert!(!self.lost.contains(&volume), "no flush of it follows");
+        debug_assert!(!self.lost.contains_key(&volume), "no flush of it follows");
     }
 
     /// A write of a volume may be on no copy: its next flush fails.
     pub(crate) fn note_lost(&mut self, volume: PoolVolumeId) {
-        self.lost.insert(volume);
-        debug_assert!(self.lost.contains(&volume), "until a flush is told");
+        self.losses += 1;
+        self.lost.insert(volume, self.losses);
+        debug_assert!(self.lost.contains_key(&volume), "until a flush is told");
     }
 
-    /// Whether a write of a volume may be on no copy, which its flushes are told once.
-    pub(crate) fn take_lost(&mut self, volume: PoolVolumeId) -> bool {
-        self.lost.remove(&volume)
+    /// The number of losses so far.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses
+    }
+
+    /// Whether a write of a volume may be on no copy, which a flush is told that was submitted
+    /// after loss `known`. The last to be told is one that was submitted after the loss of it: the
+    /// write may have been answered after any before that.
+    pub(crate) fn tell_lost(&mut self, volume: PoolVolumeId, known: u64) -> bool {
+        assert!(known <= self.losses, "a flush is submitted before it is told");
+        let Some(loss) = self.lost.get(&volume).copied() else { return false };
+        if loss <= known {
+            self.lost.remove(&volume);
+        }
+        true
     }
 
     /// The volumes with writes to a disk that have ended since their last flush there, and the
