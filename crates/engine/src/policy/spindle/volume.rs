@@ -89,8 +89,8 @@ pub(super) struct Volume {
     pub(super) queued: u32,
     /// Commands in flight.
     pub(super) running: u32,
-    /// The most commands that it had in the drive at once: since its quantum began, and in the one
-    /// before; 0 if it had none.
+    /// The most commands that it had in the drive at once: since its quantum began, and in those
+    /// before, of which the last count most; 0 if it had none.
     filled: (u32, u32),
     /// By how much its last deep quantum was exceeded: the next one is shorter by that.
     pub(super) overrun: DiskTime,
@@ -122,6 +122,13 @@ pub(super) struct Volume {
     pub(super) next_turn: Instant,
     pub(super) base: Base,
 }
+
+/// Commands in the drive that are few: emptying it of those costs little.
+const FEW: u32 = 2;
+/// A quantum with fewer in the drive than those before lessens their number by this part: it may be
+/// short. With the number of the last one alone rounds changed their length without a profile, and
+/// 20 % of nearline-20t lacked 4 points of two seconds.
+const FILLED_DIVISOR: u32 = 4;
 
 /// The cache line in which a field begins.
 const fn line(offset: usize) -> usize {
@@ -248,16 +255,19 @@ impl Volume {
     pub(super) fn begin_filling(&mut self) {
         debug_assert!(self.running <= DEPTH_MAX, "commands in flight are bounded");
         debug_assert!(self.running <= self.filled.0, "all of them entered");
-        self.filled = (self.running, self.filled.0);
+        let (now, before) = self.filled;
+        let rest = before - (before / FILLED_DIVISOR).max(1).min(before);
+        self.filled = (self.running, now.max(rest));
     }
 
-    /// The commands with which its quanta fill a drive that takes `queue_depth`: as many as in the
-    /// last one. Where the order of commands in the drive is predicted, that is less than the
-    /// drive takes and the client keeps.
+    /// The commands with which its quanta fill a drive that takes `queue_depth`: what its client
+    /// keeps, or few, if none of its last quanta had more. Where the order of commands in the drive
+    /// is predicted, it is few.
     pub(super) fn fills(&self, queue_depth: u32) -> u32 {
         let most = self.depth_max(queue_depth);
         debug_assert!(self.filled.1 <= DEPTH_MAX, "commands in flight are bounded");
-        if self.filled.1 == 0 { most } else { most.min(self.filled.1) }
+        let (now, before) = self.filled;
+        if before == 0 || now.max(before) > FEW { most } else { most.min(FEW) }
     }
 
     /// The disk time of all of its requests, as far as is known.
@@ -470,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn emptying_costs_what_the_last_quantum_had_in_the_drive_and_not_what_one_before_had() {
+    fn emptying_costs_what_the_last_quanta_had_in_the_drive_and_not_what_those_before_had() {
         let contract = Contract::reserve(Share::from_percent(40));
         let mut volume = Volume::new(contract, Duration::from_secs(1), Instant::ZERO);
         volume.queued = 64;
@@ -481,8 +491,14 @@ mod tests {
         quantum(&mut volume, 32);
         let deep = cost(&volume);
         assert!(deep > DiskTime::from_millis(4), "{deep}");
-        // Then it is predicted, of two commands.
+        // A quantum may be short.
         quantum(&mut volume, 2);
+        quantum(&mut volume, 32);
+        assert_eq!(volume.fills(32), 32);
+        // Then it is predicted, of two commands.
+        for _ in 0..12 {
+            quantum(&mut volume, 2);
+        }
         volume.begin_filling();
         assert_eq!(volume.fills(32), 2);
         let shallow = cost(&volume);
