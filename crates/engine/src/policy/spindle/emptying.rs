@@ -48,11 +48,17 @@ impl Spindle {
     }
 
     fn empties_long_for(&self, volume: VolumeId, parts: i64) -> bool {
+        debug_assert!(parts > 0, "a part of a round");
+        DiskTime::from_nanos(self.emptying_cost(volume).as_nanos() * parts) > ROUND
+    }
+
+    /// What emptying the drive of `volume`'s commands costs.
+    fn emptying_cost(&self, volume: VolumeId) -> DiskTime {
         debug_assert!((volume.0 as usize) < self.volumes.len(), "the volume exists");
         let entry = &self.volumes[volume.0 as usize];
-        let cost = entry.drains.cost(entry.fills(self.queue_depth)).as_nanos();
-        debug_assert!(cost >= 0, "emptying the drive gives no disk time");
-        DiskTime::from_nanos(cost * parts) > ROUND
+        let cost = entry.drains.cost(entry.fills(self.queue_depth));
+        debug_assert!(cost >= DiskTime::ZERO, "emptying the drive gives no disk time");
+        cost
     }
 
     /// Whether all volumes pay for emptying the drive at the end of `quantum`.
@@ -74,7 +80,7 @@ impl Spindle {
             return None;
         }
         let entry = &self.volumes[quantum.volume.0 as usize];
-        let cost = entry.drains.cost(entry.fills(self.queue_depth));
+        let cost = self.emptying_cost(quantum.volume);
         // One out of the slack may have less left than the volume was ahead.
         let length = (self.length(quantum) + entry.overrun).max(DiskTime::ZERO);
         // Both are at most some seconds: in microseconds their product fits.

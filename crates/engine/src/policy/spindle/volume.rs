@@ -89,9 +89,10 @@ pub(super) struct Volume {
     pub(super) queued: u32,
     /// Commands in flight.
     pub(super) running: u32,
-    /// The most commands that it had in the drive at once: since its quantum began, and in those
-    /// before, of which the last count most; 0 if it had none.
-    filled: (u32, u32),
+    /// The most commands that it had in the drive at once since its quantum began.
+    most_inside: u32,
+    /// Its quanta before that one, on end, with [`FEW`] commands inside at most.
+    few_quanta: u32,
     /// By how much its last deep quantum was exceeded: the next one is shorter by that.
     pub(super) overrun: DiskTime,
     pub(super) times: ServiceTimes,
@@ -125,10 +126,10 @@ pub(super) struct Volume {
 
 /// Commands in the drive that are few: emptying it of those costs little.
 const FEW: u32 = 2;
-/// A quantum with fewer in the drive than those before lessens their number by this part: it may be
-/// short. With the number of the last one alone rounds changed their length without a profile, and
-/// 20 % of nearline-20t lacked 4 points of two seconds.
-const FILLED_DIVISOR: u32 = 4;
+/// A volume is taken to have few in the drive after this number of such quanta on end: one may be
+/// short. By the last one alone rounds changed their length without a profile, and 20 % of
+/// nearline-20t lacked 4 points of two seconds.
+const FEW_QUANTA: u32 = 11;
 
 /// The cache line in which a field begins.
 const fn line(offset: usize) -> usize {
@@ -155,7 +156,8 @@ impl Volume {
             head: None,
             queued: 0,
             running: 0,
-            filled: (0, 0),
+            most_inside: 0,
+            few_quanta: 0,
             overrun: DiskTime::ZERO,
             times: ServiceTimes::default(),
             drains: DrainTimes::default(),
@@ -238,36 +240,30 @@ impl Volume {
         self.queued + self.running
     }
 
-    /// The most commands that it has in a drive that takes this many: the requests that it keeps.
-    pub(super) fn depth_max(&self, queue_depth: u32) -> u32 {
-        debug_assert!(queue_depth > 0, "a drive takes a command");
-        self.outstanding().clamp(1, queue_depth)
-    }
-
     /// A command of it goes to the drive.
     pub(super) fn enter_drive(&mut self) {
         self.running += 1;
         debug_assert!(self.running <= DEPTH_MAX, "commands in flight are bounded");
-        self.filled.0 = self.filled.0.max(self.running);
+        self.most_inside = self.most_inside.max(self.running);
     }
 
     /// A quantum of it begins that goes on with none.
     pub(super) fn begin_filling(&mut self) {
-        debug_assert!(self.running <= DEPTH_MAX, "commands in flight are bounded");
-        debug_assert!(self.running <= self.filled.0, "all of them entered");
-        let (now, before) = self.filled;
-        let rest = before - (before / FILLED_DIVISOR).max(1).min(before);
-        self.filled = (self.running, now.max(rest));
+        debug_assert!(self.running <= self.most_inside, "all of them entered");
+        let before = self.few_quanta;
+        self.few_quanta = if self.most_inside <= FEW { before.saturating_add(1) } else { 0 };
+        debug_assert!(self.few_quanta <= before.saturating_add(1), "quanta are counted");
+        self.most_inside = self.running;
     }
 
     /// The commands with which its quanta fill a drive that takes `queue_depth`: what its client
-    /// keeps, or few, if none of its last quanta had more. Where the order of commands in the drive
-    /// is predicted, it is few.
+    /// keeps, or few, if its last quanta had no more. Where the order of commands in the drive is
+    /// predicted, it is few.
     pub(super) fn fills(&self, queue_depth: u32) -> u32 {
-        let most = self.depth_max(queue_depth);
-        debug_assert!(self.filled.1 <= DEPTH_MAX, "commands in flight are bounded");
-        let (now, before) = self.filled;
-        if before == 0 || now.max(before) > FEW { most } else { most.min(FEW) }
+        debug_assert!(queue_depth > 0, "a drive takes a command");
+        let has_few = self.few_quanta >= FEW_QUANTA && self.most_inside <= FEW;
+        let most = if has_few { queue_depth.min(FEW) } else { queue_depth };
+        self.outstanding().clamp(1, most)
     }
 
     /// The disk time of all of its requests, as far as is known.
@@ -496,7 +492,7 @@ mod tests {
         quantum(&mut volume, 32);
         assert_eq!(volume.fills(32), 32);
         // Then it is predicted, of two commands.
-        for _ in 0..12 {
+        for _ in 0..FEW_QUANTA {
             quantum(&mut volume, 2);
         }
         volume.begin_filling();
