@@ -250,6 +250,15 @@ pub(super) fn in_memory() -> anyhow::Result<TempDir> {
         .map_err(|error| bad_input(format!("cannot create a directory in {IN_MEMORY}: {error}")))
 }
 
+/// A config in a directory of its own, in memory, beside the files of its drives.
+pub(super) fn document(text: &str) -> anyhow::Result<(TempDir, Document)> {
+    let dir = in_memory()?;
+    let path = dir.path().join("plan.toml");
+    std::fs::write(&path, text)?;
+    let document = Document::read(&path).map_err(bad_input)?;
+    Ok((dir, document))
+}
+
 /// Sleeps for the length of a measurement.
 #[expect(clippy::disallowed_methods, reason = "a measurement's length, not a synchronisation")]
 pub(super) fn pause(length: Duration) {

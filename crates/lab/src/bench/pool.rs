@@ -119,10 +119,7 @@ struct Shown {
 
 pub(crate) fn pool(args: &args::Pooled, json: bool) -> anyhow::Result<ExitStatus> {
     live::installed()?;
-    let dir = live::in_memory()?;
-    let path = dir.path().join("plan.toml");
-    std::fs::write(&path, PLAN)?;
-    let document = Document::read(&path).map_err(bad_input)?;
+    let (_dir, document) = live::document(PLAN)?;
     eprintln!("sequential reads of one disk, then of a stripe over three");
     let (one_bytes_per_s, _) = sequential(&document, ONE, args.seconds)?;
     let (stripe_bytes_per_s, _) = sequential(&document, STRIPE, args.seconds)?;

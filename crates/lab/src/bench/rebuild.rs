@@ -4,7 +4,6 @@
 //! begins when what the mirror's client had written is on its disks.
 
 use anyhow::bail;
-use config::Document;
 use console::{ExitStatus, LatenessUs, bad_input, eprintln, print, println, table};
 use daemon::{Operator, PoolDiskState, Status, random_uid};
 use serde::Serialize;
@@ -152,7 +151,7 @@ pub(crate) fn rebuild(args: &args::Pooled, json: bool) -> anyhow::Result<ExitSta
     let seconds = args.seconds;
     eprintln!("sequential reads of one disk");
     let job = Job { block: "1m", depth: 4, ..Job::new(0, "read", seconds + RAMP_SECONDS + 1) };
-    let plan = read(SINGLE)?;
+    let plan = live::document(SINGLE)?;
     let (sequential, _) = live::throughput(plan.1.plan(), job, (RAMP_SECONDS, seconds))?;
     eprintln!("a rebuild without neighbours");
     let idle = Rebuild::run(&format!("{DISKS}{FREE}{MIRROR}"), &[], seconds)?.bytes_per_s();
@@ -197,15 +196,6 @@ pub(crate) fn rebuild(args: &args::Pooled, json: bool) -> anyhow::Result<ExitSta
     Ok(holds.into())
 }
 
-/// A config in a directory of its own, beside the files of its drives.
-fn read(text: &str) -> anyhow::Result<(tempfile::TempDir, Document)> {
-    let dir = live::in_memory()?;
-    let path = dir.path().join("plan.toml");
-    std::fs::write(&path, text)?;
-    let document = Document::read(&path).map_err(bad_input)?;
-    Ok((dir, document))
-}
-
 /// The neighbours' loads, which outlast the measurement.
 fn jobs(seconds: u64) -> Vec<Job> {
     let before = RAMP_SECONDS + DESTAGED_WITHIN_SECONDS + RECORDED_WITHIN_SECONDS;
@@ -242,7 +232,7 @@ struct Rebuild {
 
 impl Rebuild {
     fn run(text: &str, neighbours: &[Job], seconds: u64) -> anyhow::Result<Self> {
-        let (_dir, document) = read(text)?;
+        let (_dir, document) = live::document(text)?;
         // Its writes find out that the disk is gone.
         let writes = Job { seconds: 2, ..Job::new(MIRROR_VOLUME, "randwrite", 2) };
         let live = Live::start(document.plan(), &[&[writes], neighbours].concat())?;
