@@ -181,8 +181,8 @@ impl Redundancy {
     }
 
     /// Whether a write of a volume may be on no copy, which a flush is told that was submitted
-    /// after loss `known`. The last to be told is one that was submitted after the loss of it: the
-    /// write may have been answered after any before that.
+    /// when the number of losses was `known`. The last that is told is one that was submitted after
+    /// the loss: the write may have been answered after any earlier flush was submitted.
     pub(crate) fn tell_lost(&mut self, volume: PoolVolumeId, known: u64) -> bool {
         assert!(known <= self.losses, "a flush is submitted before it is told");
         let Some(loss) = self.lost.get(&volume).copied() else { return false };
