@@ -217,15 +217,9 @@ fn floor(run: &Rebuild, alone: &Rebuild, neighbours: bool) -> Floor {
     Floor { neighbours, bytes_per_s, share, ratio, holds }
 }
 
-/// What was there at an instant.
-struct Sample {
-    at: Instant,
-    status: Status,
-}
-
-/// A rebuild that was watched: the samples begin with a record of blocks that are equal.
+/// A rebuild that was watched.
 struct Rebuild {
-    samples: Vec<Sample>,
+    samples: Vec<(Instant, Status)>,
     end: Status,
 }
 
@@ -243,9 +237,9 @@ impl Rebuild {
         Ok(Self { samples, end: live.end()? })
     }
 
-    fn ends(&self) -> (&Sample, &Sample, f64) {
-        let (from, to) = (&self.samples[0], &self.samples[self.samples.len() - 1]);
-        (from, to, to.at.since(from.at).as_secs_f64())
+    fn ends(&self) -> (&Status, &Status, f64) {
+        let ((begin, from), (end, to)) = (&self.samples[0], &self.samples[self.samples.len() - 1]);
+        (from, to, end.since(*begin).as_secs_f64())
     }
 
     /// What was written to the new disk a second, with the pool's metadata. What the pool has
@@ -254,28 +248,27 @@ impl Rebuild {
     #[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
     fn bytes_per_s(&self) -> f64 {
         let (from, to, seconds) = self.ends();
-        let written = |sample: &Sample| sample.status.disks[WRITTEN].traffic.writes.sectors;
+        let written = |status: &Status| status.disks[WRITTEN].traffic.writes.sectors;
         (written(to) - written(from)).bytes().0 as f64 / seconds
     }
 
     /// The share of the written disk's time, on which nothing else is.
     fn share(&self) -> f64 {
         let (from, to, seconds) = self.ends();
-        let busy = |sample: &Sample| sample.status.disks[WRITTEN].busy;
+        let busy = |status: &Status| status.disks[WRITTEN].busy;
         (busy(to) - busy(from)).as_secs_f64() / seconds
     }
 
     fn neighbour(&self, (volume, name, reserve): (usize, &'static str, f64)) -> Neighbour {
-        let spent = |sample: &Sample| sample.status.volumes[volume].account.disk_time;
-        let share = |from: &Sample, to: &Sample| {
-            (spent(to) - spent(from)).as_secs_f64() / to.at.since(from.at).as_secs_f64()
+        let spent = |status: &Status| status.volumes[volume].account.disk_time;
+        let share = |samples: &[(Instant, Status)]| {
+            let ((begin, from), (end, to)) = (&samples[0], &samples[samples.len() - 1]);
+            (spent(to) - spent(from)).as_secs_f64() / end.since(*begin).as_secs_f64()
         };
-        let windows = self.samples.windows(WINDOW + 1);
-        let worst = windows.map(|some| share(&some[0], &some[WINDOW])).fold(1.0, f64::min);
+        let worst = self.samples.windows(WINDOW + 1).map(share).fold(1.0, f64::min);
         let worst_2s_missing_points = ((reserve - worst) * 100.0).max(0.0);
-        let (from, to, _) = self.ends();
         let holds = worst_2s_missing_points <= MISSING_MAX_POINTS;
-        Neighbour { name, reserve, share: share(from, to), worst_2s_missing_points, holds }
+        Neighbour { name, reserve, share: share(&self.samples), worst_2s_missing_points, holds }
     }
 
     fn stream(&self) -> Stream {
@@ -315,35 +308,27 @@ fn destaged(live: &Live) -> anyhow::Result<()> {
     bail!("the mirror's write buffer was not empty after {DESTAGED_WITHIN_SECONDS} s");
 }
 
-/// Samples over `seconds`, of which the first is taken when blocks were recorded as equal.
-fn watch(live: &Live, operator: &Operator, seconds: u64) -> anyhow::Result<Vec<Sample>> {
+/// Samples over `seconds`, once blocks were recorded as equal.
+fn watch(live: &Live, operator: &Operator, seconds: u64) -> anyhow::Result<Vec<(Instant, Status)>> {
     let left = || operator.pool().expect("the plan has a pool").resync.left;
-    let mut samples: Vec<Sample> = Vec::new();
+    let end = operator.now() + Duration::from_secs(RECORDED_WITHIN_SECONDS);
     let mut before = left();
-    let begin = operator.now();
-    let mut next = begin;
     loop {
-        // Delays do not accumulate: with those of each sample a window of 20 was 2.1 s.
-        next += SAMPLE;
-        live::pause(next.saturating_since(operator.now()));
-        let left = left();
-        let (status, is_recorded) = (live.status(), left < before);
-        before = left;
-        if left == Bytes::ZERO {
-            bail!("all copies were equal before the measurement had ended");
+        live::pause(SAMPLE);
+        let now = left();
+        if now < before {
+            break;
         }
-        let at = status.disks[0].at;
-        if samples.is_empty() && !is_recorded {
-            if at.since(begin) > Duration::from_secs(RECORDED_WITHIN_SECONDS) {
-                bail!("nothing is made equal: {left} are left");
-            }
-            continue;
+        if operator.now() > end {
+            bail!("nothing is made equal: {now} are left");
         }
-        samples.push(Sample { at, status });
-        if at.since(samples[0].at) >= Duration::from_secs(seconds) {
-            return Ok(samples);
-        }
+        before = now;
     }
+    let samples = live.watch(SAMPLE, Duration::from_secs(seconds));
+    if left() == Bytes::ZERO {
+        bail!("all copies were equal before the measurement had ended");
+    }
+    Ok(samples)
 }
 
 fn print(shown: &Shown) {
