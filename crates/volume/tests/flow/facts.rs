@@ -231,6 +231,53 @@ fn blocks_move_by_themselves_unless_that_is_paused() {
     assert!(volume.places().all(|place| place.disk == DiskId(1)));
 }
 
+/// Starts to move a volume of 20 blocks to another disk, until the first is moved.
+fn moving(world: &mut World) -> PoolVolumeId {
+    let id = create(world, plan("thick", 20, false, &[0]));
+    world.change(Operation::Relocate { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] });
+    let is_first = |work: &Work| matches!(work, Work::Load { copy, .. } | Work::Store { copy, .. } if copy.0 == 0);
+    let is_commit = |work: &Work| matches!(work, Work::Metadata { .. } | Work::Flush);
+    let next = |world: &World| {
+        world.running.iter().position(|one| is_first(&one.piece.work) || is_commit(&one.piece.work))
+    };
+    while let Some(at) = next(world) {
+        world.step_one(at);
+    }
+    id
+}
+
+/// Each commit takes the disks' time, and no request waits for one.
+#[test]
+fn moved_blocks_are_committed_together() {
+    let mut world = World::new(1, 2);
+    moving(&mut world);
+    let sequence = world.flow.pool().state().sequence;
+    while !world.running.is_empty() {
+        world.step_one(0);
+    }
+    assert_eq!(world.flow.relocations(), []);
+    let commits = world.flow.pool().state().sequence - sequence;
+    assert!((1..=3).contains(&commits), "{commits} commits of 20 blocks");
+}
+
+#[test]
+fn a_write_to_a_moved_block_waits_for_no_other_block() {
+    let mut world = World::new(1, 2);
+    let id = moving(&mut world);
+    let commits = |world: &World| {
+        world.running.iter().any(|one| matches!(one.piece.work, Work::Metadata { .. }))
+    };
+    assert!(!commits(&world), "it waits for other blocks");
+    let request = write(&mut world, id, 0, 1);
+    assert!(commits(&world), "it does no longer");
+    while !flies(&world, request) {
+        world.step_one(world.running.len() - 1);
+    }
+    assert_eq!(world.flow.relocations()[0].moved, 1);
+    world.drain();
+    assert_eq!(answer(&world, request), Some(Ok(())));
+}
+
 #[test]
 fn moving_says_why_it_is_stuck_and_goes_on_when_there_is_room() {
     let mut world = World::new(1, 2);

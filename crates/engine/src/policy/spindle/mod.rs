@@ -510,7 +510,7 @@ impl Spindle {
         }
         if quantum.depth == Depth::Shallow {
             self.last_shallow = Some((volume, now));
-        } else if self.volume(volume).is_background && end != End::Interrupted {
+        } else if end != End::Interrupted {
             self.note_turn(quantum, now);
         }
         self.place(volume, now);

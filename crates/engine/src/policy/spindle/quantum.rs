@@ -25,12 +25,15 @@ pub(super) struct Rounds {
     pub(super) background_until: Instant,
     /// Whether the last quantum was out of the slack.
     pub(super) after_slack: bool,
+    /// When the last deep volume that clients wait for had its turn: what is in the background has
+    /// its place behind that if it is ready by then.
+    pub(super) turn_ended: Instant,
 }
 
 impl Default for Rounds {
     fn default() -> Self {
-        let (long_until, background_until) = (Instant::ZERO, Instant::ZERO);
-        Self { length: ROUND, long_until, background_until, after_slack: false }
+        let (long_until, background_until, turn_ended) = Default::default();
+        Self { length: ROUND, long_until, background_until, after_slack: false, turn_ended }
     }
 }
 

@@ -25,7 +25,9 @@
 //! - What no client waits for ([`Contract::is_background`](crate::Contract::is_background)) is not
 //!   served at once but in its turn, however long it has been due, and has one turn in a round. It
 //!   may have little more than a round's worth together: what a rebuild has not used is not taken
-//!   from its neighbours later.
+//!   from its neighbours later. Its place in the round is behind the volume that it followed. A
+//!   relocation waits for the disk that it writes: one that was not ready by then does not put off
+//!   the next volume, but has its place in the next round.
 //!
 //! Where emptying the drive's queue costs much ([`super::emptying`]), or the quanta of a volume
 //! that stays deep would be short, a round is as long as the period: two seconds hold two. While
@@ -34,8 +36,8 @@
 use units::{DiskTime, Duration, Instant};
 
 use super::quantum::{After, Quantum, ROUND};
-use super::volume::Depth;
-use super::{COMPARED, Spindle};
+use super::volume::{Depth, Volume};
+use super::{COMPARED, Spindle, State};
 use crate::VolumeId;
 use crate::accounting::bucket::SignedInstant;
 
@@ -134,7 +136,41 @@ impl Spindle {
         debug_assert!(self.rounds.length > DiskTime::ZERO, "a round takes time");
         if !quantum.from_slack && self.has_rounds(volume) {
             self.note_early(volume, now);
+            self.pass_places(volume);
         }
+    }
+
+    /// A quantum of `volume` on its reserve begins: what is in the background and is not ready
+    /// there has lost its place before it in this round, as if it had been served.
+    fn pass_places(&mut self, volume: VolumeId) {
+        let next = self.round_robin.last(volume);
+        debug_assert!(self.positions(), "rounds are of disks whose heads move");
+        let is_ready = |volume: &Volume| volume.account.state() == State::Ready;
+        for index in 0..self.volumes.len() {
+            let other = VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits"));
+            if other != volume
+                && self.is_background(other)
+                && self.round_robin.last(other) < next
+                && (!is_ready(&self.volumes[index]) || self.came_late(other))
+            {
+                self.round_robin.started(other);
+            }
+        }
+    }
+
+    /// Whether `volume`, in the background, was not ready when its place in the round began.
+    fn came_late(&self, volume: VolumeId) -> bool {
+        debug_assert!(self.is_background(volume), "others are served whenever they are due");
+        self.volumes[volume.0 as usize].waiting_since > self.rounds.turn_ended
+    }
+
+    /// Whether a turn of `volume` in the background would put off one that clients wait for, which
+    /// is due within `ahead`: it came late, and most of its turn would be in that one's time.
+    fn puts_off(&self, volume: VolumeId, ahead: DiskTime) -> bool {
+        debug_assert!(self.has_rounds(volume), "deep volumes have turns");
+        self.is_background(volume)
+            && self.came_late(volume)
+            && ahead + ahead < self.deep_length(volume)
     }
 
     /// A quantum of a deep `volume` on its reserve begins: it is shorter by what the reserve has
@@ -151,11 +187,15 @@ impl Spindle {
         }
     }
 
-    /// A turn of a `volume` in the background has ended: the next one begins when most of a round
-    /// has passed since it began. One that had ended early, as there was nothing left to do, was
-    /// followed by another one, of what was not used, in the middle of a round.
+    /// A turn of a deep volume has ended. The next one of a volume in the background begins when
+    /// most of a round has passed since it began. One that had ended early, as there was nothing
+    /// left to do, was followed by another one, of what was not used, in the middle of a round.
     pub(super) fn note_turn(&mut self, quantum: Quantum, now: Instant) {
         if quantum.from_slack || !self.positions() || !self.has_deep_rival(quantum.volume) {
+            return;
+        }
+        if !self.is_background(quantum.volume) {
+            self.rounds.turn_ended = now;
             return;
         }
         let least = self.rounds.length.as_nanos() / 4 * 3 - quantum.spent.as_nanos();
@@ -192,13 +232,17 @@ impl Spindle {
         }
         let early = || self.early_deep().map(|(moment, volume)| (Self::ahead(moment, now), volume));
         let waited_for = early().filter(|(_, volume)| !self.is_background(*volume));
-        let first = waited_for.map(|(ahead, _)| ahead).min().filter(|first| *first <= shortest);
+        let first = waited_for.map(|(ahead, _)| ahead).min();
+        let gives_way = |volume: VolumeId| first.is_some_and(|first| self.puts_off(volume, first));
+        // Where one gives way, the volume that it would put off goes at once.
+        let is_put_off = early().any(|(ahead, volume)| ahead <= shortest && gives_way(volume));
+        let first = first.filter(|first| is_put_off || *first <= shortest);
         let soon = part(SOON_DIVISOR).max(shortest);
         debug_assert!(soon >= shortest, "what is due at once is due soon");
-        let latest = first.map(|first| soon.min(first + part(TIE_DIVISOR)));
+        let latest = first.map(|first| soon.max(first).min(first + part(TIE_DIVISOR)));
         let has_turn = |(ahead, volume): &(DiskTime, VolumeId)| {
             let latest = if self.is_background(*volume) { Some(shortest) } else { latest };
-            latest.is_some_and(|latest| *ahead <= latest)
+            latest.is_some_and(|latest| *ahead <= latest) && !gives_way(*volume)
         };
         let ties = early().filter(has_turn).map(|(_, volume)| volume);
         let next = ties.min_by_key(|volume| self.round_robin.last(*volume));

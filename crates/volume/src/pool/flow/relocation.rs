@@ -1,10 +1,11 @@
 //! The progress of a volume's relocation.
 
 use crate::pool::flow::values::ChangeOutcome;
+use crate::pool::operation::commit::MOVES_TOGETHER;
 
 /// The number of blocks that are moved at a time: those that are copied, and those that wait for
-/// their commit, which frees some three of them every two seconds. With 2 there was none to read in
-/// every fourth turn, and the relocation had 7.8 % of its disk in place of 10.
+/// their commit. With 2 there was none to read in every fourth turn, and the relocation had 7.8 %
+/// of its disk in place of 10.
 pub const RELOCATIONS_MAX: usize = 20;
 
 /// The passes in a row without a moved block that follow each other because an operation failed.
@@ -50,3 +51,6 @@ impl Relocation {
         self.retries = retries;
     }
 }
+
+// While some wait for their commit, others are copied.
+const _: () = assert!(MOVES_TOGETHER * 2 <= RELOCATIONS_MAX);

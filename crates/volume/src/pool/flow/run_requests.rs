@@ -66,8 +66,10 @@ impl Flow {
         let before = self.requests.insert(id, request);
         assert!(before.is_none(), "request {} is pending way", id.0);
         self.advance_request(id);
-        // A write that waits ends a long operation that makes copies equal.
-        self.dirty |= self.resync.running > 0 && self.held.contains_key(&serial);
+        // A write that waits ends a long operation that makes copies equal, and has the blocks
+        // committed that were moved.
+        let is_in_progress = self.resync.running > 0 || !self.relocations.is_empty();
+        self.dirty |= is_in_progress && self.held.contains_key(&serial);
     }
 
     /// Validates a request, and splits off the blocks that it deallocates.

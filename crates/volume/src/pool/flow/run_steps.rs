@@ -2,6 +2,7 @@
 //! memory at a time.
 
 use crate::location::DiskId;
+use crate::pool::flow::change::PendingChange;
 use crate::pool::flow::core::Flow;
 use crate::pool::flow::steps::BlockCopy;
 use crate::pool::flow::steps::COPIES_MAX;
@@ -21,6 +22,7 @@ impl Flow {
     pub(crate) fn issue_steps(&mut self) -> bool {
         let mut progressed = false;
         self.expect_writes();
+        self.pool.is_waited_for = self.waits_for_commits();
         while self.steps.owners.len() < STEPS_MAX {
             let Some((step, operation_id, action)) = self.pool.step() else { break };
             progressed = true;
@@ -55,6 +57,13 @@ impl Flow {
         }
         self.copy();
         progressed
+    }
+
+    /// Whether a commit may be waited for: by a request that is held, as one is that writes to a
+    /// block that is moved, or by an operator's change.
+    fn waits_for_commits(&self) -> bool {
+        debug_assert!(self.held.len() <= self.requests.len(), "requests are held");
+        !self.held.is_empty() || self.changes.values().any(PendingChange::is_asked_for)
     }
 
     /// Starts copies, up to the limit; each job has one in progress before any has two, except

@@ -22,7 +22,23 @@ use crate::pool::state::volume::Disk;
 use crate::pool::sums::SumsArea;
 use checksum::crc64;
 
+/// Moved blocks that are committed together while others are copied and no request waits for them.
+/// A commit of one block took 20 ms of deskstar-34gxp, and two of them near each other a point of
+/// two seconds from its volumes: half of it beside a relocation lacked 2.12 points in the worst of
+/// 30 runs of a minute, and 1.72 with 8 together.
+pub(crate) const MOVES_TOGETHER: usize = 8;
+
 impl Pool {
+    /// Whether moved blocks wait for further ones, to be committed with them.
+    fn gathers_moves(&self, ready: &[OperationId]) -> bool {
+        debug_assert!(ready.iter().all(|id| self.pending[id].stage == Stage::Ready), "ready ones");
+        let mut rest = self.pending.values().filter(|one| one.stage == Stage::Preparing);
+        !self.is_waited_for
+            && ready.len() < MOVES_TOGETHER
+            && ready.iter().all(|id| self.pending[id].moves)
+            && rest.any(|one| one.moves)
+    }
+
     /// Begins to commit the operations that are ready, if any.
     pub(crate) fn commit_ready(&mut self) {
         if !self.redundancy.failing.is_empty() {
@@ -32,6 +48,9 @@ impl Pool {
         let ready: Vec<OperationId> = ready.map(|(operation_id, _)| *operation_id).collect();
         assert!(self.commit.is_none(), "one commit at a time");
         let Some(first) = ready.first() else { return };
+        if self.gathers_moves(&ready) {
+            return;
+        }
         let alone = |operation_id: &OperationId| {
             self.pending[operation_id].changes.iter().any(Change::is_of_disks)
         };

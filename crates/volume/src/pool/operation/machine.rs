@@ -8,9 +8,10 @@
 //!
 //! An operation holds the blocks that it prepares; the blocks that it frees stay held until
 //! [`Pool::release`], when no request reads them any more. Operations that do not conflict are
-//! prepared concurrently; those that are ready are committed together, in one record. A record that
-//! does not fit the rest of the log waits for an image in the other slot; one that fits no log is
-//! committed as an image in both slots, one after the other.
+//! prepared concurrently; those that are ready are committed together, in one record; moved blocks
+//! wait for further ones while no request waits for them. A record that does not fit the rest of
+//! the log waits for an image in the other slot; one that fits no log is committed as an image in
+//! both slots, one after the other.
 //!
 //! Invariants ([`Pool::invariants`]): the reference count of a block is the number of maps and
 //! operations that hold it; state and disks differ by at most the commit in progress.
@@ -80,6 +81,8 @@ pub(crate) struct Pending {
     pub(crate) cancelled: bool,
     /// Whether it holds freed blocks that clients may read.
     pub(crate) freed_blocks: bool,
+    /// Whether it moves a block.
+    pub(crate) moves: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +135,8 @@ pub struct Pool {
     /// parts that it lacks.
     pub(crate) torn: Vec<(DiskId, Slot)>,
     pub(crate) pending: BTreeMap<OperationId, Pending>,
+    /// Whether a client or an operator may wait for a commit.
+    pub(crate) is_waited_for: bool,
     pub(crate) commit: Option<Commit>,
     pub(crate) finished: VecDeque<(OperationId, Result<(), Failure>)>,
     pub(crate) operation_ids: u64,
@@ -282,6 +287,7 @@ impl Pool {
             unlabelled: BTreeSet::new(),
             torn: Vec::new(),
             pending,
+            is_waited_for: true,
             commit,
             finished,
             operation_ids,
@@ -414,17 +420,22 @@ impl Pool {
         let script = Script::new(phases);
         let stage = if script.ended() { Stage::Ready } else { Stage::Preparing };
         let (cancelled, freed_blocks) = (false, false);
-        let pending =
-            Pending { changes, locks, holds, growth, script, stage, cancelled, freed_blocks };
+        let moves = matches!(operation, Operation::Move { .. });
+        let pending = Pending {
+            changes,
+            locks,
+            holds,
+            growth,
+            script,
+            stage,
+            cancelled,
+            freed_blocks,
+            moves,
+        };
         let before = self.pending.insert(operation_id, pending);
         assert!(before.is_none(), "operation numbers are not reused");
         assert!(self.pending.len() <= OPERATIONS_MAX, "the operations are within their limit");
         Ok(operation_id)
-    }
-
-    /// Whether an operation holds a lock that conflicts with `lock`.
-    pub(crate) fn is_locked(&self, lock: &Lock) -> bool {
-        self.pending.values().flat_map(|one| &one.locks).any(|held| held.conflicts_with(lock))
     }
 
     /// Cancels an operation, unless it is being committed; its end is reported when its steps in

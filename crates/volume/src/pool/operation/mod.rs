@@ -1,7 +1,7 @@
 //! A pool at work: operations are planned, prepared and committed.
 
 pub(super) mod allocator;
-mod commit;
+pub(crate) mod commit;
 pub(super) mod copies;
 mod domain_plans;
 pub(super) mod domains;

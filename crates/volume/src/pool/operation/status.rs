@@ -51,6 +51,11 @@ enum Ownership {
 }
 
 impl Pool {
+    /// Whether an operation holds a lock that conflicts with `lock`.
+    pub(crate) fn is_locked(&self, lock: &Lock) -> bool {
+        self.pending.values().flat_map(|one| &one.locks).any(|held| held.conflicts_with(lock))
+    }
+
     /// How full the pool is.
     pub fn status(&self) -> Status {
         let blocks: u64 = self
