@@ -235,7 +235,10 @@ fn blocks_move_by_themselves_unless_that_is_paused() {
 fn moving(world: &mut World) -> PoolVolumeId {
     let id = create(world, plan("thick", 20, false, &[0]));
     world.change(Operation::Relocate { volume: id, zone: Zone::Any, disks: vec![DiskId(1)] });
-    let is_first = |work: &Work| matches!(work, Work::Load { copy, .. } | Work::Store { copy, .. } if copy.0 == 0);
+    let is_first = |work: &Work| match work {
+        Work::Load { copy, .. } | Work::Store { copy, .. } => copy.0 == 0,
+        _ => false,
+    };
     let is_commit = |work: &Work| matches!(work, Work::Metadata { .. } | Work::Flush);
     let next = |world: &World| {
         world.running.iter().position(|one| is_first(&one.piece.work) || is_commit(&one.piece.work))
