@@ -28,12 +28,15 @@ pub(super) struct Rounds {
     /// When the last deep volume that clients wait for had its turn: what is in the background has
     /// its place behind that if it is ready by then.
     pub(super) turn_ended: Instant,
+    /// The volumes in the background, by their numbers.
+    pub(super) background: Vec<VolumeId>,
 }
 
 impl Default for Rounds {
     fn default() -> Self {
         let (long_until, background_until, turn_ended) = Default::default();
-        Self { length: ROUND, long_until, background_until, after_slack: false, turn_ended }
+        let (length, after_slack, background) = (ROUND, false, Vec::new());
+        Self { length, long_until, background_until, after_slack, turn_ended, background }
     }
 }
 

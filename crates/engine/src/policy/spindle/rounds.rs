@@ -38,8 +38,8 @@ use units::{DiskTime, Duration, Instant};
 use super::quantum::{After, Quantum, ROUND};
 use super::volume::{Depth, Volume};
 use super::{COMPARED, Spindle, State};
-use crate::VolumeId;
 use crate::accounting::bucket::SignedInstant;
+use crate::{Contract, VolumeId};
 
 /// The time in which a volume with a small reserve has one quantum.
 const SEVERAL_ROUNDS: DiskTime = DiskTime::from_millis(2_000);
@@ -146,16 +146,27 @@ impl Spindle {
         let next = self.round_robin.last(volume);
         debug_assert!(self.positions(), "rounds are of disks whose heads move");
         let is_ready = |volume: &Volume| volume.account.state() == State::Ready;
-        for index in 0..self.volumes.len() {
-            let other = VolumeId(u32::try_from(index).expect("VOLUMES_MAX fits"));
+        for index in 0..self.rounds.background.len() {
+            let other = self.rounds.background[index];
             if other != volume
-                && self.is_background(other)
                 && self.round_robin.last(other) < next
-                && (!is_ready(&self.volumes[index]) || self.came_late(other))
+                && (!is_ready(&self.volumes[other.0 as usize]) || self.came_late(other))
             {
                 self.round_robin.started(other);
             }
         }
+    }
+
+    /// `volume` has this contract from now on.
+    pub(super) fn note_contract(&mut self, volume: VolumeId, contract: &Contract) {
+        self.places.set_contract(volume, contract);
+        let listed = &mut self.rounds.background;
+        match listed.binary_search(&volume) {
+            Err(at) if contract.is_background => listed.insert(at, volume),
+            Ok(at) if !contract.is_background => drop(listed.remove(at)),
+            Ok(_) | Err(_) => {}
+        }
+        debug_assert!(self.rounds.background.is_sorted(), "they are listed by their numbers");
     }
 
     /// Whether `volume`, in the background, was not ready when its place in the round began.

@@ -280,7 +280,7 @@ impl Policy for Spindle {
         let fresh = self.fresh(contract, now);
         let volume = VolumeId(u32::try_from(self.volumes.len()).expect("VOLUMES_MAX fits"));
         self.volumes.push(fresh);
-        self.places.set_contract(volume, &contract);
+        self.note_contract(volume, &contract);
         self.round_robin.add();
         if is_promised(&contract) {
             self.replace_promises(volume, contract, now);
@@ -304,7 +304,7 @@ impl Policy for Spindle {
         self.round_robin.reset(volume);
         let fresh = self.fresh(contract, now);
         *self.volume(volume) = fresh;
-        self.places.set_contract(volume, &contract);
+        self.note_contract(volume, &contract);
         self.guard.forget(volume, now);
         if is_promised(&contract) {
             self.replace_promises(volume, contract, now);
@@ -332,7 +332,7 @@ impl Policy for Spindle {
         entry.account.change_contract(with_stream_share(contract), period, now);
         entry.is_background = contract.is_background;
         entry.update_quantum(own_part);
-        self.places.set_contract(volume, &contract);
+        self.note_contract(volume, &contract);
         if self.guard.has_promises_of(volume, &contract) {
             self.guard.set_reserved(volume, !contract.reserve.is_none());
         } else {
