@@ -150,7 +150,7 @@ fn shares_within(
     })
 }
 
-/// The same of the first half of a minute.
+/// The same from the 5th second to the 24th.
 fn shares(simulation: &mut Simulation, parts: [&str; 3]) -> [(f64, f64); 3] {
     shares_within(simulation, parts, (5, 24))
 }
@@ -210,19 +210,25 @@ const BESIDE_A_RELOCATION: &str = "duration = \"70s\"\n\
     [[workload]]\nvolume = \"b\"\nop = \"read\"\naccess = \"random\"\nblock = \"4KiB\"\n\
     outstanding = 32\n";
 
+/// The volumes beside the relocation lack two points of two seconds at most, and it has its share.
+fn assert_kept_beside_a_relocation(seed: u64, outstanding: u32, seconds: (u32, u32)) {
+    let scenario = format!("seed = {seed}\n{BESIDE_A_RELOCATION}");
+    let scenario = scenario.replace("outstanding = 32", &format!("outstanding = {outstanding}"));
+    let plan = Plan::parse(&scenario, "plan.toml", Path::new(""));
+    let mut simulation = Simulation::new(&plan.and_then(Plan::for_sim).expect("sound"));
+    let parts = ["a on d0", "b on d0", "relocation on d0"];
+    let [a, b, relocation] = shares_within(&mut simulation, parts, seconds);
+    println!("{seed}: {a:.3?}, {b:.3?}, relocation {relocation:.3?}");
+    assert!(relocation.1 >= 0.095, "it has {} of 0.1", relocation.1);
+    assert!(a.0 >= 0.48 && b.0 >= 0.37, "seed {seed}: {} of 0.5, {} of 0.39", a.0, b.0);
+}
+
 /// In three turns of 66 ms it reads a quarter of a block more or less: 15 ms of two seconds. Whole
 /// blocks, each of up to 75 ms, would be up to 3 points of others.
 #[test]
 fn beside_a_relocation_reserves_lack_two_points_at_most_in_any_two_seconds() {
     for seed in 1..=5 {
-        let scenario = format!("seed = {seed}\n{BESIDE_A_RELOCATION}");
-        let plan = Plan::parse(&scenario, "plan.toml", Path::new(""));
-        let mut simulation = Simulation::new(&plan.and_then(Plan::for_sim).expect("sound"));
-        let parts = ["a on d0", "b on d0", "relocation on d0"];
-        let [a, b, relocation] = shares(&mut simulation, parts);
-        println!("{seed}: {a:.3?}, {b:.3?}, relocation {relocation:.3?}");
-        assert!(relocation.1 >= 0.095, "it has {} of 0.1", relocation.1);
-        assert!(a.0 >= 0.48 && b.0 >= 0.37, "seed {seed}: {} of 0.5, {} of 0.39", a.0, b.0);
+        assert_kept_beside_a_relocation(seed, 32, (5, 24));
     }
 }
 
@@ -231,15 +237,7 @@ fn beside_a_relocation_reserves_lack_two_points_at_most_in_any_two_seconds() {
 #[test]
 fn beside_a_relocation_that_waits_reserves_lack_two_points_at_most_in_any_two_seconds() {
     for seed in [5, 23, 24] {
-        let scenario = format!("seed = {seed}\n{BESIDE_A_RELOCATION}");
-        let scenario = scenario.replace("outstanding = 32", "outstanding = 64");
-        let plan = Plan::parse(&scenario, "plan.toml", Path::new(""));
-        let mut simulation = Simulation::new(&plan.and_then(Plan::for_sim).expect("sound"));
-        let parts = ["a on d0", "b on d0", "relocation on d0"];
-        let [a, b, relocation] = shares_within(&mut simulation, parts, (30, 60));
-        println!("{seed}: {a:.3?}, {b:.3?}, relocation {relocation:.3?}");
-        assert!(relocation.1 >= 0.095, "it has {} of 0.1", relocation.1);
-        assert!(a.0 >= 0.48 && b.0 >= 0.37, "seed {seed}: {} of 0.5, {} of 0.39", a.0, b.0);
+        assert_kept_beside_a_relocation(seed, 64, (30, 60));
     }
 }
 

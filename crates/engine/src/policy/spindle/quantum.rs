@@ -34,9 +34,14 @@ pub(super) struct Rounds {
 
 impl Default for Rounds {
     fn default() -> Self {
-        let (long_until, background_until, turn_ended) = Default::default();
-        let (length, after_slack, background) = (ROUND, false, Vec::new());
-        Self { length, long_until, background_until, after_slack, turn_ended, background }
+        Self {
+            length: ROUND,
+            long_until: Instant::ZERO,
+            background_until: Instant::ZERO,
+            after_slack: false,
+            turn_ended: Instant::ZERO,
+            background: Vec::new(),
+        }
     }
 }
 

@@ -148,8 +148,7 @@ impl Spindle {
         let is_ready = |volume: &Volume| volume.account.state() == State::Ready;
         for index in 0..self.rounds.background.len() {
             let other = self.rounds.background[index];
-            if other != volume
-                && self.round_robin.last(other) < next
+            if self.round_robin.last(other) < next
                 && (!is_ready(&self.volumes[other.0 as usize]) || self.came_late(other))
             {
                 self.round_robin.started(other);
@@ -234,6 +233,7 @@ impl Spindle {
     /// A volume in the background is one of them once it is due, however long it has been so, and
     /// no other goes early for the order because it is: a rebuild that was due again soon after its
     /// turn had its neighbours go 42 ms early in each round, and 40 % lacked 3 points.
+    /// Where it came late for its place and gives way, what it would put off goes at once.
     pub(super) fn next_deep(&self, now: Instant) -> Option<VolumeId> {
         let part = |divisor: u64| DiskTime::from(self.period / divisor);
         let shortest = DiskTime::from_nanos(self.least_deep().as_nanos() / SHORTEST_DIVISOR);
@@ -245,7 +245,6 @@ impl Spindle {
         let waited_for = early().filter(|(_, volume)| !self.is_background(*volume));
         let first = waited_for.map(|(ahead, _)| ahead).min();
         let gives_way = |volume: VolumeId| first.is_some_and(|first| self.puts_off(volume, first));
-        // Where one gives way, the volume that it would put off goes at once.
         let is_put_off = early().any(|(ahead, volume)| ahead <= shortest && gives_way(volume));
         let first = first.filter(|first| is_put_off || *first <= shortest);
         let soon = part(SOON_DIVISOR).max(shortest);
