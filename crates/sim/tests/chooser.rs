@@ -132,3 +132,34 @@ fn predictions_are_trusted_beside_a_scrub_that_the_drives_buffer_serves() {
         }
     }
 }
+
+#[test]
+fn reads_in_order_begin_with_the_first_of_them() {
+    // Of five clients the last one reads 1 MiB in order. What waits until it is overdue, after a
+    // second of its volume's disk time, waits for five seconds.
+    let loads = [
+        "access = \"random\"\nblock = \"4KiB\"\noutstanding = 16",
+        "access = \"random\"\nblock = \"4KiB\"\noutstanding = 1",
+        "access = \"random\"\nblock = \"4KiB\"\noutstanding = 1\nthink = \"1ms\"",
+        "access = \"sequential\"\nblock = \"4KiB\"\noutstanding = 4",
+        "access = \"sequential\"\nblock = \"1MiB\"\noutstanding = 4",
+    ];
+    let volume = |(index, load): (usize, &&str)| {
+        format!(
+            "[[volume]]\nname = \"v{index}\"\ndisk = \"d\"\nsize = \"1400GiB\"\n\
+             reserve = \"20%\"\n[[workload]]\nvolume = \"v{index}\"\nop = \"read\"\n{load}\n"
+        )
+    };
+    let volumes: String = loads.iter().enumerate().map(volume).collect();
+    let text =
+        format!("duration = \"20s\"\n[[disk]]\nname = \"d\"\ndrive = \"hgst-7k8\"\n{volumes}");
+    let mut plan = Plan::parse(&text, "plan.toml", Path::new("")).and_then(Plan::for_sim);
+    for seed in 1..=5 {
+        plan.as_mut().expect("a plan").seed = seed;
+        let mut simulation = Simulation::new(plan.as_ref().expect("a plan"));
+        simulation.advance(Instant::ZERO + Duration::from_secs(20)).expect("no trace");
+        let ordered = &simulation.report().volumes[4];
+        println!("seed {seed}: {:.1} reads/s, {:?}", ordered.iops, ordered.latency_ms);
+        assert!(ordered.latency_ms.max <= 1_500.0, "seed {seed}: {:?}", ordered.latency_ms);
+    }
+}

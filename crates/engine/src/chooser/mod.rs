@@ -14,6 +14,10 @@
 //! requests wait ([`NEAREST_MAX`]), the nearest to there goes. Of many, the drive holds a part of
 //! the sweep, which is near anyway.
 //!
+//! **A run begins with its first request.** Of neighbours that arrived one after the other the
+//! first is a candidate alone: one of the others may be reached sooner, but its run would then go
+//! on from there, and those before it would wait until they are overdue.
+//!
 //! A request never overtakes one that it shares sectors with, if either changes data: the first of
 //! those that have to go before the chosen one goes instead. Requests that have begun go on.
 //!
@@ -180,6 +184,8 @@ pub(crate) struct Scan<'a> {
     /// Whether the volume's last command is the last one of the disk: its run goes on at once.
     runs: bool,
     best: Option<(Rank, Candidate)>,
+    /// Where the request that was considered last ends, if it may be chosen, and what it is.
+    before: (Lba, Class, Op),
     /// Whether a candidate changes data.
     changes: bool,
     left: usize,
@@ -224,12 +230,14 @@ impl Scan<'_> {
         debug_assert!(self.left > 0, "candidates are bounded");
         self.left -= 1;
         self.changes |= operation.op.writes();
+        let before = core::mem::replace(&mut self.before, NONE_BEFORE);
         if !fits {
             return self.left > 0;
         }
         let note = &self.notes[candidate.slot as usize];
         let key = self.key(note, operation);
-        if self.best.is_none_or(|(best, _)| key < best) {
+        self.before = (operation.extent.end(), key.0, operation.op);
+        if self.best.is_none_or(|(best, _)| key < best) && !follows(before, key.0, operation) {
             self.best = Some((key, candidate));
         }
         self.left > 0
@@ -291,6 +299,17 @@ fn distance_on(last: Option<Lba>, start: Lba) -> i64 {
     debug_assert!(start.0 < BELOW, "disks are smaller");
     let distance = if start >= last { start.0 - last.0 } else { BELOW + start.0 };
     distance.cast_signed()
+}
+
+/// No request: none begins there.
+const NONE_BEFORE: (Lba, Class, Op) = (Lba(u64::MAX), Class::Priced, Op::Read);
+
+/// Whether a priced request goes on where the one `before` it in the queue, of the same class,
+/// ends. No run goes on with a forced write.
+fn follows(before: (Lba, Class, Op), class: Class, operation: &Operation) -> bool {
+    let is_priced = matches!(class, Class::Priced | Class::Deferred) && !operation.fua;
+    debug_assert!(!is_priced || !operation.extent.is_empty(), "what is priced has a place");
+    is_priced && before == (operation.extent.start, class, operation.op)
 }
 
 /// Whether the order of the two can be told from the data.
@@ -402,6 +421,7 @@ impl Chooser {
             age_divisor: backlog.age_divisor(),
             runs: true,
             best: None,
+            before: NONE_BEFORE,
             changes: false,
             left: CANDIDATES_MAX,
             within: None,
