@@ -35,14 +35,17 @@ impl DecayClock {
 
     /// The number of halvings by which every sum must be scaled back, if that is due.
     pub(crate) fn rescale_due(&mut self, now: Instant) -> Option<u32> {
-        if now < self.due {
-            return None;
-        }
+        if now < self.due { None } else { Some(self.rescale(now)) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn rescale(&mut self, now: Instant) -> u32 {
         let half_lives = now.since(self.epoch).as_nanos() / HALF_LIFE.as_nanos();
         *self = Self::new(self.epoch + HALF_LIFE * half_lives);
         assert!(self.epoch <= now, "an epoch begins in the past");
         assert!(now.since(self.epoch) < HALF_LIFE, "less than a half-life is left");
-        Some(u32::try_from(half_lives).unwrap_or(u32::MAX))
+        u32::try_from(half_lives).unwrap_or(u32::MAX)
     }
 
     /// The weight of `nanos` nanoseconds at `now`. 63 bits of time, 17 of the linear part and 48 of

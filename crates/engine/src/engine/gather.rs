@@ -169,7 +169,7 @@ impl Engine {
     /// is, and the next head.
     pub(super) fn start(&mut self, issued: &Issued, now: Instant) -> (u32, Option<Operation>) {
         let mut covered = Covered::of(issued);
-        let (mut ended, mut next) = (0, None);
+        let (mut ended, mut last) = (0, None);
         while let Some((slot, _, len)) = covered.next(self) {
             let pending = self.pending_mut(slot);
             debug_assert!(!pending.issued_whole(), "a head has commands to issue");
@@ -186,24 +186,28 @@ impl Engine {
                 debug_assert_eq!(covered.left, 0, "only the last request goes on");
                 return (ended, Some(self.next_piece(slot)));
             }
-            next = pending.next_in_queue;
+            let next = pending.next_in_queue.as_ref().map(|(slot, _)| *slot);
             let (volume, urgent) = (pending.request.volume, pending.urgent);
-            self.end((volume, urgent), next.map(|(slot, _)| slot));
-            ended += 1;
+            self.end((volume, urgent), next);
+            (ended, last) = (ended + 1, Some(slot));
         }
-        // Derived from the list link: the request itself is cold. One that another went ahead of
-        // may have begun.
-        let next = next.map(|(slot, operation)| {
-            if self.is_guarded() {
-                cold_path();
-                return self.next_piece(slot);
-            }
-            let own_flush = OwnFlush::new(self.owes_flush(&operation));
-            let remainder = Remainder { operation, issued: Sectors::ZERO, own_flush };
-            let volume = self.pending(issued.slot).request.volume;
-            remainder.piece(&self.pieces(volume, &operation))
-        });
-        (ended, next)
+        (ended, last.and_then(|last| self.head_behind(last)))
+    }
+
+    /// The next command of the request behind the one in `slot`, which has left its queue.
+    fn head_behind(&self, slot: Slot) -> Option<Operation> {
+        let pending = self.pending(slot);
+        debug_assert!(pending.issued_whole(), "the next one is the head");
+        let (next, operation) = pending.next_in_queue.as_ref()?;
+        if self.is_guarded() {
+            cold_path();
+            // One that another went ahead of may have begun.
+            return Some(self.next_piece(*next));
+        }
+        // Derived from the list link: the request itself is cold.
+        let own_flush = OwnFlush::new(self.owes_flush(operation));
+        let remainder = Remainder { operation: *operation, issued: Sectors::ZERO, own_flush };
+        Some(remainder.piece(&self.pieces(pending.request.volume, operation)))
     }
 
     /// Divides the estimate of a command among its requests, by sectors.

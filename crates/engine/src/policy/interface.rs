@@ -51,6 +51,7 @@ impl Candidates {
 
 /// What a policy noted of a command at its dispatch, to be corrected at its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct DispatchRecord {
     /// The estimate with which the volume was debited.
     pub(crate) estimate: DiskTime,
@@ -61,18 +62,18 @@ pub(crate) struct DispatchRecord {
     pub(crate) class: Class,
     /// The positioning because of the volume served before.
     pub(crate) positioning: Positioning,
-    /// What it is to the guarantees by deadlines of `spindle`.
-    pub(crate) guarded: GuardedAs,
-    /// When it was dispatched.
-    pub(crate) at: Instant,
     /// Whether it goes in the joint quantum of another volume.
     pub(crate) joins: bool,
     /// Whether the disk is held for the rest of its request: no other volume is served before.
     /// The engine says so.
     pub(crate) holds: bool,
+    /// When it was dispatched.
+    pub(crate) at: Instant,
     /// The volume in whose command's rotational wait it is carried out, if it is. The engine says
     /// so.
     pub(crate) lender: Option<VolumeId>,
+    /// What it is to the guarantees by deadlines of `spindle`.
+    pub(crate) guarded: GuardedAs,
 }
 
 /// What a command is to the guarantees by deadlines of `spindle`.
@@ -95,7 +96,7 @@ impl DispatchRecord {
         let guarded = GuardedAs::Nothing;
         let at = Instant::ZERO;
         let (joins, holds, lender) = (false, false, None);
-        Self { estimate, from_slack, class, positioning, guarded, at, joins, holds, lender }
+        Self { estimate, from_slack, class, positioning, joins, holds, at, lender, guarded }
     }
 }
 

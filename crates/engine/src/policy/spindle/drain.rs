@@ -39,7 +39,7 @@ impl DrainTimes {
         // The first samples count alike: a drain has a single one of the last command.
         let samples = &mut self.samples[class];
         *samples = (*samples + 1).min(DRAINS << class);
-        self.means[class].learn(took, i64::from(*samples));
+        self.means[class].learn_part(took, i64::from(*samples));
     }
 
     /// The service time of a command with `inside` commands in the drive; that with fewer if it is

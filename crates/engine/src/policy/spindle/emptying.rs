@@ -89,11 +89,15 @@ impl Spindle {
         Some(DiskTime::from_nanos(part))
     }
 
-    /// The same of the current quantum, if it is `volume`'s.
-    pub(super) fn emptying_part_of(&self, volume: VolumeId, own: DiskTime) -> DiskTime {
+    /// What `volume` is charged of `own`, without what all volumes pay in its quantum.
+    pub(super) fn without_emptying(&mut self, volume: VolumeId, own: DiskTime) -> DiskTime {
+        if self.queue_depth == 1 {
+            return own;
+        }
         let part = self.quantum_of(volume).and_then(|quantum| self.emptying_part(&quantum, own));
         debug_assert!(part.is_none_or(|part| part <= own), "no more than the cost is shared");
-        part.unwrap_or_default()
+        let Some(part) = part else { return own };
+        own - part + self.ledger.share_return(part)
     }
 
     /// What `quantum`'s volume will have been charged for the commands that the drive holds.

@@ -57,10 +57,10 @@ impl Holds {
         let commands = core::mem::take(&mut self.commands);
         let is_ended_early = core::mem::take(&mut self.is_ended_early);
         debug_assert!(passed >= took, "the last command is one of them");
-        self.between_decisions.learn(passed, SERVICE_DIVISOR);
+        self.between_decisions.learn::<SERVICE_DIVISOR>(passed);
         if !is_first {
             cold_path();
-            self.of_several.learn(passed, HOLD_DIVISOR);
+            self.of_several.learn::<HOLD_DIVISOR>(passed);
             self.last = Some((volume, now));
         } else if self.last.take_if(|(_, at)| now.since(*at) > HOLD_COUNTS_FOR).is_some() {
             self.of_several = Mean::default();

@@ -32,10 +32,9 @@ impl Default for Mean {
     }
 }
 
-/// `value / divisor`. Almost all divisors of means are powers of two, and a shift takes a tenth of
-/// the time of a division; each command has several.
-pub(super) fn part(value: i64, divisor: i64) -> i64 {
-    debug_assert!(divisor > 0, "a mean has a memory");
+/// `value / divisor`, by a shift if the divisor is a power of two.
+fn part(value: i64, divisor: i64) -> i64 {
+    debug_assert!(divisor > 0, "nothing is divided by zero");
     if !divisor.unsigned_abs().is_power_of_two() {
         return value / divisor;
     }
@@ -45,16 +44,24 @@ pub(super) fn part(value: i64, divisor: i64) -> i64 {
 }
 
 impl Mean {
-    /// A time as a sample.
-    pub(super) fn learn(&mut self, sample: DiskTime, divisor: i64) {
-        self.learn_value(sample.as_nanos(), divisor);
+    /// A time as a sample, of which a part counts. The divisor is a constant: each command has
+    /// several means, and a division takes ten times as long as a shift.
+    pub(super) fn learn<const DIVISOR: i64>(&mut self, sample: DiskTime) {
+        debug_assert!(DIVISOR > 0, "a mean has a memory");
+        self.learn_value::<DIVISOR>(sample.as_nanos());
     }
 
-    fn learn_value(&mut self, sample: i64, divisor: i64) {
-        debug_assert!(divisor > 0, "a mean has a memory");
+    fn learn_value<const DIVISOR: i64>(&mut self, sample: i64) {
         debug_assert!(sample != i64::MIN, "a sample is a value");
         let mean = self.value().unwrap_or(sample);
-        self.0 = mean + part(sample - mean, divisor);
+        self.0 = mean + (sample - mean) / DIVISOR;
+    }
+
+    /// The same with a divisor that is known here alone.
+    pub(super) fn learn_part(&mut self, sample: DiskTime, divisor: i64) {
+        debug_assert!(divisor > 0, "a mean has a memory");
+        let mean = self.time().unwrap_or(sample);
+        self.0 = mean.as_nanos() + part((sample - mean).as_nanos(), divisor);
     }
 
     fn value(self) -> Option<i64> {
@@ -119,25 +126,25 @@ impl ServiceTimes {
 
     pub(super) fn learn_service(&mut self, took: DiskTime) {
         assert!(took >= DiskTime::ZERO, "a service time is not negative: {took}");
-        self.service.learn(took, SERVICE_DIVISOR);
+        self.service.learn::<SERVICE_DIVISOR>(took);
     }
 
     pub(super) fn learn_arrival(&mut self, excess: DiskTime) {
-        self.arrival.learn(excess, SERVICE_DIVISOR);
+        self.arrival.learn::<SERVICE_DIVISOR>(excess);
     }
 
     pub(super) fn learn_departure(&mut self, excess: DiskTime) {
-        self.departure.learn(excess, SERVICE_DIVISOR);
+        self.departure.learn::<SERVICE_DIVISOR>(excess);
     }
 
     pub(super) fn learn_early_end(&mut self, cost: DiskTime) {
         assert!(cost >= DiskTime::ZERO, "an early end gives no disk time: {cost}");
-        self.early_end.learn(cost, SERVICE_DIVISOR);
+        self.early_end.learn::<SERVICE_DIVISOR>(cost);
     }
 
     pub(super) fn learn_quantum(&mut self, spent: DiskTime) {
         assert!(spent >= DiskTime::ZERO, "a quantum spends no less than nothing: {spent}");
-        self.quantum.learn(spent, QUANTUM_DIVISOR);
+        self.quantum.learn::<QUANTUM_DIVISOR>(spent);
     }
 }
 
@@ -150,7 +157,7 @@ impl KeptRequests {
     /// A request is sent, and with it this many are outstanding.
     pub(super) fn learn(&mut self, outstanding: u32) {
         debug_assert!(outstanding > 0, "the request that is sent is outstanding");
-        self.0.learn_value(i64::from(outstanding) * CERTAIN, KEPT_DIVISOR);
+        self.0.learn_value::<KEPT_DIVISOR>(i64::from(outstanding) * CERTAIN);
     }
 
     /// Whether they are more than two, in the mean.
@@ -168,7 +175,7 @@ impl Lengths {
     pub(super) fn learn(&mut self, length: Sectors) {
         let length = i64::try_from(length.0).expect("a request is bounded");
         debug_assert!(length >= 0, "a length is not negative");
-        self.0.learn_value(length * FRACTION, LENGTH_DIVISOR);
+        self.0.learn_value::<LENGTH_DIVISOR>(length * FRACTION);
     }
 
     /// Their mean; zero before the first.
@@ -227,12 +234,12 @@ impl ThinkTime {
         let think = think.min(THINK_MAX);
         debug_assert!(linger <= crate::limits::LINGER_MAX, "waiting is bounded: {linger}");
         let nanos = |time: Duration| i64::try_from(time.as_nanos()).expect("at most a second");
-        self.mean.learn_value(nanos(think), THINK_DIVISOR);
+        self.mean.learn_value::<THINK_DIVISOR>(nanos(think));
         for index in 0..WAITS {
             let wait = Self::wait(index, linger);
             let arrives = if think <= wait { CERTAIN } else { 0 };
-            self.arrives[index].learn_value(arrives, THINK_DIVISOR);
-            self.waited[index].learn_value(nanos(think.min(wait)), THINK_DIVISOR);
+            self.arrives[index].learn_value::<THINK_DIVISOR>(arrives);
+            self.waited[index].learn_value::<THINK_DIVISOR>(nanos(think.min(wait)));
         }
     }
 

@@ -326,7 +326,8 @@ impl Spindle {
     fn may_be_interrupted(&self, quantum: Quantum, now: Instant) -> bool {
         let fills_quanta = || self.volumes[quantum.volume.0 as usize].fills_quanta();
         debug_assert!(self.short_listed as usize <= self.shallow.len(), "they are listed");
-        self.yields_to_shallow(quantum, now) || self.short_listed > 0 && fills_quanta()
+        self.shallow.len() > 0
+            && (self.yields_to_shallow(quantum, now) || self.short_listed > 0 && fills_quanta())
     }
 
     /// Whether the due shallow `volume` is served before the current quantum ends. The quantum of a
@@ -385,9 +386,8 @@ impl Spindle {
     /// The length of `quantum`.
     fn length(&self, quantum: &Quantum) -> DiskTime {
         let entry = &self.volumes[quantum.volume.0 as usize];
-        let slack = self.slack_quantum(entry.continues_run());
         if quantum.from_slack || !entry.account.has_reserve() || !self.positions() {
-            return slack;
+            return self.slack_quantum(entry.continues_run());
         }
         match quantum.depth {
             Depth::Shallow => {
@@ -443,7 +443,12 @@ impl Spindle {
         } else {
             entry.drains.service(entry.running).unwrap_or(self.estimates.random)
         };
-        quantum.spent + inside + DiskTime::from_nanos(last.as_nanos() / 2) >= self.length(quantum)
+        let reached = quantum.spent + inside + DiskTime::from_nanos(last.as_nanos() / 2);
+        // Most commands end no quantum, and what each of a deep volume has at least tells it.
+        let least = self.least_deep() - entry.overrun.max(DiskTime::ZERO);
+        let is_short = quantum.depth == Depth::Deep && reached < least;
+        debug_assert!(!is_short || reached < self.length(quantum), "no quantum is shorter");
+        !is_short && reached >= self.length(quantum)
     }
 
     /// Whether a quantum on the reserve has run the bucket into debt, so that it ends if another

@@ -280,7 +280,7 @@ impl Places {
         let is_measuring = self.is_measuring(now);
         let undisturbed = &mut self.claims[volume.0 as usize].undisturbed;
         if is_measuring {
-            undisturbed.learn(DiskTime::from(time), UNDISTURBED_DIVISOR);
+            undisturbed.learn::<UNDISTURBED_DIVISOR>(DiskTime::from(time));
         }
         let Some(usual) = undisturbed.time() else { return self.end_window() };
         let usual = usual.as_nanos().max(1);

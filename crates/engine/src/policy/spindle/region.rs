@@ -7,12 +7,11 @@
 
 use units::Lba;
 
-use super::learned::part;
-
 /// The EWMA divisor of places, and the commands before a region is known: requests that are chosen
 /// by their distance lie near each other, so that means are of many.
 const PLACE_DIVISOR: i64 = 256;
 const COMMANDS_MIN: u32 = 256;
+const _: () = assert!(COMMANDS_MIN as i64 == PLACE_DIVISOR);
 /// The means of interleaved volumes differ by at most a deviation divided by this.
 const MEANS_DIVISOR: u64 = 2;
 /// The deviations of interleaved volumes differ by at most this factor.
@@ -32,11 +31,18 @@ impl Region {
     pub(super) fn learn(&mut self, start: Lba) {
         let start = i64::try_from(start.0).unwrap_or(i64::MAX / 2);
         // The first ones count for more: the mean is one of all of them.
-        self.known = (self.known + 1).min(COMMANDS_MIN);
-        let divisor = PLACE_DIVISOR.min(self.known.into());
-        self.mean += part(start - self.mean, divisor);
-        let off = (start - self.mean).saturating_abs();
-        self.deviation += part(off - self.deviation, divisor);
+        if self.known == COMMANDS_MIN {
+            // By a constant: a division takes ten times as long as a shift.
+            self.mean += (start - self.mean) / PLACE_DIVISOR;
+            let off = start.abs_diff(self.mean).cast_signed();
+            self.deviation += (off - self.deviation) / PLACE_DIVISOR;
+        } else {
+            self.known += 1;
+            let divisor = i64::from(self.known);
+            self.mean += (start - self.mean) / divisor;
+            let off = start.abs_diff(self.mean).cast_signed();
+            self.deviation += (off - self.deviation) / divisor;
+        }
         debug_assert!(self.deviation >= 0, "a deviation is not negative: {}", self.deviation);
     }
 

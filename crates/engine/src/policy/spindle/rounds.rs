@@ -73,9 +73,10 @@ const TIE_DIVISOR: u64 = 2;
 const SHORTEST_DIVISOR: i64 = 8;
 
 impl Spindle {
-    /// The least length of a deep volume's quantum on its reserve.
-    fn least_deep(&self) -> DiskTime {
-        debug_assert!(self.positions(), "rounds are of disks whose heads move");
+    /// The least length of a deep volume's quantum on its reserve; zero where positioning costs
+    /// nothing.
+    pub(super) fn least_deep(&self) -> DiskTime {
+        debug_assert!(self.batch_max >= DiskTime::ZERO, "a batch lasts no less than nothing");
         DiskTime::from_nanos(self.batch_max.as_nanos() / 4)
     }
 

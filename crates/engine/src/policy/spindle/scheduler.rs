@@ -503,8 +503,7 @@ impl Policy for Spindle {
         let early_end = self.holds.completed((volume, took), (record.holds, is_flush), now);
         let own = self.own_cost(volume, took);
         let own = self.without_early_end(volume, own, early_end);
-        let emptying = self.emptying_part_of(volume, own);
-        let own = own - emptying + self.ledger.share_return(emptying);
+        let own = self.without_emptying(volume, own);
         let actual = self.ledger.charge(own);
         self.settle(volume, (from_slack, joins), (estimate, actual), now);
         if let Some(quantum) = &mut self.quantum

@@ -115,7 +115,7 @@ impl SwitchLedger {
         let by_all = self.allowance(now).min(cost + part_by_all(early_end));
         self.allowance -= by_all;
         // Each switch costs the volume the mean: where a volume lies is not its choice.
-        self.own_part.learn(whole - by_all, SWITCHES);
+        self.own_part.learn::<SWITCHES>(whole - by_all);
         let least = cost - (self.shared_max - self.shared).max(DiskTime::ZERO);
         let most = cost + self.shared_max + self.shared;
         let own = self.own_part().min(most).max(least).max(DiskTime::ZERO);
@@ -181,6 +181,9 @@ impl SwitchLedger {
     /// shared costs, in proportion.
     pub(super) fn charge(&mut self, own: DiskTime) -> DiskTime {
         assert!(own >= DiskTime::ZERO, "a service time is not negative: {own}");
+        if self.shared == DiskTime::ZERO && self.returns == DiskTime::ZERO {
+            return own;
+        }
         let part = part_of(own, self.shared, SPREAD);
         // At most all of it, and at most what the command is worth.
         let part = if self.shared >= DiskTime::ZERO {

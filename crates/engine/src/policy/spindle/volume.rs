@@ -283,7 +283,7 @@ impl Volume {
         }
         let asked = self.demand.service - self.pause_ended;
         debug_assert!(asked >= DiskTime::ZERO, "a sum of service times only grows");
-        self.between_pauses.learn(asked, QUANTUM_DIVISOR);
+        self.between_pauses.learn::<QUANTUM_DIVISOR>(asked);
         self.pause_ended = self.demand.service;
     }
 
