@@ -13,13 +13,16 @@ sectors=$(cat /sys/block/vda/size)
 alone=/tmp/alone
 : > "$alone"
 
-# one GROUP DISK OFFSET SIZE LOAD: a client, in the background. Its report is in /tmp/GROUP.
+# one GROUP DISK OFFSET SIZE LOAD: a client, in the background. Its report is in /tmp/GROUP. Each
+# has random numbers of its own: a reader would find what a writer before it left in the drive.
+seed=1000
 one() {
+  seed=$((seed + 1))
   (
     echo 0 > "/cg/$1/cgroup.procs"
     # shellcheck disable=SC2046
     exec fio --name="$1" --filename="$2" --direct=1 --offset="$3" --size="$4" --norandommap \
-      --randseed="$((1$(echo "$1" | tr -dc 0-9)))" --time_based --eta=never --ramp_time="$ramp" \
+      --randseed="$seed" --time_based --eta=never --ramp_time="$ramp" \
       --runtime="$seconds" --output-format=json --output="/tmp/$1" $(load "$5")
   ) &
 }
