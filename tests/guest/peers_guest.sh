@@ -14,7 +14,8 @@ alone=/tmp/alone
 : > "$alone"
 
 # one GROUP DISK OFFSET SIZE LOAD: a client, in the background. Its report is in /tmp/GROUP. Each
-# has random numbers of its own: a reader would find what a writer before it left in the drive.
+# of a scheduler has random numbers of its own: a reader does not ask for what a writer before it
+# wrote.
 seed=1000
 one() {
   seed=$((seed + 1))
