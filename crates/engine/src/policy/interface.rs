@@ -50,6 +50,9 @@ impl Candidates {
 }
 
 /// What a policy noted of a command at its dispatch, to be corrected at its completion.
+///
+/// The estimate and the time of the dispatch are not side by side: as neighbours they are copied at
+/// once, right after each was written by itself, and the processor waits for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct DispatchRecord {

@@ -31,18 +31,15 @@ impl Region {
     pub(super) fn learn(&mut self, start: Lba) {
         let start = i64::try_from(start.0).unwrap_or(i64::MAX / 2);
         // The first ones count for more: the mean is one of all of them.
-        if self.known == COMMANDS_MIN {
-            // By a constant: a division takes ten times as long as a shift.
-            self.mean += (start - self.mean) / PLACE_DIVISOR;
-            let off = start.abs_diff(self.mean).cast_signed();
-            self.deviation += (off - self.deviation) / PLACE_DIVISOR;
-        } else {
-            self.known += 1;
-            let divisor = i64::from(self.known);
-            self.mean += (start - self.mean) / divisor;
-            let off = start.abs_diff(self.mean).cast_signed();
-            self.deviation += (off - self.deviation) / divisor;
-        }
+        self.known = (self.known + 1).min(COMMANDS_MIN);
+        let known = self.known;
+        // By a constant once it is: a division takes ten times as long as a shift.
+        let part = |value: i64| {
+            if known == COMMANDS_MIN { value / PLACE_DIVISOR } else { value / i64::from(known) }
+        };
+        self.mean += part(start - self.mean);
+        let off = start.abs_diff(self.mean).cast_signed();
+        self.deviation += part(off - self.deviation);
         debug_assert!(self.deviation >= 0, "a deviation is not negative: {}", self.deviation);
     }
 
