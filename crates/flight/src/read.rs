@@ -108,7 +108,7 @@ impl<R: Read> Reader<R> {
             )));
         }
         if start[MAGIC.len()..] != VERSION.to_le_bytes() {
-            return Err(ReadError::NotARecord(FormatError("a flight record of version 10")));
+            return Err(ReadError::NotARecord(FormatError("a flight record of version 11")));
         }
         let header = Header {
             program: String::new(),

@@ -8,6 +8,7 @@ use spindle_sim::worth;
 use stats::WorthReport;
 
 const SATA: &str = "samsung-870evo-1t";
+const NVME: &str = "intel-p4500-2t";
 
 /// A client with this many requests of this length outstanding.
 fn client(op: &str, access: &str, block: &str, outstanding: u32) -> String {
@@ -16,8 +17,8 @@ fn client(op: &str, access: &str, block: &str, outstanding: u32) -> String {
     )
 }
 
-/// What the reserves of these percentages are worth to their clients.
-fn worths(drive: &str, clients: &[(u32, &str)]) -> Vec<WorthReport> {
+/// Volumes with reserves of these percentages, and their clients.
+fn plan(drive: &str, clients: &[(u32, &str)]) -> Plan {
     let mut text = format!("duration = \"2s\"\n[[disk]]\nname = \"d\"\ndrive = \"{drive}\"\n");
     for (index, (percent, workload)) in clients.iter().enumerate() {
         write!(
@@ -27,9 +28,21 @@ fn worths(drive: &str, clients: &[(u32, &str)]) -> Vec<WorthReport> {
         )
         .expect("a string takes all");
     }
-    let plan = Plan::parse(&text, "plan.toml", Path::new("")).expect("a sound scenario");
+    Plan::parse(&text, "plan.toml", Path::new("")).expect("a sound scenario")
+}
+
+/// What the reserves are worth to their clients.
+fn worths(drive: &str, clients: &[(u32, &str)]) -> Vec<WorthReport> {
+    let plan = plan(drive, clients);
     let warm_up = worth::default_warm_up(plan.duration.expect("a length"));
     worth::worths(&plan, warm_up).into_iter().map(|worth| worth.expect("a reserve")).collect()
+}
+
+/// The requests a second of each client.
+fn rates(drive: &str, clients: &[(u32, &str)]) -> Vec<f64> {
+    let plan = plan(drive, clients);
+    let warm_up = worth::default_warm_up(plan.duration.expect("a length"));
+    worth::measure(&plan, warm_up).into_iter().map(|measured| measured.rate).collect()
 }
 
 #[test]
@@ -56,7 +69,7 @@ fn half_of_a_flash_drive_is_worth_half_beside_requests_of_any_length() {
 #[test]
 fn a_fifth_is_a_fifth_where_both_keep_many_long_requests() {
     let long = client("read", "random", "128KiB", 16);
-    for drive in [SATA, "intel-p4500-2t"] {
+    for drive in [SATA, NVME] {
         for worth in worths(drive, &[(80, &long), (20, &long)]) {
             assert!(worth.value >= 0.95, "{drive}: {worth:?}");
         }
@@ -89,4 +102,31 @@ fn each_of_five_clients_has_its_worth() {
     for (worth, least) in worths.iter().zip(least) {
         assert!(worth.value >= least, "{worth:?}");
     }
+}
+
+#[test]
+fn a_volume_has_its_share_of_a_full_drive_beside_one_read_at_a_time() {
+    let single = client("read", "random", "4KiB", 1);
+    // The drive, the requests outstanding, their reserve, and the least of its rate alone that the
+    // other client has.
+    let cases = [(SATA, 32, 50, 0.9), (SATA, 32, 80, 0.83), (NVME, 256, 50, 0.75)];
+    for (drive, outstanding, percent, least) in cases {
+        let many = client("read", "random", "4KiB", outstanding);
+        let [all, alone] = [&many, &single].map(|client| rates(drive, &[(100, client)])[0]);
+        let both = rates(drive, &[(percent, &many), (100 - percent, &single)]);
+        let share = f64::from(percent) / 100.0;
+        assert!(both[0] >= 0.93 * share * all, "{drive}, {percent} % of {all}: {both:?}");
+        assert!(both[1] >= least * alone, "{drive}, {percent} % of {all}, {alone}: {both:?}");
+    }
+}
+
+#[test]
+fn a_share_is_kept_beside_long_requests_and_one_read_at_a_time() {
+    let (many, long) =
+        (client("read", "random", "4KiB", 32), client("read", "random", "128KiB", 16));
+    let [all, all_long] = [&many, &long].map(|client| rates(SATA, &[(100, client)])[0]);
+    let single = client("read", "random", "4KiB", 1);
+    let rates = rates(SATA, &[(40, &many), (40, &long), (20, &single)]);
+    assert!(rates[0] >= 0.8 * 0.4 * all, "of {all}: {rates:?}");
+    assert!(rates[1] >= 0.95 * 0.4 * all_long, "of {all_long}: {rates:?}");
 }

@@ -53,6 +53,11 @@ fn weight(operation: &Operation) -> u64 {
         Op::Read | Op::Write | Op::WriteZeroes => operation.extent.len,
         Op::Trim | Op::Flush | Op::Seek => Sectors::ZERO,
     };
+    weight_of(data)
+}
+
+/// The weight of a command with data of this length, where charges are by length.
+pub(crate) fn weight_of(data: Sectors) -> u64 {
     debug_assert!(data <= COMMAND_MAX, "the data of a command is bounded");
     (COMMAND + data).0
 }

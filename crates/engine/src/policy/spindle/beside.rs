@@ -88,7 +88,7 @@ impl Spindle {
         let entry = &mut self.volumes[volume.0 as usize];
         let account = &mut entry.account;
         let is_paid = !account.has_reserve() || account.reserve_level(now) > DiskTime::ZERO;
-        Kept { requests: entry.outstanding(), is_paid }
+        Kept { requests: entry.outstanding(), inside: entry.running, is_paid }
     }
 
     /// A request of `volume` arrives, which is not counted yet.

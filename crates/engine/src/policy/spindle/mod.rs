@@ -78,6 +78,7 @@ mod holds;
 mod joint;
 mod latency;
 mod learned;
+mod needed;
 mod places;
 mod positioning;
 mod quantum;
