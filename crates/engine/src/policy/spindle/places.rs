@@ -294,16 +294,19 @@ impl Places {
         if !self.is_beside_light(volume, now) {
             return self.depth;
         }
-        let places = match self.probe(now) {
+        match self.probe(now) {
             _ if self.is_light(volume, kept) => self.part(volume, self.depth),
             Some(Probe::Undisturbed) => self.part(volume, 1),
             Some(Probe::Full) => self.depth,
-            None => {
-                let needed = self.claims[volume.0 as usize].needed.places();
-                self.part(volume, self.divided).max(needed)
-            }
-        };
-        places.min(self.depth)
+            None => self.lent(volume),
+        }
+    }
+
+    /// The places of `volume`, which is not light, beside one that is.
+    fn lent(&self, volume: VolumeId) -> u32 {
+        let needed = self.claims[volume.0 as usize].needed.places();
+        debug_assert!(needed <= self.depth, "a reserve takes no more places than there are");
+        self.part(volume, self.divided).max(needed).min(self.depth)
     }
 
     /// A command of `volume`, which kept these requests, was in the drive for `time`.
@@ -319,7 +322,7 @@ impl Places {
             self.full.add(self.weight(volume), now);
         }
         if !self.is_light(volume, kept) {
-            self.learn_needed(volume, kept, now);
+            self.learn_needed(volume, (kept, probe), now);
             return;
         }
         self.light.note(volume, now);
@@ -344,11 +347,16 @@ impl Places {
 
     /// A command of `volume`, which is not light, completes: what its reserve takes follows while
     /// it keeps more requests than it has places.
-    fn learn_needed(&mut self, volume: VolumeId, kept: Kept, now: Instant) {
+    fn learn_needed(
+        &mut self,
+        volume: VolumeId,
+        (kept, probe): (Kept, Option<Probe>),
+        now: Instant,
+    ) {
         debug_assert!(kept.requests > 0, "it had a command in the drive");
-        let is_held = self.is_beside_light(volume, now)
-            && self.probe(now).is_none()
-            && self.commands(volume, kept) > u64::from(self.most(volume, kept, now));
+        let is_held = probe.is_none()
+            && self.is_beside_light(volume, now)
+            && self.commands(volume, kept) > u64::from(self.lent(volume));
         let Some(full) = self.full.known().filter(|_| is_held) else {
             return self.claims[volume.0 as usize].needed.interrupt();
         };
